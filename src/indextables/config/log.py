@@ -1,0 +1,48 @@
+"""Settings of the transaction log: commits, retries, caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.config.registry import setting
+from indextables.config.values import boolean, duration_ms, integer, size
+
+
+@dataclass(frozen=True)
+class RetrySettings:
+    """How a commit tries again after another writer was first."""
+
+    max_attempts: int = setting("transaction.retry.maxAttempts", integer(1), 10, "Attempts to commit a version.")
+    base_delay_ms: int = setting("transaction.retry.baseDelayMs", duration_ms(), 100, "First backoff of a commit.")
+    max_delay_ms: int = setting("transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.")
+
+
+@dataclass(frozen=True)
+class VersionFileSettings:
+    """How version files are written."""
+
+    compress: bool = setting("transaction.compression.enabled", boolean(), True, "Write version files as gzip.")
+
+
+@dataclass(frozen=True)
+class CacheSettings:
+    """What the process remembers of the log."""
+
+    enabled: bool = setting("transaction.cache.enabled", boolean(), True, "Remember immutable log files in memory.")
+    expiration_seconds: int = setting(
+        "transaction.cache.expirationSeconds",
+        integer(0),
+        0,
+        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time.",
+    )
+    max_bytes: int = setting("transaction.cache.maxSize", size(), 256 << 20, "Bound of the log cache, per process.")
+
+
+@dataclass(frozen=True)
+class LogReadSettings:
+    """How the log is read."""
+
+    parallelism: int = setting("checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files.")
+    timeout_seconds: int = setting(
+        "checkpoint.read.timeoutSeconds", integer(1), 60, "Longest wait for the version files of one read."
+    )

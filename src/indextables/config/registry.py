@@ -1,0 +1,130 @@
+"""One typed registry of settings. A setting is a field of a frozen dataclass that some room receives: no dead keys.
+
+A key is written `spark.indextables.<key>` in a Spark session and with or without that prefix everywhere else. Where the
+same key is given in several places the order is: option > session > table > default.
+"""
+
+from __future__ import annotations
+
+import builtins
+import difflib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from indextables.config.values import ValueType
+from indextables.errors import InvalidInputError, UnknownOptionError
+
+PREFIX = "spark.indextables."
+G = TypeVar("G")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its key, how it is read, what it does. A key that ends in `.*` holds one value per column."""
+
+    key: str
+    type: ValueType
+    default: Any
+    doc: str
+    secret: bool = False
+    field_name: str = ""
+    group: builtins.type = object
+
+    @property
+    def per_column(self) -> bool:
+        """Whether the key is a family such as `indexing.typemap.<column>`."""
+        return self.key.endswith(".*")
+
+
+def setting(key: str, type: ValueType, default: Any, doc: str, *, secret: bool = False) -> Any:  # noqa: A002
+    """Declare a dataclass field as a setting. Per-column families (`x.*`) have a mapping as their value."""
+    meta = {"setting": Setting(key, type, default, doc, secret)}
+    if key.endswith(".*"):
+        return field(default_factory=dict, metadata=meta)
+    return field(default=default, metadata=meta, repr=not secret)
+
+
+def declared(group: type) -> Iterator[Setting]:
+    """The settings a group declares, in order."""
+    for f in fields(group):
+        s: Setting = f.metadata["setting"]
+        yield Setting(s.key, s.type, s.default, s.doc, s.secret, f.name, group)
+
+
+class Registry:
+    """Every setting of every group, by key."""
+
+    def __init__(self, groups: Iterable[type]) -> None:
+        self.settings = {s.key: s for g in groups for s in declared(g)}
+        self._lower = {key.lower(): key for key in self.settings if not key.endswith(".*")}
+        self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
+
+    def find(self, key: str) -> tuple[Setting, str | None]:
+        """The setting a key names, and the column if it is a per-column key. Keys ignore case, columns do not."""
+        bare = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+        exact = self._lower.get(bare.lower())
+        if exact is not None:
+            return self.settings[exact], None
+        for family, full in self._families.items():
+            if bare.lower().startswith(family) and len(bare) > len(family):
+                return self.settings[full], bare[len(family) :]
+        near = difflib.get_close_matches(bare.lower(), [*self._lower, *self._families], n=3, cutoff=0.6)
+        names = [self._lower.get(n) or self._families[n] for n in near]
+        hint = f"Did you mean {' or '.join(repr(n) for n in names)}?" if names else None
+        raise UnknownOptionError(f"There is no setting {bare!r}.", hint=hint, key=bare, nearest=names)
+
+    def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
+        """A key and its text as a typed value, or an error that names key, value and what is allowed."""
+        found, column = self.find(key)
+        try:
+            return found, column, found.type.parse(value)
+        except (ValueError, TypeError):
+            shown = "<hidden>" if found.secret else repr(value)
+            message = f"Setting {found.key!r} cannot be {shown}."
+            hint = f"Allowed: {found.type.allowed}."
+            raise InvalidInputError(message, hint=hint, key=found.key, allowed=found.type.allowed) from None
+
+
+class Settings:
+    """The settings in force: typed values of everything that was given, over the defaults."""
+
+    def __init__(self, registry: Registry, layers: Iterable[Mapping[str, object]] = ()) -> None:
+        """`layers` come weakest first; later ones win."""
+        self._registry = registry
+        self._given: dict[str, Any] = {}
+        for layer in layers:
+            for key, value in layer.items():
+                if value is None:
+                    continue
+                found, column, parsed = registry.parse(key, value)
+                if column is None:
+                    self._given[found.key] = parsed
+                else:
+                    self._given[found.key] = {**self._given.get(found.key, {}), column: parsed}
+
+    def with_layer(self, layer: Mapping[str, object]) -> Settings:
+        """The same settings with a stronger layer on top."""
+        stronger = Settings(self._registry, [layer])
+        merged = Settings(self._registry)
+        merged._given = dict(self._given)
+        for key, value in stronger._given.items():
+            merged._given[key] = {**merged._given.get(key, {}), **value} if key.endswith(".*") else value
+        return merged
+
+    def group(self, group: type[G]) -> G:
+        """One room's settings as its frozen dataclass."""
+        values = {s.field_name: self._given[s.key] for s in declared(group) if s.key in self._given}
+        return group(**values)
+
+    def __getitem__(self, key: str) -> Any:
+        found, column = self._registry.find(key)
+        value = self._given.get(found.key, {} if found.per_column else found.default)
+        return value if column is None else value.get(column)
+
+    def given(self) -> dict[str, Any]:
+        """What was set explicitly, secrets hidden."""
+        return {k: "<hidden>" if self._registry.settings[k].secret else v for k, v in self._given.items()}
+
+    def __repr__(self) -> str:
+        return f"Settings({self.given()!r})"

@@ -1,0 +1,151 @@
+"""How the text of a setting becomes a value: numbers, sizes, durations, words, lists. Each says what it allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+_SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_DURATION_MS = {
+    "ms": 1,
+    "s": 1_000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 7 * 86_400_000,
+}
+_DURATION_WORDS = {
+    **dict.fromkeys(("ms", "milli", "millis", "millisecond", "milliseconds"), "ms"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), "m"),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("d", "day", "days"), "d"),
+    **dict.fromkeys(("w", "week", "weeks"), "w"),
+}
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """A kind of value: its name, what is allowed, and how text becomes it (ValueError if it cannot)."""
+
+    name: str
+    allowed: str
+    parse: Callable[[Any], Any]
+
+
+def parse_size(value: object) -> int:
+    """Bytes from a number or a text such as `100M`, `4G`, `1.5g`, `64KiB`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", str(value).lower())
+    if match is None:
+        raise ValueError(value)
+    return int(float(match[1]) * _SIZE_UNITS[match[2]]) if "." in match[1] else int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def parse_duration_ms(value: object, *, default_unit: str = "ms") -> int:
+    """Milliseconds from a number (in the default unit) or a text such as `7 days`, `12h`, `500 ms`."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value).lower())
+    if match is None or isinstance(value, bool):
+        raise ValueError(value)
+    unit = _DURATION_WORDS.get(match[2] or default_unit)
+    if unit is None:
+        raise ValueError(value)
+    return round(float(match[1]) * _DURATION_MS[unit])
+
+
+def parse_bool(value: object) -> bool:
+    """True or false; yes/no, on/off and 1/0 are understood too."""
+    if isinstance(value, bool):
+        return value
+    word = str(value).strip().lower()
+    if word in ("true", "yes", "on", "1"):
+        return True
+    if word in ("false", "no", "off", "0"):
+        return False
+    raise ValueError(value)
+
+
+def _bounded(parse: Callable[[Any], Any], low: float | None, high: float | None) -> Callable[[Any], Any]:
+    def check(value: object) -> Any:
+        number = parse(value)
+        if (low is not None and number < low) or (high is not None and number > high):
+            raise ValueError(value)
+        return number
+
+    return check
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is None and high is None:
+        return "any"
+    return f"{'' if low is None else f'{low} '}<= value{'' if high is None else f' <= {high}'}".replace("value", "n")
+
+
+def _int(value: object) -> int:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return int(str(value).strip())
+
+
+def integer(low: int | None = None, high: int | None = None) -> ValueType:
+    """A whole number within bounds."""
+    return ValueType("integer", _range(low, high), _bounded(_int, low, high))
+
+
+def number(low: float | None = None, high: float | None = None) -> ValueType:
+    """A decimal number within bounds."""
+    return ValueType("number", _range(low, high), _bounded(lambda v: float(str(v)), low, high))
+
+
+def size(low: int = 0) -> ValueType:
+    """A number of bytes: 1048576, 100M, 4G."""
+    return ValueType(
+        "size", f"bytes or a text such as 100M or 4G, at least {low} bytes", _bounded(parse_size, low, None)
+    )
+
+
+def duration_ms(low_ms: int = 0) -> ValueType:
+    """A length of time held in milliseconds: 500, 500 ms, 12h, 7 days."""
+    allowed = f"milliseconds or a text such as 12h or 7 days, at least {low_ms} ms"
+    return ValueType("duration", allowed, _bounded(parse_duration_ms, low_ms, None))
+
+
+def hours(low: float = 0) -> ValueType:
+    """A length of time held in hours: 168, 7 days, 12h."""
+    parse = _bounded(lambda v: parse_duration_ms(v, default_unit="h") / 3_600_000, low, None)
+    return ValueType("hours", f"hours or a text such as 7 days or 90 min, at least {low:g} h", parse)
+
+
+def boolean() -> ValueType:
+    """True or false."""
+    return ValueType("boolean", "true or false", parse_bool)
+
+
+def text() -> ValueType:
+    """Any text."""
+    return ValueType("text", "any text", str)
+
+
+def word_of(*words: str) -> ValueType:
+    """One of a few words, in any case."""
+
+    def parse(value: object) -> str:
+        word = str(value).strip().lower()
+        if word not in words:
+            raise ValueError(value)
+        return word
+
+    return ValueType("word", " | ".join(words), parse)
+
+
+def names() -> ValueType:
+    """A list of names: a comma-separated text or a sequence."""
+
+    def parse(value: object) -> tuple[str, ...]:
+        parts = value.split(",") if isinstance(value, str) else list(value)  # type: ignore[call-overload]
+        return tuple(str(p).strip() for p in parts if str(p).strip())
+
+    return ValueType("names", "names separated by commas", parse)

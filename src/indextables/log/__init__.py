@@ -1,0 +1,1 @@
+"""The transaction log on a store: replay, commit, history, cache, checkpoints."""

@@ -1,0 +1,1 @@
+"""Frozen values of the table protocol; no I/O, no clock, no randomness."""

@@ -1,0 +1,135 @@
+"""The actions of the log: what one line of a version file says.
+
+Names are snake_case here and camelCase on disk. `AddAction` keeps fields it does not know in `unknown`, so that a
+rewritten file loses nothing. Lists and maps that are null on disk arrive as None or empty, never as an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Action(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True, eq=True):
+    """Root of the actions; `unknown` holds the fields of the line that this release does not know."""
+
+    unknown: dict[str, Any] = {}
+
+
+class ProtocolAction(Action):
+    """Which readers and writers may touch the table."""
+
+    min_reader_version: int = 1
+    min_writer_version: int = 1
+    reader_features: tuple[str, ...] | None = None
+    writer_features: tuple[str, ...] | None = None
+
+
+class FileFormat(msgspec.Struct, rename="camel", kw_only=True, frozen=True):
+    """The provider of the table's files."""
+
+    provider: str = "indextables"
+    options: dict[str, str] | None = {}
+
+
+class MetadataAction(Action):
+    """Identity, schema, partitioning and configuration of the table."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    format: FileFormat = FileFormat()
+    schema_string: str
+    partition_columns: tuple[str, ...] | None = ()
+    configuration: dict[str, str] | None = {}
+    created_time: int | None = None
+
+
+class AddAction(Action):
+    """A split that is part of the table from this version on."""
+
+    path: str
+    partition_values: dict[str, str | None] | None = {}
+    size: int
+    modification_time: int = 0
+    data_change: bool = True
+    stats: str | None = None
+    tags: dict[str, str] | None = None
+    min_values: dict[str, str] | None = None
+    max_values: dict[str, str] | None = None
+    num_records: int | None = None
+    footer_start_offset: int | None = None
+    footer_end_offset: int | None = None
+    hotcache_start_offset: int | None = None
+    hotcache_length: int | None = None
+    has_footer_offsets: bool = False
+    time_range_start: str | None = None
+    time_range_end: str | None = None
+    split_tags: tuple[str, ...] | None = None
+    delete_opstamp: int | None = None
+    num_merge_ops: int | None = None
+    doc_mapping_json: str | None = None
+    doc_mapping_ref: str | None = None
+    uncompressed_size_bytes: int | None = None
+    added_at_version: int | None = None
+    added_at_timestamp: int | None = None
+    companion_source_files: tuple[str, ...] | None = None
+    companion_delta_version: int | None = None
+    companion_fast_field_mode: str | None = None
+
+
+class RemoveAction(Action):
+    """A split that is no longer part of the table; its file stays until it is purged."""
+
+    path: str
+    deletion_timestamp: int | None = None
+    data_change: bool = True
+    extended_file_metadata: bool | None = None
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    tags: dict[str, str] | None = None
+
+
+class SkipAction(Action):
+    """A split that an operation could not process; it stays live and is left alone until `retry_after`."""
+
+    path: str
+    skip_timestamp: int
+    reason: str
+    operation: str
+    partition_values: dict[str, str | None] | None = None
+    size: int | None = None
+    retry_after: int | None = None
+    skip_count: int = 1
+
+
+class CommitInfo(Action):
+    """Who committed the version, when and why; `txn_id` is how a writer recognises its own commit."""
+
+    txn_id: str | None = None
+    timestamp: int | None = None
+    operation: str | None = None
+    operation_parameters: dict[str, Any] | None = None
+    operation_metrics: dict[str, Any] | None = None
+    user_metadata: str | None = None
+    engine_info: str | None = None
+
+
+class TxnAction(Action):
+    """The newest batch of an exactly-once writer."""
+
+    app_id: str
+    version: int
+    last_updated: int | None = None
+
+
+ACTION_KEYS: dict[type[Action], str] = {
+    CommitInfo: "commitInfo",
+    ProtocolAction: "protocol",
+    MetadataAction: "metaData",
+    TxnAction: "txn",
+    AddAction: "add",
+    RemoveAction: "remove",
+    SkipAction: "mergeskip",
+}

@@ -1,0 +1,1 @@
+"""PySpark: sessions, the data source, native scans, streams and SQL."""

@@ -1,0 +1,84 @@
+"""The Store protocol: the few things a table needs of an object store, and what each of them promises.
+
+Paths are relative to the store's root, separated by `/`, never escaped. Absence and failure are different answers:
+`NotFoundError` (or None from `head`) means the store looked and the object is not there; every other failure is a
+`StorageError`. A listing is complete, sorted by the bytes of the path, and paged lazily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+
+class PutOutcome(Enum):
+    """What `put_if_absent` can say. What it means for a commit is decided by the commit, not by the store.
+
+    EXISTS may be our own request that a retry met again, and UNKNOWN may have landed: only reading back can tell.
+    """
+
+    CREATED = "created"
+    EXISTS = "exists"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object as a listing or `head` shows it. The time is the store's own clock; None means it did not say."""
+
+    path: str
+    size: int
+    last_modified_ms: int | None
+
+
+@runtime_checkable
+class Store(Protocol):
+    """An object store rooted at a table (or any other) folder."""
+
+    @property
+    def url(self) -> str:
+        """Where the root is, without credentials."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """The whole object. NotFoundError if it is not there."""
+        ...
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`, exactly; BadFileError if the object is shorter."""
+        ...
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several (start, length) ranges in one call: near ones are fetched together, all of them in parallel."""
+        ...
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """Create the object whole, or not at all. Durable when it returns CREATED."""
+        ...
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object."""
+        ...
+
+    def put_file(self, path: str, source: Path) -> None:
+        """Upload a local file as a new object, in parts where it is large."""
+        ...
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Size and time of the object, or None if it is not there."""
+        ...
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """Every object at or below the folder `prefix`, sorted, those after `start_after` only."""
+        ...
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete these objects; one that is not there is no error."""
+        ...
+
+    def local_path(self, path: str) -> Path | None:
+        """Where the object lies on this machine's disk, or None for a remote store."""
+        ...

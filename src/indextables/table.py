@@ -1,0 +1,1 @@
+"""Table: every verb a person calls."""

@@ -1,0 +1,1 @@
+"""Upkeep of a table: each verb is plan() -> plan, run(plan) -> report."""

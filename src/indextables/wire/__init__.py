@@ -1,0 +1,1 @@
+"""Bytes to values and back, pure: JSON version files, checkpoints, Avro state."""
