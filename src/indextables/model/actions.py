@@ -17,7 +17,7 @@ class Action(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, f
     unknown: dict[str, Any] = {}
 
 
-class ProtocolAction(Action):
+class ProtocolAction(Action, kw_only=True, frozen=True):
     """Which readers and writers may touch the table."""
 
     min_reader_version: int = 1
@@ -33,7 +33,7 @@ class FileFormat(msgspec.Struct, rename="camel", kw_only=True, frozen=True):
     options: dict[str, str] | None = {}
 
 
-class MetadataAction(Action):
+class MetadataAction(Action, kw_only=True, frozen=True):
     """Identity, schema, partitioning and configuration of the table."""
 
     id: str
@@ -46,7 +46,7 @@ class MetadataAction(Action):
     created_time: int | None = None
 
 
-class AddAction(Action):
+class AddAction(Action, kw_only=True, frozen=True):
     """A split that is part of the table from this version on."""
 
     path: str
@@ -79,7 +79,7 @@ class AddAction(Action):
     companion_fast_field_mode: str | None = None
 
 
-class RemoveAction(Action):
+class RemoveAction(Action, kw_only=True, frozen=True):
     """A split that is no longer part of the table; its file stays until it is purged."""
 
     path: str
@@ -91,7 +91,7 @@ class RemoveAction(Action):
     tags: dict[str, str] | None = None
 
 
-class SkipAction(Action):
+class SkipAction(Action, kw_only=True, frozen=True):
     """A split that an operation could not process; it stays live and is left alone until `retry_after`."""
 
     path: str
@@ -104,7 +104,7 @@ class SkipAction(Action):
     skip_count: int = 1
 
 
-class CommitInfo(Action):
+class CommitInfo(Action, kw_only=True, frozen=True):
     """Who committed the version, when and why; `txn_id` is how a writer recognises its own commit."""
 
     txn_id: str | None = None
@@ -116,7 +116,7 @@ class CommitInfo(Action):
     engine_info: str | None = None
 
 
-class TxnAction(Action):
+class TxnAction(Action, kw_only=True, frozen=True):
     """The newest batch of an exactly-once writer."""
 
     app_id: str
