@@ -14,7 +14,7 @@ from indextables.log.bases import bases
 from indextables.log.listing import LogListing, list_log
 from indextables.log.version_reader import VersionReader
 from indextables.model.protocol import check_readable
-from indextables.model.snapshot import Base, Snapshot, replay
+from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, Store
 
 RESTARTS = 5
@@ -26,10 +26,14 @@ class LogMovedError(Exception):
 
 @dataclass(frozen=True)
 class LoadedSnapshot:
-    """A snapshot and the identity of the file its version came from, by which a later look knows the table again."""
+    """A snapshot and the identity of the file its version came from, by which a later look knows the table again.
+
+    `own` are versions after it that this process committed itself and need not read back.
+    """
 
     snapshot: Snapshot
     identity: ObjectInfo | None
+    own: tuple[CommittedVersion, ...] = ()
 
 
 def load(store: Store, reader: VersionReader, *, version: int | None = None) -> LoadedSnapshot:
@@ -54,11 +58,13 @@ def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> Loade
         return known
     if listing.missing(at, newest):
         return load(store, reader)
+    own = {version.version: version for version in known.own}
+    wanted = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
     try:
-        versions = reader.read([(v, listing.versions[v]) for v in range(at + 1, newest + 1)])
+        own |= {version.version: version for version in reader.read(wanted)}
     except NotFoundError:
         return load(store, reader)
-    snapshot = replay(known.snapshot, versions)
+    snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
     check_readable(snapshot.header.protocol, path=store.url)
     return LoadedSnapshot(snapshot, _identity(listing, newest))
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from indextables.model.actions import MetadataAction
-from indextables.model.snapshot import CommittedVersion
+from indextables.model.snapshot import CommittedVersion, Snapshot
 
 
 class Operation(StrEnum):
@@ -78,6 +78,21 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
         if reason is not None:
             return Conflict(version.version, reason, retry_helps=True)
     return None
+
+
+def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
+    """The same decision where the versions in between are gone: by what was read against what is there now."""
+    live = set(newest.all_files.column("path").to_pylist()) if intent.replaces or intent.adds else set()
+    reason = None
+    if intent.replaces - live:
+        reason = f"{_some(intent.replaces - live)} no longer part of the table"
+    elif intent.adds & live:
+        reason = f"{_some(intent.adds & live)} already part of the table"
+    elif intent.sets_metadata and newest.metadata != read.metadata:
+        reason = "the metadata was changed too"
+    elif intent.writes_data and _layout(newest.metadata) != _layout(read.metadata):
+        reason = "the schema or the partitioning was changed"
+    return Conflict(newest.version, reason, retry_helps=True) if reason else None
 
 
 def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> str | None:
