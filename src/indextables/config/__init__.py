@@ -12,6 +12,7 @@ GROUPS: tuple[type, ...] = (
     log.VersionFileSettings,
     log.CacheSettings,
     log.LogReadSettings,
+    log.SkipSettings,
 )
 REGISTRY = Registry(GROUPS)
 
@@ -34,6 +35,16 @@ def resolve(
 def known_settings(configuration: Mapping[str, object]) -> dict[str, object]:
     """Those entries of a table's configuration that are settings of ours."""
     return {key: value for key, value in configuration.items() if is_setting(key)}
+
+
+def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
+    """The options that a table keeps: every setting but those of the store, checked, as text without prefix."""
+    kept: dict[str, str] = {}
+    for key, value in options.items():
+        found, column, _ = REGISTRY.parse(key, value)
+        if not found.of_store:
+            kept[found.key if column is None else found.key[:-1] + column] = str(value)
+    return kept
 
 
 def is_setting(key: str) -> bool:
