@@ -1,7 +1,7 @@
 """ACID tables of full-text search indexes, for Spark, in Python.
 
-    from indextables import Table
-    Table.open("/data/logs").search("message:timeout", limit=10)
+from indextables import Table
+Table.open("/data/logs").search("message:timeout", limit=10)
 """
 
 from __future__ import annotations

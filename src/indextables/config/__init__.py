@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import log
+from indextables.config import log, storage
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -13,7 +13,13 @@ GROUPS: tuple[type, ...] = (
     log.CacheSettings,
     log.LogReadSettings,
     log.SkipSettings,
+    storage.AwsSettings,
+    storage.AzureSettings,
+    storage.GcpSettings,
+    storage.RequestSettings,
 )
+STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
+"""Settings of the place, not of the table: never kept in a table's metadata."""
 REGISTRY = Registry(GROUPS)
 
 
@@ -42,7 +48,7 @@ def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
     kept: dict[str, str] = {}
     for key, value in options.items():
         found, column, _ = REGISTRY.parse(key, value)
-        if not found.of_store:
+        if found.group not in STORE_GROUPS:
             kept[found.key if column is None else found.key[:-1] + column] = str(value)
     return kept
 
