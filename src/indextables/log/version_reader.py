@@ -49,7 +49,7 @@ class VersionReader:
 
     def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other: threads only contend for the interpreter.
-        if min(len(wanted), self.settings.parallelism) < 2 or self.store.local_path("") is not None:
+        if min(len(wanted), self.settings.parallelism) < 2 or self.store.local_path(names.LOG) is not None:
             return [self._fetch(version, info) for version, info in wanted]
         with ThreadPoolExecutor(min(self.settings.parallelism, len(wanted))) as pool:
             results = pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds)
