@@ -39,7 +39,6 @@ _RETRIES = re.compile(r"after (\d+) retries")
 _NO_CONTAINER = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
 _SLOW_DOWN = {"SlowDown", "ServerBusy", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"}
 _TIMED_OUT = {"RequestTimeout", "OperationTimedOut"}
-_BAD_RANGE = ("416", "Invalid range", "InvalidRange", "OutOfRange")
 _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<]+", re.IGNORECASE)
 
 
@@ -114,7 +113,7 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
         return AccessDeniedError(message, **context)
     if failure.throttled:
         return ThrottledError(message, **context)
-    if any(sign in failure.reason for sign in _BAD_RANGE):
+    if failure.status == 416 or "Invalid range" in failure.reason:
         return BadFileError(f"{place} is shorter than the range that was asked for.", **context)
     if not failure.sent:
         hint = "Check the endpoint; plain http needs aws.allowHttp=true."
