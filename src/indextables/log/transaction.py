@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,7 @@ from indextables.model.actions import (
 from indextables.model.conflicts import Intent
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
+from indextables.storage.paths import relative_to_root
 
 HOUR_MS = 3_600_000
 LiveSelection = Callable[[Snapshot], pa.Table]
@@ -63,7 +65,7 @@ class Changes:
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
         """The actions of this transaction on top of a snapshot."""
         if self.txn is not None and self._is_recorded(snapshot, *self.txn):
-            return Plan((), self.intent, CommitInfo())
+            return Plan((), CommitInfo())
         removed = self._removals(snapshot)
         actions: list[LogAction] = [a for a in (self.protocol, self.metadata) if a is not None]
         if self.txn is not None:
@@ -72,8 +74,8 @@ class Changes:
         actions += self.adds
         actions += [self._skip(request, snapshot, now_ms) for request in self.skips]
         if not actions and not self.keep_empty:
-            return Plan((), self.intent, CommitInfo())
-        return Plan(actions or [snapshot.header.protocol], self.intent, self._info(removed))
+            return Plan((), CommitInfo())
+        return Plan(actions or [snapshot.header.protocol], self._info(removed))
 
     @property
     def intent(self) -> Intent:
@@ -145,9 +147,17 @@ class Changes:
 class Transaction:
     """The low-level door: add, remove and skip splits, then commit all of it as one version."""
 
-    def __init__(self, changes: Changes, commit: Callable[[Changes], int | None], *, cooldown_hours: float) -> None:
+    def __init__(
+        self,
+        changes: Changes,
+        commit: Callable[[Changes], int | None],
+        *,
+        accept: Callable[[AddAction], AddAction],
+        cooldown_hours: float,
+    ) -> None:
         self._changes = changes
         self._commit = commit
+        self._accept = accept
         self._cooldown_hours = cooldown_hours
         self._adds: dict[str, AddAction] = {}
         self._removes: dict[str, None] = {}
@@ -157,7 +167,8 @@ class Transaction:
         self.committed = False
 
     def add(self, action: AddAction) -> None:
-        """Add a split. Its path is relative to the table."""
+        """Add a split. Its path is relative to the table, or under its root."""
+        action = self._accept(action)
         if action.path in self._adds:
             raise InvalidInputError(f"{action.path} is added twice in one transaction.", path=action.path)
         self._adds[action.path] = action
@@ -189,3 +200,18 @@ class Transaction:
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: object) -> None:
         if kind is None and not self.committed:
             self.commit()
+
+
+def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) -> AddAction:
+    """An action with its path made relative to the table; refused if it lies outside or names other partitions."""
+    values = action.partition_values or {}
+    if set(values) != set(partition_columns):
+        wanted = ", ".join(partition_columns) or "none"
+        raise InvalidInputError(
+            f"{action.path} has values for the partition columns {', '.join(values) or 'none'}; the table has {wanted}.",
+            path=action.path,
+            partition_columns=list(partition_columns),
+        )
+    if action.size < 0:
+        raise InvalidInputError(f"{action.path} has the size {action.size}.", path=action.path)
+    return msgspec.structs.replace(action, path=relative_to_root(root, action.path))

@@ -91,7 +91,7 @@ class TableHandle:
                 path=self.path,
                 version=self.version,
             )
-        committed = self._log.commit(self._snapshot, lambda s: changes.plan(s, now_ms=self._log.now_ms()))
+        committed = self._log.commit(self._snapshot, changes)
         self._snapshot = committed.snapshot
         return committed.version
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,7 +16,7 @@ from indextables.errors import InvalidInputError
 from indextables.log import history as log_history
 from indextables.log.cache import CacheStats
 from indextables.log.create import create_table
-from indextables.log.transaction import Changes, Transaction
+from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
 from indextables.model.conflicts import Operation
@@ -108,7 +109,8 @@ class LogVerbs(TableHandle):
         """
         changes = Changes(operation=str(operation), txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO)
         cooldown = self.settings.group(SkipSettings).cooldown_hours
-        return Transaction(changes, self._commit, cooldown_hours=cooldown)
+        accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
+        return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)
 
     def update_metadata(
         self,
