@@ -40,13 +40,17 @@ def create_on(store: Store, *, partition_columns: tuple[str, ...] = (), attempts
     metadata = MetadataAction(
         id="table", schema_string=schema_to_json(SCHEMA), partition_columns=partition_columns, created_time=0
     )
-    return Table(log, create_table(log, metadata, exist_ok=False, engine_info="test"), None)
+    return Table(log, create_table(log, metadata, exist_ok=False, engine_info="test"), _options(attempts))
 
 
 def open_on(store: Store, *, attempts: int = 10) -> Table:
     """The table on a store, seen by a process that remembers nothing."""
     log = log_on(store, attempts=attempts)
-    return Table(log, log.newest(), None)
+    return Table(log, log.newest(), _options(attempts))
+
+
+def _options(attempts: int) -> dict[str, object]:
+    return {"transaction.retry.maxAttempts": attempts}
 
 
 def split(name: str, *, size: int = 100, records: int = 10, day: str | None = None) -> AddAction:

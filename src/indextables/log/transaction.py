@@ -25,7 +25,7 @@ from indextables.model.actions import (
 from indextables.model.conflicts import Intent
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
-from indextables.storage.paths import relative_to_root
+from indextables.storage.location import inside
 
 HOUR_MS = 3_600_000
 LiveSelection = Callable[[Snapshot], pa.Table]
@@ -214,4 +214,4 @@ def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) 
         )
     if action.size < 0:
         raise InvalidInputError(f"{action.path} has the size {action.size}.", path=action.path)
-    return msgspec.structs.replace(action, path=relative_to_root(root, action.path))
+    return msgspec.structs.replace(action, path=inside(root, action.path))

@@ -193,6 +193,16 @@ def test_paths_under_the_root_are_made_relative(path: str) -> None:
         tx.add(AddAction(path="/elsewhere/x.split", size=1))
 
 
+def test_absolute_paths_of_other_writers_are_read_and_escapes_refused(path: str) -> None:
+    Table.create(path, schema=SCHEMA)
+    line = version_file.encode([AddAction(path=f"file://{path}/part-1.split".replace(" ", "%20"), size=1)])
+    Path(path, version_path(1)).write_bytes(line)
+    assert Table.open(path).files().column("path").to_pylist() == ["part-1.split"]
+    Path(path, version_path(2)).write_bytes(version_file.encode([AddAction(path="../x.split", size=1)]))
+    with pytest.raises(BadFileError, match="not the table's"):
+        Table.open(path)
+
+
 def test_partition_values_must_name_the_partition_columns(path: str) -> None:
     table = Table.create(path, schema=SCHEMA, partition_columns=["day"])
     with pytest.raises(InvalidInputError, match="day"), table.transaction() as tx:
