@@ -38,6 +38,10 @@ class Searchable(Protocol):
     """A split as a search sees it."""
 
     @property
+    def path(self) -> str:
+        """Where the split lies, for messages."""
+
+    @property
     def num_rows(self) -> int:
         """Rows of the split."""
 
