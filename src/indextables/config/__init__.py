@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log
+from indextables.config import indexing, log, splits
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -14,6 +14,8 @@ GROUPS: tuple[type, ...] = (
     log.LogReadSettings,
     indexing.IndexingSettings,
     indexing.SearchSettings,
+    splits.SplitWriterSettings,
+    splits.SplitCacheSettings,
 )
 REGISTRY = Registry(GROUPS)
 
