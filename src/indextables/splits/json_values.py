@@ -20,6 +20,7 @@ MAX_DEPTH = 100
 """Values nested deeper are not searchable; tantivy's parser stops at 128."""
 MAX_PATH_BYTES = 4_096
 """Keys below a longer path are not searchable; a term of tantivy holds path and value together."""
+TEXT_MARK = "\x0c"
 _PATH_MARKS = {0: "\ufffd", 1: "\ufffd"}
 
 Leaf = bool | int | float | str
@@ -35,7 +36,7 @@ def parse_json(text: str) -> Any:
 
 
 def normal_leaf(value: Any) -> Leaf | None:
-    """A scalar as the index holds it; None for what has no term."""
+    """A scalar as it is compared; None for what has no term."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, decimal.Decimal):
@@ -46,13 +47,16 @@ def normal_leaf(value: Any) -> Leaf | None:
         if not math.isfinite(value):
             return None
         return _normal_integer(int(value)) if value.is_integer() else value
-    return searchable_text(_text_of(value))
+    return _text_of(value)
 
 
 def searchable_text(text: str) -> str:
-    """A string that tantivy takes as text: it would take what looks like a time as one, and lose its fractions."""
+    """A string as tantivy is given it: what looks like a time gets a mark before it, or it would be taken as one.
+
+    Times in the index have whole seconds only, and are no words. Tokenizers that split drop the mark.
+    """
     looks_like_time = len(text) >= 20 and text[0].isdigit() and text[4] == "-" and text[10] in "Tt "
-    return f" {text}" if looks_like_time else text
+    return TEXT_MARK + text if looks_like_time or text.startswith(TEXT_MARK) else text
 
 
 def normal_key(key: Any) -> str:
@@ -101,7 +105,8 @@ def _normal(value: Any, depth: int, size: int) -> Any:
             return None
         kept_items = [kept for below in value if (kept := _normal(below, depth + 1, size)) is not None]
         return kept_items or None
-    return normal_leaf(value)
+    leaf = normal_leaf(value)
+    return searchable_text(leaf) if isinstance(leaf, str) else leaf
 
 
 def _entries(value: dict[Any, Any], depth: int, size: int) -> Iterator[tuple[str, Any]]:

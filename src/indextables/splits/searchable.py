@@ -6,9 +6,9 @@ by scanning its rows with the same analyzers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Protocol
 
 import numpy as np
@@ -20,18 +20,26 @@ from indextables.splits.mapping import DocMapping
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
+Mask = npt.NDArray[np.bool_]
+"""One truth value per row of a split."""
 
 
-@dataclass(frozen=True)
-class IndexView:
-    """A tantivy index of one segment whose doc ids are row numbers, open for reading.
+class SearchView(Protocol):
+    """A tantivy index of one segment whose doc ids are row numbers, open until it is left."""
 
-    The analyzers of the mapping are registered on `index`. `folder` holds its `meta.json` and components (files or
-    links): a large row set is taken from a scratch folder of links to them.
-    """
+    @property
+    def index(self) -> tantivy.Index:
+        """The index, with the analyzers of the mapping registered."""
 
-    index: tantivy.Index
-    folder: Path
+    @property
+    def folder(self) -> Path:
+        """Where its `meta.json` and components are (files or links); a large row set is found through links to them."""
+
+    def __enter__(self) -> SearchView: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
 
 
 class Searchable(Protocol):
@@ -47,7 +55,7 @@ class Searchable(Protocol):
 
     @property
     def schema(self) -> pa.Schema:
-        """Columns of the split's Parquet body."""
+        """Columns of the split's rows."""
 
     @property
     def mapping(self) -> DocMapping:
@@ -59,10 +67,15 @@ class Searchable(Protocol):
 
     @property
     def incomplete(self) -> Mapping[str, int]:
-        """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed); 0 left out."""
+        """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed)."""
 
-    def read_rows(self, rows: Rows | None, columns: Sequence[str]) -> pa.Table:
-        """The rows with these numbers, in that order (None: every row), with only the named columns."""
+    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers in that order (None: every row), with only the named columns."""
 
-    def open_index(self, fields: Sequence[str], *, need_positions: bool, need_norms: bool) -> IndexView:
-        """The index with at least these tantivy fields (`c0`, …) present, checked and safe to search."""
+    def iter_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same in file order as a stream, in bounded memory."""
+
+    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
+        """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""

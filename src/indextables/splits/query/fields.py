@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from indextables.config.indexing import SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.splits.json_values import normal_key
 from indextables.splits.mapping import ColumnMapping, DocMapping
 from indextables.splits.query.tree import Target
 
@@ -48,7 +49,7 @@ class QueryFields:
             for end in range(len(parts), 0, -1):
                 found = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
                 if len(found) == 1 and (end == len(parts) or self.column(found[0]).kind == "json"):
-                    return Target(found[0], parts[end:])
+                    return Target(found[0], tuple(normal_key(key) for key in parts[end:]))
         return None
 
     def nearest(self, name: str) -> list[str]:

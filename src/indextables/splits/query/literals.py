@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.model.temporal import parse_timestamp
 from indextables.splits.index_values import parse_address
 from indextables.splits.mapping import is_text
 
@@ -85,22 +86,16 @@ def _network(text: str) -> tuple[int, int]:
     return value, mask
 
 
-def _integer(text: str) -> int:
-    if "_" in text:
+def _number(text: str) -> int | decimal.Decimal:
+    value = decimal.Decimal(text)
+    if not value.is_finite() or "_" in text or abs(value.adjusted()) > _MAX_DIGITS:
         raise ValueError(text)
-    return int(text)
+    return int(value) if value == value.to_integral_value() else value
 
 
 def _float(text: str) -> float:
     value = float(text)
     if "_" in text or math.isnan(value):
-        raise ValueError(text)
-    return value
-
-
-def _decimal(text: str) -> decimal.Decimal:
-    value = decimal.Decimal(text)
-    if not value.is_finite():
         raise ValueError(text)
     return value
 
@@ -112,19 +107,16 @@ def _boolean(text: str) -> bool:
 
 
 def _date(text: str) -> datetime.date:
-    return datetime.date.fromisoformat(text)
+    value = parse_timestamp(text)
+    return value.date() if value.time() == datetime.time() and value.tzinfo is None else value
 
 
-def _timestamp(text: str) -> datetime.datetime:
-    value = datetime.datetime.fromisoformat(text)
-    return value.astimezone(datetime.UTC) if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-
-
+_MAX_DIGITS = 400
 _PARSERS = (
     (pa.types.is_boolean, _boolean, "true or false"),
-    (pa.types.is_integer, _integer, "a whole number"),
+    (pa.types.is_integer, _number, "a number"),
     (pa.types.is_floating, _float, "a number"),
-    (pa.types.is_decimal, _decimal, "a decimal number"),
+    (pa.types.is_decimal, _number, "a number"),
     (pa.types.is_date, _date, "a date such as 2024-01-31"),
-    (pa.types.is_timestamp, _timestamp, "a date or time such as 2024-01-31T12:00:00Z"),
+    (pa.types.is_timestamp, parse_timestamp, "a date or time such as 2024-01-31T12:00:00Z"),
 )

@@ -11,7 +11,6 @@ from enum import Enum
 from functools import lru_cache
 
 from indextables.splits.analyzers import analyze, terms_of
-from indextables.splits.json_values import searchable_text
 from indextables.splits.mapping import STEMMERS, WHOLE_TOKENIZERS, ColumnMapping
 
 
@@ -37,8 +36,6 @@ class Word:
 
 def words_of(column: ColumnMapping, text: str) -> tuple[Word, ...]:
     """The terms of a text in a column, whatever their length; empty if the tokenizer keeps nothing of it."""
-    if column.kind == "json":
-        text = searchable_text(text)
     found = analyze(text, column.tokenizer or "raw")
     return tuple(Word(t.position - found[0].position, t.text) for t in found)
 
@@ -59,13 +56,6 @@ def prefix_words(column: ColumnMapping, text: str) -> tuple[tuple[Word, ...], Wo
     before, last = words_of(column, text)[:-1], analyze(text, _unstemmed(column))[-1:]
     first = analyze(text, _unstemmed(column))[:1]
     return before, Word(last[0].position - first[0].position, last[0].text) if last else None
-
-
-def is_too_long(column: ColumnMapping, words: tuple[Word, ...], text: str) -> bool:
-    """Whether some term is one that the index leaves out for its length."""
-    if column.tokenizer == "ngram":
-        return False
-    return len(terms_of(text, column.tokenizer or "raw", column.max_token_length)) < len(words)
 
 
 def parse_pattern(pattern: str) -> Pattern:
