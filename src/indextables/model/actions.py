@@ -1,6 +1,6 @@
 """The actions of the log: what one line of a version file says.
 
-Names are snake_case here and camelCase on disk. `AddAction` keeps fields it does not know in `unknown`, so that a
+Names are snake_case here and camelCase on disk. Every action keeps the fields it does not know in `unknown`, so that a
 rewritten file loses nothing. Lists and maps that are null on disk arrive as None or empty, never as an error.
 """
 
@@ -10,11 +10,14 @@ from typing import Any
 
 import msgspec
 
+UNKNOWN_FIELD = "(unknown fields)"
+"""No writer uses this name: what is kept under it is written back as fields of the line itself."""
 
-class Action(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True, eq=True):
+
+class Action(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True, eq=True, gc=False):
     """Root of the actions; `unknown` holds the fields of the line that this release does not know."""
 
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, Any] = msgspec.field(default_factory=dict, name=UNKNOWN_FIELD)
 
 
 class ProtocolAction(Action, kw_only=True, frozen=True):
@@ -133,3 +136,13 @@ ACTION_KEYS: dict[type[Action], str] = {
     RemoveAction: "remove",
     SkipAction: "mergeskip",
 }
+
+
+class UnknownAction(msgspec.Struct, kw_only=True, frozen=True):
+    """A line whose key this release does not know: ignored, but kept where a file is rewritten."""
+
+    key: str
+    value: Any
+
+
+LogAction = Action | UnknownAction
