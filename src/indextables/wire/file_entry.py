@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,6 @@ def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
     window = (offsets[:-1] - offsets[0]) // _BLOCK_BYTES
     starts = [0, *(np.flatnonzero(np.diff(window)) + 1).tolist(), len(rows)]
     content = memoryview(rows.buffers()[2]) if rows.buffers()[2] is not None else memoryview(b"")
-    for first, last in zip(starts, starts[1:], strict=False):
+    for first, last in pairwise(starts):
         if first < last:
             yield last - first, codec.pack(content[offsets[first] : offsets[last]])

@@ -40,7 +40,9 @@ def decode_file_entries(
         raise BadFileError(message, path=path, rows=container.rows, expected_rows=expected_rows)
     wanted = [name for name in FILE_SCHEMA.names if columns is None or name in columns]
     names = _fields_to_read(container, wanted, path)
-    raw = _read(data, container, names, path)
+    if not container.rows:
+        return FILE_SCHEMA.empty_table().select(wanted)
+    raw = _read(data, names, path) if names else {}
     if any(len(column) != container.rows for column in raw.values()):
         raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
     return _file_list(raw, wanted, container.rows, path)
@@ -60,20 +62,20 @@ def _fields_to_read(container: Container, wanted: Sequence[str], path: str) -> l
     return [str(name) for name in present if name in names]
 
 
-def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
-    """Every field in `names` as a chunked array, whatever its type."""
-    if not names or not container.rows:
-        return {}
+class _ColumnsFailedError(Exception):
+    """The columnar library could not decode the file; never leaves this module."""
+
+
+def _read(data: bytes, names: list[str], path: str) -> dict[str, Any]:
+    """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
     try:
         return _read_columns(data, names)
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as failure:  # a panic of the library is no Exception; the row library has the last word
+    except _ColumnsFailedError as first:
         try:
             return _read_rows(data, names)
         except Exception as second:
             message = f"{path} cannot be decoded: {second or type(second).__name__}."
-            raise BadFileError(message, path=path, first=str(failure)) from second
+            raise BadFileError(message, path=path, first=str(first)) from second
 
 
 class _Source:
@@ -92,28 +94,35 @@ class _Source:
 
 def _read_columns(data: bytes, names: list[str]) -> dict[str, Any]:
     source = _Source(data)
-    batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
-    table = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
-    return {name: _conform(name, table.column(name)) for name in names}
+    try:
+        batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
+        table = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+        return {name: _conform(name, table.column(name)) for name in names}
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as failure:  # a panic of the library is no Exception
+        raise _ColumnsFailedError(str(failure)) from failure
+
+
+def _conform(name: str, column: Any) -> Any:
+    kind = _column_type(name)
+    if kind is not None:
+        return column.cast(kind)
+    return column.to_pylist() if column.null_count < len(column) else [None] * len(column)
 
 
 def _read_rows(data: bytes, names: list[str]) -> dict[str, Any]:
     rows = list(fastavro.reader(io.BytesIO(data)))
-    return {name: _conform(name, pa.chunked_array([_plain_array(name, [row[name] for row in rows])])) for name in names}
+    return {name: _typed(name, [row[name] for row in rows]) for name in names}
 
 
-def _plain_array(name: str, values: list[Any]) -> Any:
-    known = _column_type(name)
-    if known is not None and pa.types.is_map(known):
+def _typed(name: str, values: list[Any]) -> Any:
+    kind = _column_type(name)
+    if kind is None:
+        return values
+    if pa.types.is_map(kind):
         values = [None if value is None else list(value.items()) for value in values]
-    if known is None:
-        values = [None if value is None else json.dumps(value, default=str) for value in values]
-    return pa.array(values, known or pa.string())
-
-
-def _conform(name: str, column: Any) -> Any:
-    known = _column_type(name)
-    return column if known is None else column.cast(known)
+    return pa.chunked_array([pa.array(values, kind)])
 
 
 def _column_type(name: str) -> Any:
@@ -135,7 +144,7 @@ def _file_list(raw: dict[str, Any], wanted: Sequence[str], rows: int, path: str)
     if NULL_PARTITIONS in raw and raw[NULL_PARTITIONS].null_count < rows:
         maps = null_partitions.with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
         files = files.set_column(wanted.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
-    return _keep_unknown(files, {name: raw[name] for name in raw if name not in _KNOWN})
+    return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _KNOWN})
 
 
 def _with_default(column: Any, field: EntryField, rows: int) -> Any:
@@ -148,9 +157,9 @@ def _with_default(column: Any, field: EntryField, rows: int) -> Any:
     return _one(column).fill_null(pa.scalar(field.default, kind)) if field.type != "map" else column
 
 
-def _keep_unknown(files: pa.Table, extra: dict[str, Any]) -> pa.Table:
+def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:
     """Fields of a newer writer go into `unknown`, so that rewriting the entry does not lose them."""
-    filled = {name: column.to_pylist() for name, column in extra.items() if column.null_count < len(column)}
+    filled = {name: values for name, values in extra.items() if any(value is not None for value in values)}
     if not filled:
         return files
     texts = files["unknown"].to_pylist()
