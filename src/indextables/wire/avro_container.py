@@ -25,11 +25,16 @@ _SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
 
 @dataclass(frozen=True)
 class Container:
-    """What the frame of an Avro file says: the writer's schema, the codec and how many rows the blocks declare."""
+    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end)."""
 
     schema: dict[str, Any]
     codec: str
-    rows: int
+    blocks: tuple[tuple[int, int, int], ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows the blocks declare."""
+        return sum(count for count, _, _ in self.blocks)
 
 
 def zigzag(number: int) -> bytes:
@@ -82,20 +87,21 @@ def read_container(data: bytes, *, path: str) -> Container:
         raise frame.bad("does not begin like an Avro file", at=0)
     meta = _metadata(frame)
     sync = frame.take(SYNC_BYTES)
-    rows, crc = 0, _checksum(meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), ())
+    blocks: list[tuple[int, int, int]] = []
+    crc = _checksum(meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), ())
     while frame.at < len(data):
         start = frame.at
         count, size = frame.long(), frame.long()
         if count < 0 or size < 0:
             raise frame.bad("has a block of negative size", at=start)
+        blocks.append((count, frame.at, frame.at + size))
         frame.skip(size)
         crc = zlib.crc32(memoryview(data)[start : frame.at], crc)
         if frame.take(SYNC_BYTES) != sync:
             raise frame.bad("has a block that does not end in its sync marker", at=start)
-        rows += count
     if _CRC32 in meta and meta[_CRC32] != b"%08x" % crc:
         raise frame.bad("does not match its checksum", at=0)
-    return Container(_schema(frame, meta), _text(frame, meta.get(_CODEC, b"null")), rows)
+    return Container(_schema(frame, meta), _text(frame, meta.get(_CODEC, b"null")), tuple(blocks))
 
 
 def _metadata(frame: _Frame) -> dict[str, bytes]:

@@ -11,7 +11,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 from polars_avro._avro_rs import AvroSource
 
@@ -19,6 +18,7 @@ from indextables.errors import BadFileError
 from indextables.model.files import FILE_SCHEMA
 from indextables.wire import null_partitions
 from indextables.wire.avro_container import Container, read_container
+from indextables.wire.avro_records import read_records
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS, EntryField
 
 _BATCH_ROWS = 16384
@@ -42,7 +42,7 @@ def decode_file_entries(
     names = _fields_to_read(container, wanted, path)
     if not container.rows:
         return FILE_SCHEMA.empty_table().select(wanted)
-    raw = _read(data, names, path) if names else {}
+    raw = _read(data, container, names, path) if names else {}
     if any(len(column) != container.rows for column in raw.values()):
         raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
     return _file_list(raw, wanted, container.rows, path)
@@ -66,15 +66,16 @@ class _ColumnsFailedError(Exception):
     """The columnar library could not decode the file; never leaves this module."""
 
 
-def _read(data: bytes, names: list[str], path: str) -> dict[str, Any]:
+def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
     """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
     try:
         return _read_columns(data, names)
     except _ColumnsFailedError as first:
+        rows = read_records(data, container, path=path)
         try:
-            return _read_rows(data, names)
-        except Exception as second:
-            message = f"{path} cannot be decoded: {second or type(second).__name__}."
+            return {name: _typed(name, [row[name] for row in rows]) for name in names}
+        except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
+            message = f"{path} cannot be decoded: {second}."
             raise BadFileError(message, path=path, first=str(first)) from second
 
 
@@ -109,11 +110,6 @@ def _conform(name: str, column: Any) -> Any:
     if kind is not None:
         return column.cast(kind)
     return column.to_pylist() if column.null_count < len(column) else [None] * len(column)
-
-
-def _read_rows(data: bytes, names: list[str]) -> dict[str, Any]:
-    rows = list(fastavro.reader(io.BytesIO(data)))
-    return {name: _typed(name, [row[name] for row in rows]) for name in names}
 
 
 def _typed(name: str, values: list[Any]) -> Any:

@@ -15,6 +15,7 @@ from indextables.model.schema_registry import bare_registry
 from indextables.model.state import FORMAT_VERSION, Bounds, ManifestInfo, StateManifest, Tombstone
 from indextables.wire.avro_codec import block_codec
 from indextables.wire.avro_container import assemble, read_container
+from indextables.wire.avro_records import read_records
 from indextables.wire.compression import inflate
 from indextables.wire.state_record import PARSED_SCHEMA, SCHEMA_JSON, BoundsItem, ManifestItem, StateRecord
 from indextables.wire.version_file import action_from_fields, encode_action
@@ -41,13 +42,9 @@ def decode_state(data: bytes, *, path: str) -> StateManifest:
 
 def _one_record(data: bytes, path: str) -> dict[str, Any]:
     container = read_container(data, path=path)
-    try:
-        records = list(fastavro.reader(io.BytesIO(data)))
-    except Exception as failure:
-        raise BadFileError(f"{path} cannot be decoded: {failure or type(failure).__name__}.", path=path) from failure
-    if container.rows != 1 or len(records) != 1 or not isinstance(records[0], dict):
+    if container.rows != 1:
         raise BadFileError(f"{path} holds {container.rows} records where a state is one.", path=path)
-    return records[0]
+    return read_records(data, container, path=path)[0]
 
 
 def _json_object(data: bytes | str, path: str) -> dict[str, Any]:
