@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -68,9 +69,10 @@ def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table
         except (ValueError, RecursionError):
             continue
         grown.setdefault(hashes[text], text)
-    refs = pc.coalesce(_looked_up(inline, hashes), files.column(_REF))
-    kept = pc.if_else(_looked_up(inline, hashes).is_valid(), pa.scalar(None, pa.string()), inline)
-    return _with_mappings(files, kept, refs), grown
+    found = _looked_up(inline, hashes)
+    # Taken by position: a conditional would leave the large texts in memory, unseen under the nulls.
+    rows = pc.if_else(found.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline))))
+    return _with_mappings(files, inline.take(rows), pc.coalesce(found, files.column(_REF))), grown
 
 
 def restored(files: pa.Table, registry: Mapping[str, str]) -> pa.Table:
