@@ -16,15 +16,17 @@ R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing 
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import msgspec
 
 from indextables.config.log import RetrySettings, VersionFileSettings
-from indextables.errors import CommitUnknownError, ConflictError, StorageError, VersionNotFoundError
+from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageError, VersionNotFoundError
 from indextables.log import names
 from indextables.log.version_reader import VersionReader
 from indextables.model.actions import CommitInfo, LogAction
@@ -36,14 +38,28 @@ from indextables.wire import version_file
 
 READ_BACKS = 3
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Plan:
     """What a commit would write on top of a snapshot. No actions: there is nothing to do."""
 
     actions: Sequence[LogAction]
-    intent: Intent
     info: CommitInfo
+
+
+class Proposal(Protocol):
+    """A change that wants to become a version."""
+
+    @property
+    def intent(self) -> Intent:
+        """What it wants, as far as others could stand in its way."""
+        ...
+
+    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
+        """What it would write on top of a snapshot; called again on a newer one when others were first."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -82,15 +98,15 @@ class Committer:
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], None] = time.sleep
 
-    def commit(self, read: Snapshot, plan: Callable[[Snapshot], Plan], *, txn_id: str) -> Committed:
-        """Commit what `plan` makes of the newest snapshot; `read` is what the writer had seen when it decided."""
+    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> Committed:
+        """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
         base = self.newest()
         offer: _Offer | None = None
         outcome = PutOutcome.EXISTS
         for attempt in range(1, self.retry.max_attempts + 1):
             # The same number is offered the same bytes: a request that is still on its way then changes nothing.
             if offer is None or offer.version.version != base.version + 1:
-                planned = self._checked(read, base, plan)
+                planned = self._checked(read, base, proposal)
                 if not planned.actions:
                     return Committed(base, None, attempt)
                 offer = self._offer(base, planned, txn_id)
@@ -110,15 +126,14 @@ class Committer:
                 return Committed(base, landed, attempt)
         raise self._unknown(offer, txn_id) if outcome is PutOutcome.UNKNOWN else self._exhausted(base)
 
-    def _checked(self, read: Snapshot, base: Snapshot, plan: Callable[[Snapshot], Plan]) -> Plan:
+    def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
         check_writable(base.header.protocol, path=self.store.url)
-        planned = plan(base)
         if base.version > read.version:
-            found = self._conflict_since(read, base, planned.intent)
+            found = self._conflict_since(read, base, proposal.intent)
             if found is not None:
-                raise self._conflict(found, planned.intent.operation)
-        return planned
+                raise self._conflict(found, proposal.intent.operation)
+        return proposal.plan(base, now_ms=self.now_ms())
 
     def _conflict_since(self, read: Snapshot, base: Snapshot, intent: Intent) -> Conflict | None:
         try:
@@ -139,9 +154,14 @@ class Committer:
         """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file."""
         version = offer.version.version
         for _ in range(READ_BACKS):
-            outcome = self.store.put_if_absent(names.version_path(version), offer.body)
-            if outcome is PutOutcome.CREATED:
-                return outcome
+            try:
+                if self.store.put_if_absent(names.version_path(version), offer.body) is PutOutcome.CREATED:
+                    return PutOutcome.CREATED
+            except AccessDeniedError:
+                raise
+            except StorageError as error:
+                # A request that failed may still have taken effect: look, as after any other doubtful answer.
+                logger.warning("the answer to creating %s was lost: %s", names.version_path(version), error.message)
             try:
                 found = self.reader.read_one(version)
             except StorageError:

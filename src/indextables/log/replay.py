@@ -6,6 +6,7 @@ reader: it starts again from a new listing (rule R2). A hole that stays is a Log
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
@@ -26,13 +27,13 @@ class LogMovedError(Exception):
 
 @dataclass(frozen=True)
 class LoadedSnapshot:
-    """A snapshot and the identity of the file its version came from, by which a later look knows the table again.
+    """A snapshot and the files it was read from, from its base on, by which a later look knows the table again.
 
     `own` are versions after it that this process committed itself and need not read back.
     """
 
     snapshot: Snapshot
-    identity: ObjectInfo | None
+    files: Mapping[int, ObjectInfo | None]
     own: tuple[CommittedVersion, ...] = ()
 
 
@@ -48,10 +49,10 @@ def load(store: Store, reader: VersionReader, *, version: int | None = None) -> 
 
 
 def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> LoadedSnapshot:
-    """The newest version, by one listing from the known one on; whatever looks odd is read from the start."""
+    """The newest version, by one listing from the known base on; whatever looks odd is read from the start."""
     at = known.snapshot.version
-    listing = list_log(store, first_version=at)
-    if known.identity is None or _identity(listing, at) != known.identity:
+    listing = list_log(store, first_version=min(known.files))
+    if any(_file(listing, version) != info for version, info in known.files.items()):
         return load(store, reader)
     newest = listing.newest
     if newest == at:
@@ -66,7 +67,7 @@ def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> Loade
         return load(store, reader)
     snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
     check_readable(snapshot.header.protocol, path=store.url)
-    return LoadedSnapshot(snapshot, _identity(listing, newest))
+    return LoadedSnapshot(snapshot, _files(listing, snapshot))
 
 
 def _load(
@@ -102,10 +103,15 @@ def _replayed(store: Store, reader: VersionReader, listing: LogListing, base: Ba
             path=store.url,
             version=until,
         )
-    return LoadedSnapshot(snapshot, _identity(listing, until))
+    return LoadedSnapshot(snapshot, _files(listing, snapshot))
 
 
-def _identity(listing: LogListing, version: int) -> ObjectInfo | None:
+def _files(listing: LogListing, snapshot: Snapshot) -> dict[int, ObjectInfo | None]:
+    first = max(snapshot.base.header.version, 0)
+    return {version: _file(listing, version) for version in range(first, snapshot.version + 1)}
+
+
+def _file(listing: LogListing, version: int) -> ObjectInfo | None:
     return listing.versions.get(version) or listing.states.get(version)
 
 

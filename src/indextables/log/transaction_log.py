@@ -12,7 +12,7 @@ from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings
 from indextables.errors import VersionNotFoundError
 from indextables.log import replay as reading
 from indextables.log.cache import CacheStats, LogCache
-from indextables.log.commit import Committed, Committer, Plan
+from indextables.log.commit import Committed, Committer, Proposal
 from indextables.log.listing import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.version_reader import VersionReader
@@ -80,8 +80,8 @@ class TransactionLog:
             raise VersionNotFoundError(f"Version {missing[0]} of {self.store.url} is not in the log any more.")
         return self.reader.read([(v, listing.versions[v]) for v in range(after + 1, until + 1)])
 
-    def commit(self, read: Snapshot, plan: Callable[[Snapshot], Plan], *, txn_id: str | None = None) -> Committed:
-        """Commit what `plan` makes of the newest snapshot (see `log/commit.py`)."""
+    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None) -> Committed:
+        """Commit a proposal on the newest snapshot (see `log/commit.py`)."""
         committer = Committer(
             store=self.store,
             reader=self.reader,
@@ -94,7 +94,7 @@ class TransactionLog:
             rng=self.rng,
             sleep=self.sleep,
         )
-        committed = committer.commit(read, plan, txn_id=txn_id or self.new_id())
+        committed = committer.commit(read, proposal, txn_id=txn_id or self.new_id())
         if committed.written is not None:
             self._remember_own(committed.written)
         return committed

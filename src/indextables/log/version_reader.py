@@ -7,12 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 
+import msgspec
+
 from indextables.config.log import LogReadSettings
-from indextables.errors import NotFoundError, UnavailableError
+from indextables.errors import BadFileError, InvalidInputError, NotFoundError, UnavailableError
 from indextables.log import names
 from indextables.log.cache import LogCache
-from indextables.model.actions import CommitInfo
+from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
 from indextables.model.snapshot import CommittedVersion
+from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
 from indextables.wire import version_file
 
@@ -41,7 +44,7 @@ class VersionReader:
             data = self.store.get(names.version_path(version))
         except NotFoundError:
             return None
-        return decode_version(version, data, fallback_timestamp_ms=0)
+        return decode_version(self.store.url, version, data, fallback_timestamp_ms=0)
 
     def _remembered(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
         found = self.cache.get("versions", self.store.url, info) if self.cache else None
@@ -49,7 +52,7 @@ class VersionReader:
 
     def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other: threads only contend for the interpreter.
-        if len(wanted) < 2 or self.store.local_path("") is not None:
+        if min(len(wanted), self.settings.parallelism) < 2 or self.store.local_path(names.LOG) is not None:
             return [self._fetch(version, info) for version, info in wanted]
         with ThreadPoolExecutor(min(self.settings.parallelism, len(wanted))) as pool:
             results = pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds)
@@ -66,15 +69,27 @@ class VersionReader:
 
     def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
         data = self.store.get(info.path)
-        read = decode_version(version, data, fallback_timestamp_ms=info.last_modified_ms or 0)
+        read = decode_version(self.store.url, version, data, fallback_timestamp_ms=info.last_modified_ms or 0)
         if self.cache:
             self.cache.put("versions", self.store.url, info, read, cost_bytes=len(data) * _PARSED_SIZE)
         return read
 
 
-def decode_version(version: int, data: bytes, *, fallback_timestamp_ms: int) -> CommittedVersion:
+def decode_version(root: str, version: int, data: bytes, *, fallback_timestamp_ms: int) -> CommittedVersion:
     """A version file's bytes as a committed version; its time is its commitInfo's, else the file's own."""
-    actions = tuple(version_file.decode(data, path=names.version_path(version)))
+    path = names.version_path(version)
+    try:
+        actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
+    except InvalidInputError as error:
+        raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     timestamp_ms = info.timestamp if info is not None and info.timestamp is not None else fallback_timestamp_ms
     return CommittedVersion(version, timestamp_ms, actions)
+
+
+def _relative(root: str, action: LogAction) -> LogAction:
+    """The action with its path relative to the table: older writers recorded absolute ones."""
+    if not isinstance(action, AddAction | RemoveAction | SkipAction):
+        return action
+    path = inside(root, action.path)
+    return action if path == action.path else msgspec.structs.replace(action, path=path)

@@ -47,6 +47,7 @@ class Operation(StrEnum):
     METADATA = "SET METADATA"
     RESTORE = "RESTORE"
     SKIP = "SKIP"
+    PROTOCOL = "UPGRADE PROTOCOL"
 
 
 @dataclass(frozen=True)

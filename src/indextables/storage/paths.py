@@ -1,0 +1,42 @@
+"""Paths inside a store: joined with `/`, relative to its root, and never out of it."""
+
+from __future__ import annotations
+
+import re
+
+from indextables.errors import InvalidInputError
+
+# What no store can hold, or what would lead out of the root: an empty, `.` or `..` segment, a control character.
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
+
+
+def check(path: str) -> str:
+    """The path itself if it names an object inside the root; InvalidInputError otherwise."""
+    if _UNSAFE.search(path):
+        message = f"{path!r} is not a path inside the store."
+        hint = "A path is relative, has no empty, '.' or '..' segment and no control characters."
+        raise InvalidInputError(message, hint=hint, path=path)
+    return path
+
+
+def check_folder(prefix: str) -> str:
+    """A folder inside the root without its trailing slash; the empty text is the root itself."""
+    bare = prefix.removesuffix("/")
+    return check(bare) if bare else ""
+
+
+def join(*parts: str) -> str:
+    """Parts joined with one `/`; empty parts are left out."""
+    return "/".join(part.strip("/") if i else part.rstrip("/") for i, part in enumerate(parts) if part)
+
+
+def relative_to_root(root: str, path: str) -> str:
+    """A path as it lies under the root: a relative one is checked, an absolute path or URL must begin with the root."""
+    inside = path
+    if "://" in path or path.startswith("/"):
+        folder = root.rstrip("/") + "/"
+        if not path.startswith(folder):
+            message = f"{path!r} lies outside the table at {root!r}."
+            raise InvalidInputError(message, hint="Only files under the table's own folder can be named.", path=path)
+        inside = path[len(folder) :]
+    return check(inside)
