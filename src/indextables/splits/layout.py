@@ -134,13 +134,14 @@ def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
 
 def _check_component(component: Component, footer_start: int) -> None:
     body = component.length - component.tail.length
-    _require(0 <= body and component.length <= MAX_INDEX_FILE_BYTES, f"impossible length of .{component.name}")
+    _require(body >= 0 and component.length <= MAX_INDEX_FILE_BYTES, f"impossible length of .{component.name}")
     _require(component.name in COMPOSITE or not component.ranges, f"fields in .{component.name}")
     _require(len({r.field for r in component.ranges}) == len(component.ranges), f"a field twice in .{component.name}")
     at = 0
     for found in component.ranges:
         _require(found.start == at and found.length >= 0, f"a gap in .{component.name}")
-        _require(0 <= found.offset and found.offset + found.length <= footer_start, f"a range outside .{component.name}")
+        inside = found.offset >= 0 and found.offset + found.length <= footer_start
+        _require(inside, f"a range of .{component.name} outside the file")
         _require(0 <= found.crc32 <= _MAX_CRC, "a checksum that is none")
         at += found.length
     _require(component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}")
