@@ -21,8 +21,8 @@ from indextables.splits.tantivy_files import (
     INDEX_FORMAT,
     TANTIVY_VERSION,
     composite_spans,
+    empty_store,
     row_column,
-    store_tail_start,
 )
 
 _BODY_ORDER = ("term", "idx", "fieldnorm", "pos")
@@ -108,11 +108,12 @@ def _split_file(segment: Segment, name: str) -> _IndexFile:
     if name == "fast":
         data = row_column(segment.rows, 0)
         return _IndexFile(name, len(data), (), data)
+    if name == "store":
+        block, tail = empty_store(segment.rows)
+        return _IndexFile(name, len(block) + len(tail), (), tail)
     path = segment.file(name)
     length = path.stat().st_size
     end = _read(path, max(0, length - _END_BYTES), length)
-    if name == "store":
-        return _IndexFile(name, length, (), _read(path, store_tail_start(end, length, path.name), length))
     names = [entry["name"] for entry in read_meta(segment.folder)["schema"]]
     start, spans = composite_spans(end, length, path.name)
     return _IndexFile(name, length, [(names[s.field_id], s.start, s.end) for s in spans], _read(path, start, length))

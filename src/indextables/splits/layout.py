@@ -140,9 +140,8 @@ def _check_component(component: Component, footer_start: int) -> None:
     at = 0
     for found in component.ranges:
         _require(found.start == at and found.length >= 0, f"a gap in .{component.name}")
-        _require(
-            found.offset >= 0 and found.offset + found.length <= footer_start, f"a range outside .{component.name}"
-        )
+        inside = found.offset >= 0 and found.offset + found.length <= footer_start
+        _require(inside, f"a range of .{component.name} outside the file")
         _require(0 <= found.crc32 <= _MAX_CRC, "a checksum that is none")
         at += found.length
     _require(component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}")

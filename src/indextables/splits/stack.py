@@ -24,7 +24,7 @@ from indextables.errors import BadFileError
 from indextables.splits.analyzers import ROW_FIELD
 from indextables.splits.mapping import DocMapping
 from indextables.splits.segments import META, MIN_HEAP_BYTES, Segment, index_schema, open_folder, segments_of
-from indextables.splits.tantivy_files import COMPONENTS, Mask, alive_bitset, row_column
+from indextables.splits.tantivy_files import COMPONENTS, COMPOSITE, Mask, alive_bitset, empty_store, row_column
 
 _MERGE_AT = 8
 _OPSTAMP = 100
@@ -73,12 +73,10 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
 
 def _link(layer: Layer, base: int, folder: Path) -> dict[str, Any]:
     segment = layer.segment
-    for component in COMPONENTS:
-        target = folder / f"{segment.stem}.{component}"
-        if component == "fast":
-            target.write_bytes(row_column(segment.rows, base))
-        else:
-            target.symlink_to(segment.file(component).absolute())
+    for component in COMPOSITE:
+        (folder / f"{segment.stem}.{component}").symlink_to(segment.file(component).absolute())
+    (folder / f"{segment.stem}.fast").write_bytes(row_column(segment.rows, base))
+    (folder / f"{segment.stem}.store").write_bytes(b"".join(empty_store(segment.rows)))
     alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
     return _entry(folder, segment.segment_id, alive)
 

@@ -1,4 +1,4 @@
-"""The few of tantivy's file formats that a split has to understand: footers, composite files, row columns, bitsets.
+"""The few of tantivy's file formats that a split has to know: footers, composite files, row columns, stores, bitsets.
 
 A tantivy file ends in a footer (version and checksum as JSON, its length, a magic number). A composite file holds the
 data of every field one after another, with a directory of places before that footer. Everything here is checked: bytes
@@ -24,7 +24,6 @@ TANTIVY_VERSION = version("tantivy")
 COMPOSITE = ("term", "idx", "pos", "fieldnorm")
 COMPONENTS = (*COMPOSITE, "fast", "store")
 _MAGIC = 1337
-_STORE_FOOTER_BYTES = 28
 _MAX_FIELDS = 100_000
 Mask = npt.NDArray[np.bool_]
 
@@ -49,10 +48,14 @@ def footer_length(data: bytes, name: str) -> int:
 
 def with_footer(body: bytes) -> bytes:
     """A body with the footer that tantivy expects after it."""
+    return body + _footer(zlib.crc32(body))
+
+
+def _footer(crc: int) -> bytes:
     major, minor, patch = (int(part) for part in TANTIVY_VERSION.split(".")[:3])
     number = {"major": major, "minor": minor, "patch": patch, "index_format_version": INDEX_FORMAT}
-    text = json.dumps({"version": number, "crc": zlib.crc32(body)}, separators=(",", ":")).encode()
-    return body + text + struct.pack("<II", len(text), _MAGIC)
+    text = json.dumps({"version": number, "crc": crc}, separators=(",", ":")).encode()
+    return text + struct.pack("<II", len(text), _MAGIC)
 
 
 def composite_spans(end: bytes, length: int, name: str) -> tuple[int, list[FieldSpan]]:
@@ -81,21 +84,19 @@ def composite_spans(end: bytes, length: int, name: str) -> tuple[int, list[Field
     return start, _join_spans(places, start, name)
 
 
-def store_tail_start(end: bytes, length: int, name: str) -> int:
-    """Where the block index of a doc store starts; what lies before it are the stored documents."""
-    stop = len(end) - footer_length(end, name)
-    if stop < _STORE_FOOTER_BYTES:
-        raise BadFileError(f"The doc store {name} is cut short.", path=name)
-    # The store's own footer: 4 bytes version, 8 bytes offset of the block index, 1 byte codec, 15 reserved.
-    (start,) = struct.unpack("<Q", end[stop - 24 : stop - 16])
-    if start > length - len(end) + stop - _STORE_FOOTER_BYTES:
-        raise BadFileError(f"The doc store {name} has a garbled footer.", path=name)
-    return int(start)
+def empty_store(rows: int) -> tuple[bytes, bytes]:
+    """A `.store` file of documents without stored fields, all in one block: the block, and what follows it."""
+    offsets = np.arange(rows + 1, dtype="<u4")
+    block = b"\x80" * rows + offsets.tobytes()
+    checkpoint = _to_vint(1) + _to_vint(0) + _to_vint(0) + _to_vint(rows) + _to_vint(len(block))
+    index = _to_vint(1) + _to_vint(len(checkpoint)) + checkpoint
+    tail = index + struct.pack("<IQB15x", 2, len(block), 0)
+    return block, tail + _footer(zlib.crc32(tail, zlib.crc32(block)))
 
 
 def row_column(rows: int, base: int) -> bytes:
     """A `.fast` file whose only column `_row` counts up from `base`: a straight line, whatever the number of rows."""
-    line = _to_vint(1 << 32) + _to_vint(0) + b"\x00"
+    line = _to_vint(1 << 32) + _to_vint(base) + b"\x00"
     column = b"\x00\x01" + _to_vint(base) + _to_vint(1) + _to_vint(max(rows - 1, 0)) + _to_vint(rows) + line
     column += struct.pack("<I", 1)
     entry = b"\x00\x02\x00" + bytes([len(column)]) + b"\x60_row\x00\x01"
