@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import log
+from indextables.config import log, stats
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -12,6 +12,7 @@ GROUPS: tuple[type, ...] = (
     log.VersionFileSettings,
     log.CacheSettings,
     log.LogReadSettings,
+    stats.StatsSettings,
 )
 REGISTRY = Registry(GROUPS)
 
