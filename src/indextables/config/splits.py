@@ -40,7 +40,10 @@ class SplitCacheSettings:
     """What of splits is kept on local disk, for all processes of a user together."""
 
     directory: str = setting(
-        "cache.directoryPath", text(), "", "Where parts of splits are kept; empty: a folder in the system's temp folder."
+        "cache.directoryPath",
+        text(),
+        "",
+        "Where parts of splits are kept; empty: a folder in the system's temp folder.",
     )
     max_bytes: int = setting(
         "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."

@@ -1,6 +1,6 @@
 """The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
 
-    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 length of that · hotcache · u32 its length
+    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
 
 Files are proven by the checksums in their own footers, as far as they are read.
 """
