@@ -1,0 +1,99 @@
+"""AddActions to an Arrow file list and back, column by column: 100,000 files cost milliseconds, not seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.model.actions import AddAction
+from indextables.model.files import FILE_SCHEMA
+
+_PLAIN = [f for f in FILE_SCHEMA if not pa.types.is_nested(f.type) and f.name != "unknown"]
+_MAPS = [f for f in FILE_SCHEMA if pa.types.is_map(f.type)]
+_LISTS = [f for f in FILE_SCHEMA if pa.types.is_list(f.type)]
+_DEFAULTS = {name: getattr(AddAction(path="", size=0), name) for name in FILE_SCHEMA.names}
+
+
+def empty_file_list() -> pa.Table:
+    """A file list of no files."""
+    return FILE_SCHEMA.empty_table()
+
+
+def from_actions(actions: Sequence[AddAction]) -> pa.Table:
+    """The file list of these actions, in their order."""
+    columns = {f.name: pa.array([getattr(a, f.name) for a in actions], f.type) for f in _PLAIN}
+    columns |= {f.name: _map_array([getattr(a, f.name) for a in actions], f.type) for f in _MAPS}
+    columns |= {f.name: _list_array([getattr(a, f.name) for a in actions], f.type) for f in _LISTS}
+    unknown = [msgspec.json.encode(a.unknown).decode() if a.unknown else None for a in actions]
+    columns["unknown"] = pa.array(unknown, pa.string())
+    return pa.table([columns[name] for name in FILE_SCHEMA.names], schema=FILE_SCHEMA)
+
+
+def to_actions(files: pa.Table) -> list[AddAction]:
+    """The rows of a file list as actions, in their order. Columns that are absent or empty keep their default."""
+    columns: dict[str, list[Any]] = {}
+    for field in FILE_SCHEMA:
+        if field.name not in files.column_names:
+            continue
+        array = files.column(field.name).combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], field.type)
+        if len(array) == 0 or array.null_count < len(array):
+            columns[field.name] = _values(array)
+    if "unknown" in columns:
+        columns["unknown"] = [msgspec.json.decode(text) if text else {} for text in columns["unknown"]]
+    if not columns:
+        return []
+    names = list(columns)
+    defaults = {name: _DEFAULTS[name] for name in ("data_change", "has_footer_offsets", "modification_time")}
+    for name, default in defaults.items():
+        if name in columns:
+            columns[name] = [default if value is None else value for value in columns[name]]
+    return [AddAction(**dict(zip(names, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+
+
+def _values(array: pa.Array) -> list[Any]:
+    if pa.types.is_map(array.type):
+        return _nested(array, array.keys.to_pylist(), array.items.to_pylist())
+    if pa.types.is_list(array.type):
+        return _nested(array, array.values.to_pylist(), None)
+    if array.null_count == 0 and not pa.types.is_string(array.type):
+        return list(array.to_numpy(zero_copy_only=False).tolist())
+    return list(array.to_pylist())
+
+
+def _nested(array: pa.Array, first: list[Any], second: list[Any] | None) -> list[Any]:
+    offsets = array.offsets.to_pylist()
+    make: Callable[[int, int], Any]
+    if second is None:
+        make = lambda s, e: tuple(first[s:e])  # noqa: E731
+    else:
+        make = lambda s, e: dict(zip(first[s:e], second[s:e], strict=True))  # noqa: E731
+    made = [make(s, e) for s, e in pairwise(offsets)]
+    if array.null_count == 0:
+        return made
+    return [value if ok else None for value, ok in zip(made, array.is_valid().to_pylist(), strict=True)]
+
+
+def _map_array(values: Sequence[Mapping[str, str | None] | None], kind: pa.DataType) -> pa.Array:
+    present = [v for v in values if v]
+    keys = pa.array(list(chain.from_iterable(present)), pa.string())
+    items = pa.array(list(chain.from_iterable(v.values() for v in present)), pa.string())
+    return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind)
+
+
+def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa.Array:
+    flat = pa.array(list(chain.from_iterable(v for v in values if v)), pa.string())
+    return pa.ListArray.from_arrays(_offsets(values), flat, type=kind)
+
+
+def _offsets(values: Iterable[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
+    """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
+    held = list(values)
+    ends = list(accumulate((len(v) if v else 0 for v in held), initial=0))
+    starts: list[int | None] = [None if v is None else s for v, s in zip(held, ends, strict=False)]
+    return pa.array([*starts, ends[-1]], pa.int32())

@@ -1,0 +1,12 @@
+"""Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
+
+from __future__ import annotations
+
+from indextables.table.log_verbs import LogVerbs
+
+
+class Table(LogVerbs):
+    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
+
+
+__all__ = ["Table"]
