@@ -126,8 +126,8 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
 def _reason(summary: str, text: str) -> str:
     """What the store said, in one line: its status, code and message, or else the last clause of obstore's summary."""
     status, code, message, retries = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE, _RETRIES))
-    said = f"{code[1]}: {message[1]}" if code and message else " ".join(summary.rpartition(" - ")[2].split())
-    answer = f"{status[1]} {said}" if status and code else said
+    said = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
+    answer = " ".join((f"{status[1]} {said}" if status and code else said).split())
     repeated = f" (after {retries[1]} retries)" if retries else ""
     return f"{answer[:400].rstrip(' .')}{repeated}."
 
