@@ -125,6 +125,16 @@ def test_plain_http_must_be_allowed(fault_server: FaultServer) -> None:
     assert fault_server.requests == []
 
 
+def test_one_object_that_cannot_be_deleted(fault_server: FaultServer) -> None:
+    store = fault_server.s3.open()
+    for name in ("a", "b", "c"):
+        store.put(name, b"x")
+    fault_server.bucket.locked.add("b")
+    with pytest.raises(AccessDeniedError, match="locked"):
+        store.delete(["a", "b", "c"])
+    assert store.head("b") is not None
+
+
 class TestPutIfAbsent:
     """CREATED and EXISTS are said only when the store said so; everything else is UNKNOWN."""
 

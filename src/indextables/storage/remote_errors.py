@@ -34,11 +34,13 @@ FAILURES = (BaseError, OSError, ValueError)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]{1,80})</Code>")
+_CODE_OF_ONE = re.compile(r"\(code: (\w+)\)")  # one object of a bulk deletion; Azure writes the status there
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _RETRIES = re.compile(r"after (\d+) retries")
 _NO_CONTAINER = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
 _SLOW_DOWN = {"SlowDown", "ServerBusy", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"}
-_TIMED_OUT = {"RequestTimeout", "OperationTimedOut"}
+_DENIED = {"AccessDenied", "AuthorizationFailure", "AuthenticationFailed"}
+_STORE_FAILED = {"RequestTimeout", "OperationTimedOut", "InternalError", "ServiceUnavailable"}
 _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<]+", re.IGNORECASE)
 
 
@@ -68,9 +70,9 @@ class Failure:
     @property
     def unavailable(self) -> bool:
         """No answer, or one that blames the store."""
-        if self.status is None:
+        if self.status is None and not self.code:
             return self.sent and not (self.missing or self.exists or self.denied)
-        return self.status >= 500 or self.status == 408 or self.code in _TIMED_OUT
+        return (self.status or 0) >= 500 or self.status == 408 or self.code in _STORE_FAILED
 
     @property
     def refused_for_certain(self) -> bool:
@@ -86,16 +88,20 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
     """What an exception of obstore says."""
     text = str(error)
     summary = text.partition("\n\nDebug source")[0]
-    status, code, retries = _STATUS.search(summary), _CODE.search(text), _RETRIES.search(summary)
-    number = int(status[1]) if status else None
+    status, retries = _STATUS.search(summary), _RETRIES.search(summary)
+    found = _CODE.search(text) or _CODE_OF_ONE.search(summary)
+    code = found[1] if found else ""
+    number = int(status[1]) if status else int(code) if code.isdigit() else None
     return Failure(
         status=number,
-        code=code[1] if code else "",
+        code=code,
         retries=int(retries[1]) if retries else 0,
         reason=_hidden(_reason(summary, text), secrets),
         missing=isinstance(error, FileNotFoundError) or number == 404,
         exists=isinstance(error, (AlreadyExistsError, PreconditionError)),
-        denied=isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or number in (401, 403),
+        denied=isinstance(error, (PermissionDeniedError, UnauthenticatedError))
+        or number in (401, 403)
+        or code in _DENIED,
         sent="builder error" not in summary and not isinstance(error, ValueError),
     )
 

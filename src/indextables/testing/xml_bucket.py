@@ -62,10 +62,11 @@ def refusal(status: int, code: str) -> Answer:
 
 
 class XmlBucket:
-    """The objects, by key, and the answers to requests about them."""
+    """The objects, by key, and the answers to requests about them. Those whose keys are `locked` cannot be deleted."""
 
     def __init__(self, *, page_size: int = 1000) -> None:
         self.objects: dict[str, StoredObject] = {}
+        self.locked: set[str] = set()
         self._page_size = page_size
         self._uploads: dict[str, dict[int, bytes]] = {}
         self._numbers = count(1)
@@ -125,9 +126,15 @@ class XmlBucket:
 
     def _delete_many(self, request: Request) -> Answer:
         keys = [html.unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", request.body.decode())]
+        told = ""
         for key in keys:
-            self.objects.pop(key, None)
-        return _xml("DeleteResult", "".join(f"<Deleted><Key>{html.escape(key)}</Key></Deleted>" for key in keys))
+            name = f"<Key>{html.escape(key)}</Key>"
+            if key in self.locked:
+                told += f"<Error>{name}<Code>AccessDenied</Code><Message>locked</Message></Error>"
+            else:
+                self.objects.pop(key, None)
+                told += f"<Deleted>{name}</Deleted>"
+        return _xml("DeleteResult", told)
 
     def _read(self, request: Request) -> Answer:
         stored = self.objects.get(request.key)
