@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from indextables.errors import InvalidInputError
-from indextables.storage.paths import check_folder
+from indextables.storage.paths import check_folder, relative_to_root
 
 Kind = Literal["local", "s3", "azure", "gcs", "memory"]
 _KINDS: dict[str, Kind] = {
@@ -65,3 +65,17 @@ def _remote(kind: Kind, scheme: str, rest: str) -> Location:
     if not container and kind != "memory":
         raise InvalidInputError(f"The URL {scheme}://{rest} names no bucket or container.", url=f"{scheme}://{rest}")
     return Location(kind, f"{scheme}://{authority}" + (f"/{folder}" if folder else ""), container, folder, host)
+
+
+def inside(root: str, path: str) -> str:
+    """A path as another writer recorded it, relative to the table: schemes of one store (s3, s3a, s3n) count as the same."""
+    theirs = _SCHEME.match(path)
+    if theirs is None:
+        return relative_to_root(root, path)
+    kind = _KINDS.get(theirs[1].lower())
+    if kind == "local":
+        return relative_to_root(root, unquote(urlsplit(path).path))
+    ours = _SCHEME.match(root)
+    if ours is not None and kind == _KINDS.get(ours[1].lower()):
+        path = ours[0] + path[theirs.end() :]
+    return relative_to_root(root, path)

@@ -1,0 +1,116 @@
+"""Evaluating a bound tree over Arrow data with SQL's three-valued logic, in Arrow kernels.
+
+Spark's order throughout: NaN equals NaN and is greater than everything else, -0.0 equals 0.0, text and binary compare
+by their bytes, decimals are exact, timestamps are microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.model.predicate.like import regular_expression
+from indextables.model.predicate.tree import (
+    And,
+    Column,
+    ColumnTest,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    TextMatch,
+)
+from indextables.model.schema import is_atomic
+
+_KERNELS = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+_TEXT_KERNELS = {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}
+
+
+def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
+    """TRUE, FALSE or NULL for every row. Rows for which a filter holds are those that are TRUE."""
+    found = _evaluate(bound, batch)
+    if isinstance(found, pa.ChunkedArray):
+        return pa.concat_arrays(found.chunks) if found.num_chunks != 1 else found.chunk(0)
+    return found
+
+
+def _evaluate(tree: Predicate, batch: pa.Table | pa.RecordBatch) -> Any:
+    if isinstance(tree, And):
+        return reduce(pc.and_kleene, [_evaluate(c, batch) for c in tree.children])
+    if isinstance(tree, Or):
+        return reduce(pc.or_kleene, [_evaluate(c, batch) for c in tree.children])
+    if isinstance(tree, Not):
+        return pc.invert(_evaluate(tree.child, batch))
+    if isinstance(tree, Constant):
+        return pa.repeat(pa.scalar(tree.value, pa.bool_()), batch.num_rows)
+    assert isinstance(tree, ColumnTest)
+    return outcome_of(tree, column_of(tree.column, batch))
+
+
+def outcome_of(leaf: ColumnTest, values: Any) -> Any:
+    """One test over the values of its column."""
+    if isinstance(leaf, IsNull):
+        return pc.is_null(values)
+    if isinstance(leaf, IsNotNull):
+        return pc.is_valid(values)
+    if isinstance(leaf, Comparison):
+        return compare(leaf.operator, values, leaf.literal.value, leaf.column.type)
+    if isinstance(leaf, In):
+        return _is_in(values, leaf.literals, leaf.column.type)
+    if isinstance(leaf, TextMatch):
+        return _TEXT_KERNELS[leaf.kind](values, leaf.text)
+    return pc.match_substring_regex(values, regular_expression(leaf.pattern))
+
+
+def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
+    """A comparison of values with one value of the same type, by Spark's order."""
+    if not pa.types.is_floating(arrow):
+        return _KERNELS[operator](values, pa.scalar(value, arrow))
+    nan = pc.is_nan(values)
+    if not math.isnan(value):
+        found = _KERNELS[operator](values, pa.scalar(value, arrow))
+        return pc.or_(found, nan) if operator in (">", ">=") else found
+    other = pc.invert(nan)
+    return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[operator]
+
+
+def _is_in(values: Any, literals: Sequence[Literal], arrow: pa.DataType) -> Any:
+    wanted = [v.value for v in literals]
+    if pa.types.is_floating(arrow):
+        # The set is looked up by its bits: give every zero the same sign, and NaN its own test.
+        values = pc.add(values, pa.scalar(0.0, arrow))
+        numbers = [v for v in wanted if not math.isnan(v)]
+        found = pc.is_in(values, pa.array(numbers, arrow))
+        if len(numbers) < len(wanted):
+            found = pc.or_(found, pc.is_nan(values))
+    else:
+        found = pc.is_in(values, pa.array(wanted, arrow))
+    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+
+
+def column_of(column: Column, batch: pa.Table | pa.RecordBatch) -> Any:
+    """The values of a bound column in the type it was bound to; a field of a NULL struct is NULL."""
+    if column.type is None:
+        raise InvalidInputError(f"Column {column.dotted!r} has no type yet.", hint="Bind the predicate to a schema.")
+    index = batch.schema.get_field_index(column.name)
+    if index < 0:
+        raise InvalidInputError(
+            f"The data has no column {column.name!r}.", hint=f"It has {', '.join(map(repr, batch.schema.names))}."
+        )
+    values = batch.column(index)
+    if len(column.path) > 1:
+        values = pc.struct_field(values, list(column.path[1:]))
+    if values.type == column.type or not is_atomic(column.type):
+        return values
+    return pc.cast(values, column.type)

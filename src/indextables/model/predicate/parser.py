@@ -1,0 +1,275 @@
+"""SQL text to a predicate tree: recursive descent over the words, in Spark's dialect.
+
+    or      := and (OR and)*
+    and     := not (AND not)*
+    not     := (NOT | !) not | test
+    test    := operand [ comparison operand | [NOT] IN (literals) | [NOT] BETWEEN a AND b
+                       | [NOT] LIKE string [ESCAPE string] | IS [NOT] NULL ]
+    operand := literal | column | ( or ) | startswith(column, string) | CAST(literal AS type) | ...
+
+A column is compared with literals only. A boolean column may stand alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from indextables.model.predicate.cursor import Cursor, nearest
+from indextables.model.predicate.functions import FUNCTIONS, cast_literal, compare_literals, is_cast
+from indextables.model.predicate.like import like
+from indextables.model.predicate.tokens import Token, syntax_error
+from indextables.model.predicate.tree import (
+    RESERVED,
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+)
+
+_SPELLINGS = {"==": "=", "<>": "!="}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COMPARISONS = ("=", "==", "<=>", "!=", "<>", "<", "<=", ">", ">=")
+_TYPED = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
+Operand = Column | Literal
+Node = Predicate | Operand
+
+
+def parse(text: str) -> Predicate:
+    """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
+    return _Parser(text).whole()
+
+
+class _Parser(Cursor):
+    """One pass over the words of a text."""
+
+    def whole(self) -> Predicate:
+        start = self.token
+        tree = self.predicate(self.any_of(), start)
+        if self.token.kind != "end":
+            self.fail("the end, AND or OR")
+        return tree
+
+    # -- logic
+
+    def any_of(self) -> Node:
+        return self.chain(self.every_of, "OR", Or)
+
+    def every_of(self) -> Node:
+        return self.chain(self.negation, "AND", And)
+
+    def chain(self, part: Callable[[], Node], word: str, join: type[And] | type[Or]) -> Node:
+        start = self.token
+        first = part()
+        if not self.token.is_word(word):
+            return first
+        children = [self.predicate(first, start)]
+        while self.token.is_word(word):
+            self.advance()
+            start = self.token
+            children.append(self.predicate(part(), start))
+        return join(tuple(children))
+
+    def negation(self) -> Node:
+        if not (self.token.is_word("NOT") or self.token.is_sign("!")):
+            return self.test()
+        self.advance()
+        start = self.token
+        return Not(self.predicate(self.deeper(self.negation), start))
+
+    def predicate(self, node: Node, start: Token) -> Predicate:
+        """A condition, where the grammar wants one: a boolean column or literal counts as one."""
+        if isinstance(node, Column):
+            return Comparison("=", node, Literal(True))
+        if isinstance(node, Literal):
+            if node.value is None or isinstance(node.value, bool):
+                return Constant(node.value)
+            raise syntax_error(self.text, start.start, f"{node} is a value, not a condition")
+        return node
+
+    # -- tests
+
+    def test(self) -> Node:
+        start = self.token
+        left = self.operand()
+        if self.token.is_sign(*_COMPARISONS):
+            return self.comparison(self.value(left, start))
+        if self.token.is_word("IS"):
+            return self.null_test(self.column(left, start))
+        negated = self.token.is_word("NOT")
+        word = self.tokens[self.index + 1] if negated else self.token
+        tests = {"IN": self.in_list, "BETWEEN": self.between, "LIKE": self.like}
+        found = next((t for name, t in tests.items() if word.is_word(name)), None)
+        if found is None:
+            if word.is_word("ILIKE", "RLIKE", "REGEXP"):
+                raise syntax_error(self.text, word.start, f"{word.value.upper()} is not supported", hint="Use LIKE.")
+            return left
+        self.index += 2 if negated else 1
+        tree = found(self.column(left, start))
+        return Not(tree) if negated else tree
+
+    def comparison(self, left: Operand) -> Predicate:
+        sign = self.advance()
+        operator = _SPELLINGS.get(sign.value, sign.value)
+        start = self.token
+        right = self.value(self.operand(), start)
+        if isinstance(left, Column) and isinstance(right, Column):
+            problem = f"column {left.dotted!r} is compared with column {right.dotted!r}"
+            raise syntax_error(self.text, start.start, problem, hint="Compare a column with a value.")
+        if isinstance(left, Column) and isinstance(right, Literal):
+            return Comparison(operator, left, right)
+        if isinstance(right, Column) and isinstance(left, Literal):
+            return Comparison(_FLIPPED.get(operator, operator), right, left)
+        assert isinstance(left, Literal) and isinstance(right, Literal)
+        return self.placed(sign, lambda: compare_literals(operator, left, right))
+
+    def null_test(self, column: Column) -> Predicate:
+        self.advance()
+        negated = self.token.is_word("NOT")
+        if negated:
+            self.advance()
+        if not self.token.is_word("NULL"):
+            self.fail("NULL" if negated else "NULL or NOT NULL")
+        self.advance()
+        return IsNotNull(column) if negated else IsNull(column)
+
+    def in_list(self, column: Column) -> Predicate:
+        self.expect("(")
+        literals = [self.literal()]
+        while self.token.is_sign(","):
+            self.advance()
+            literals.append(self.literal())
+        self.expect(")", "',' or ')'")
+        return In(column, tuple(literals))
+
+    def between(self, column: Column) -> Predicate:
+        low = self.literal()
+        if not self.token.is_word("AND"):
+            self.fail("AND and the upper end of BETWEEN")
+        self.advance()
+        return And((Comparison(">=", column, low), Comparison("<=", column, self.literal())))
+
+    def like(self, column: Column) -> Predicate:
+        pattern = self.string("a pattern in quotes")
+        escape = "\\"
+        if self.token.is_word("ESCAPE"):
+            self.advance()
+            mark = self.token
+            escape = self.string("an escape character in quotes").value
+            if len(escape) != 1:
+                raise syntax_error(self.text, mark.start, "ESCAPE takes one character")
+        return self.placed(pattern, lambda: like(column, pattern.value, escape))
+
+    # -- operands
+
+    def operand(self) -> Node:
+        token = self.token
+        if token.is_sign("("):
+            self.advance()
+            inner = self.deeper(self.any_of)
+            self.expect(")", "')', AND or OR")
+            return inner
+        if token.is_sign("-", "+"):
+            return self.signed_number()
+        if token.kind in ("string", "bytes", "number"):
+            return Literal(self.advance().value)
+        if token.kind == "quoted":
+            return self.path()
+        if token.kind != "name":
+            self.fail("a column, a value or '('")
+        return self.named()
+
+    def named(self) -> Node:
+        """A word: TRUE, FALSE, NULL, a typed literal, a call, or a column."""
+        token = self.token
+        word = token.value.upper()
+        following = self.tokens[self.index + 1]
+        if word in ("TRUE", "FALSE", "NULL"):
+            self.advance()
+            return Literal({"TRUE": True, "FALSE": False}.get(word))
+        if word in _TYPED and following.kind == "string":
+            self.index += 2
+            return self.placed(following, lambda: cast_literal(Literal(following.value), _TYPED[word]))
+        if following.is_sign("("):
+            return self.call(token)
+        if word in RESERVED:
+            self.fail("a column, a value or '('")
+        return self.path()
+
+    def path(self) -> Column:
+        names = [self.advance().value]
+        while self.token.is_sign("."):
+            self.advance()
+            if self.token.kind not in ("name", "quoted"):
+                self.fail("the name of a field")
+            names.append(self.advance().value)
+        return Column(tuple(names))
+
+    def signed_number(self) -> Literal:
+        negative = self.advance().value == "-"
+        if self.token.is_sign("-", "+"):
+            inner = self.deeper(self.signed_number)
+            return Literal(-inner.value) if negative else inner
+        if self.token.kind != "number":
+            self.fail("a number")
+        value = self.advance().value
+        return Literal(-value if negative else value)
+
+    def call(self, token: Token) -> Node:
+        """`startswith(column, 'x')` and its like, `CAST(literal AS type)`, `double('NaN')`."""
+        name = token.value.lower()
+        if name == "cast":
+            self.index += 2
+            literal = self.literal()
+            if not self.token.is_word("AS"):
+                self.fail("AS and a type")
+            self.advance()
+            return self.cast(literal, self.token, self.advance().value)
+        if is_cast(name):
+            self.index += 2
+            return self.cast(self.literal(), token, name)
+        if name not in FUNCTIONS:
+            known = [*FUNCTIONS, "cast"]
+            hint = nearest(name, known) or f"Known functions: {', '.join(known)}."
+            raise syntax_error(self.text, token.start, f"there is no function {token.value!r}", hint=hint)
+        self.index += 2
+        start = self.token
+        column = self.column(self.operand(), start)
+        build, takes_text = FUNCTIONS[name]
+        text = ""
+        if takes_text:
+            self.expect(",")
+            text = self.string("a text in quotes").value
+        self.expect(")")
+        return build(column, text)
+
+    def cast(self, literal: Literal, place: Token, kind: object) -> Literal:
+        if place.kind != "name":
+            raise syntax_error(self.text, place.start, "expected the name of a type")
+        self.expect(")")
+        return self.placed(place, lambda: cast_literal(literal, str(kind).lower()))
+
+    # -- the parts that must be of one kind
+
+    def value(self, node: Node, start: Token) -> Operand:
+        if isinstance(node, Predicate):
+            raise syntax_error(self.text, start.start, "a condition stands where a column or a value is expected")
+        return node
+
+    def column(self, node: Node, start: Token) -> Column:
+        if not isinstance(node, Column):
+            raise syntax_error(self.text, start.start, f"expected a column, found {node}")
+        return node
+
+    def literal(self) -> Literal:
+        start = self.token
+        node = self.operand()
+        if not isinstance(node, Literal):
+            raise syntax_error(self.text, start.start, f"expected a value, found {node}")
+        return node

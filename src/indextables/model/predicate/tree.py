@@ -1,0 +1,288 @@
+"""The predicate tree: frozen, picklable values that say which rows are meant.
+
+A tree comes from SQL text, from an Arrow expression or from these constructors. `bind` gives it the types of a schema;
+only a bound tree can be evaluated. `str()` is SQL in Spark's dialect and parses back to an equal tree.
+
+    Predicate
+    ├─ And, Or, Not            SQL's three-valued logic
+    ├─ Constant                TRUE, FALSE or NULL
+    ├─ Comparison              column = <=> != < <= > >= literal
+    ├─ In                      column IN (literals)
+    ├─ IsNull, IsNotNull
+    ├─ TextMatch               starts_with, ends_with, contains
+    └─ Like                    any other LIKE pattern
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import InvalidInputError
+
+OPERATORS = ("=", "<=>", "!=", "<", "<=", ">", ">=")
+TEXT_MATCHES = {"starts_with": "startswith", "ends_with": "endswith", "contains": "contains"}
+KEYWORDS = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "FALSE", "ESCAPE")
+RESERVED = frozenset([*KEYWORDS, "ILIKE", "RLIKE", "REGEXP", "CAST"])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, or a field inside a struct column; `type` is known once the tree is bound."""
+
+    path: tuple[str, ...]
+    type: pa.DataType | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the column at the top."""
+        return self.path[0]
+
+    @property
+    def dotted(self) -> str:
+        """The path as people write it."""
+        return ".".join(self.path)
+
+    def __str__(self) -> str:
+        return ".".join(_identifier(name) for name in self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class Literal:
+    """A constant: None, bool, int, float, Decimal, str, bytes, date or datetime (kept in UTC unless naive)."""
+
+    value: Any
+
+    def __post_init__(self) -> None:
+        value = self.value
+        known = value is None or isinstance(value, (bool, int, float, decimal.Decimal, str, bytes, dt.date))
+        if not known or (isinstance(value, decimal.Decimal) and not value.is_finite()):
+            raise InvalidInputError(
+                f"A predicate cannot hold the value {value!r} of type {type(value).__name__}.",
+                hint="Use None, bool, int, float, Decimal, str, bytes, date or datetime.",
+            )
+        if isinstance(value, dt.datetime) and value.tzinfo is not None:
+            object.__setattr__(self, "value", value.astimezone(dt.UTC))
+
+    def _key(self) -> tuple[type, Any]:
+        nan = isinstance(self.value, float) and math.isnan(self.value)
+        return type(self.value), "NaN" if nan else self.value
+
+    def __eq__(self, other: object) -> bool:
+        """Equal in kind and value; NaN equals NaN, and TRUE is not 1."""
+        return isinstance(other, Literal) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        return _literal(self.value)
+
+
+class Predicate:
+    """Root of the tree. Predicates combine with `&`, `|` and `~`."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return And((self, other))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return Or((self, other))
+
+    def __invert__(self) -> Predicate:
+        return Not(self)
+
+
+@dataclass(frozen=True)
+class Constant(Predicate):
+    """TRUE, FALSE or NULL for every row."""
+
+    value: bool | None
+
+    def __str__(self) -> str:
+        return _literal(self.value)
+
+
+@dataclass(frozen=True)
+class Comparison(Predicate):
+    """A column compared with a literal."""
+
+    operator: str
+    column: Column
+    literal: Literal
+
+    def __post_init__(self) -> None:
+        _check(self.operator in OPERATORS, f"There is no comparison {self.operator!r}.", f"Use {' '.join(OPERATORS)}.")
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.operator} {self.literal}"
+
+
+@dataclass(frozen=True)
+class In(Predicate):
+    """A column that equals one of several literals; a NULL among them makes 'no' unknown."""
+
+    column: Column
+    literals: tuple[Literal, ...]
+
+    def __post_init__(self) -> None:
+        _check(len(self.literals) > 0, f"IN over column {self.column.dotted!r} has no values.", "Give at least one.")
+
+    def __str__(self) -> str:
+        return f"{self.column} IN ({', '.join(str(v) for v in self.literals)})"
+
+
+@dataclass(frozen=True)
+class IsNull(Predicate):
+    """A column that holds NULL."""
+
+    column: Column
+
+    def __str__(self) -> str:
+        return f"{self.column} IS NULL"
+
+
+@dataclass(frozen=True)
+class IsNotNull(Predicate):
+    """A column that holds a value."""
+
+    column: Column
+
+    def __str__(self) -> str:
+        return f"{self.column} IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class TextMatch(Predicate):
+    """A text column that starts with, ends with or contains a text."""
+
+    kind: str
+    column: Column
+    text: str
+
+    def __post_init__(self) -> None:
+        _check(self.kind in TEXT_MATCHES, f"There is no text match {self.kind!r}.", f"Use {', '.join(TEXT_MATCHES)}.")
+
+    def __str__(self) -> str:
+        return f"{TEXT_MATCHES[self.kind]}({self.column}, {_literal(self.text)})"
+
+
+@dataclass(frozen=True)
+class Like(Predicate):
+    """A text column that fits a LIKE pattern: `%` any text, `_` any one character, `\\` escapes. Made by `like()`."""
+
+    column: Column
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.column} LIKE {_literal(self.pattern)}"
+
+
+@dataclass(frozen=True)
+class And(Predicate):
+    """All of two or more predicates."""
+
+    children: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        _check(len(self.children) > 1, "AND needs at least two predicates.", "Use all_of() for any number.")
+
+    def __str__(self) -> str:
+        return " AND ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
+
+
+@dataclass(frozen=True)
+class Or(Predicate):
+    """Any of two or more predicates."""
+
+    children: tuple[Predicate, ...]
+
+    def __post_init__(self) -> None:
+        _check(len(self.children) > 1, "OR needs at least two predicates.", "Use any_of() for any number.")
+
+    def __str__(self) -> str:
+        return " OR ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
+
+
+@dataclass(frozen=True)
+class Not(Predicate):
+    """The opposite; NULL stays NULL."""
+
+    child: Predicate
+
+    def __str__(self) -> str:
+        return f"NOT ({self.child})"
+
+
+ColumnTest = Comparison | In | IsNull | IsNotNull | TextMatch | Like
+"""The predicates that look at one column."""
+
+
+def all_of(predicates: Iterable[Predicate]) -> Predicate:
+    """Every one of any number of predicates; TRUE when there is none."""
+    return _joined(And, tuple(predicates), True)
+
+
+def any_of(predicates: Iterable[Predicate]) -> Predicate:
+    """At least one of any number of predicates; FALSE when there is none."""
+    return _joined(Or, tuple(predicates), False)
+
+
+def leaves(tree: Predicate) -> Iterator[Predicate]:
+    """The predicates of a tree that are not AND, OR or NOT, from left to right."""
+    if isinstance(tree, (And, Or)):
+        for child in tree.children:
+            yield from leaves(child)
+    elif isinstance(tree, Not):
+        yield from leaves(tree.child)
+    else:
+        yield tree
+
+
+def columns_of(tree: Predicate) -> tuple[str, ...]:
+    """The top-level columns that a tree reads, each once, in order of appearance."""
+    return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, ColumnTest)))
+
+
+def _joined(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:
+    if len(parts) > 1:
+        return kind(parts)
+    return parts[0] if parts else Constant(empty)
+
+
+def _check(holds: bool, message: str, hint: str) -> None:
+    if not holds:
+        raise InvalidInputError(message, hint=hint)
+
+
+def _identifier(name: str) -> str:
+    plain = name.isascii() and name.isidentifier() and name.upper() not in RESERVED
+    return name if plain else "`" + name.replace("`", "``") + "`"
+
+
+def _literal(value: Any) -> str:
+    """A value as SQL that parses back to the same kind of value."""
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return f"{value!r}D"
+        return f"double('{'NaN' if math.isnan(value) else 'Infinity' if value > 0 else '-Infinity'}')"
+    if isinstance(value, decimal.Decimal):
+        text = str(value)
+        return text if "." in text else f"{text}BD"
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, dt.datetime):
+        kind = "TIMESTAMP_NTZ" if value.tzinfo is None else "TIMESTAMP"
+        return f"{kind} '{value.isoformat(sep=' ').replace('+00:00', 'Z')}'"
+    return f"DATE '{value.isoformat()}'" if isinstance(value, dt.date) else str(value)

@@ -1,0 +1,186 @@
+"""The schema of a table: Spark's JSON on disk, an Arrow schema in memory, and what both must satisfy.
+
+Column names are compared without regard to case, as Spark does, and keep the spelling they were created with.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from indextables.errors import CorruptTableError, InvalidInputError
+from indextables.model.spark_types import TIMESTAMP, TIMESTAMP_NTZ, field_from_json, field_to_json, type_name
+
+MAX_DECIMAL_PRECISION = 38
+
+
+def schema_from_json(text: str) -> pa.Schema:
+    """The Arrow form of a `schemaString`."""
+    try:
+        spark = json.loads(text)
+    except ValueError as error:
+        raise CorruptTableError(f"The schemaString of the table is not JSON: {error}.") from None
+    if not isinstance(spark, dict) or spark.get("type") != "struct" or not isinstance(spark.get("fields"), list):
+        raise CorruptTableError(f"The schemaString of the table is not a Spark struct: {text[:200]!r}.")
+    return pa.schema([field_from_json(f) for f in spark["fields"]])
+
+
+def schema_to_json(schema: pa.Schema) -> str:
+    """The `schemaString` of an Arrow schema that `normalize` has passed."""
+    spark = {"type": "struct", "fields": [field_to_json(f) for f in schema]}
+    return json.dumps(spark, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_schema(schema: pa.Schema) -> None:
+    """Refuse a schema without columns, or with two names that differ at most by case, at any depth."""
+    if len(schema) == 0:
+        raise InvalidInputError("A table needs at least one column.", hint="Give a schema with columns.")
+    _check_names(list(schema), ())
+
+
+def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:
+    """The partition columns in the schema's spelling: they exist, are atomic and distinct, and are not all columns."""
+    spelled = [find_column(schema, name, role="partition column") for name in columns]
+    twice = sorted({name for name in spelled if spelled.count(name) > 1})
+    if twice:
+        raise InvalidInputError(f"Partition columns are named twice: {_quoted(twice)}.", columns=twice)
+    for name in spelled:
+        kind = schema.field(name).type
+        if not is_partitionable(kind):
+            raise InvalidInputError(
+                f"Column {name!r} cannot be a partition column: its type is {type_name(kind)}.",
+                hint="Partition by numbers, text, booleans, dates or timestamps.",
+                column=name,
+            )
+    if spelled and len(spelled) == len(schema):
+        raise InvalidInputError(
+            f"Every column is a partition column: {_quoted(spelled)}.", hint="Leave at least one column for the data."
+        )
+    return tuple(spelled)
+
+
+def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
+    """The schema's spelling of a column name; exact first, then without regard to case."""
+    if name in schema.names:
+        return name
+    for known in schema.names:
+        if known.lower() == name.lower():
+            return str(known)
+    raise InvalidInputError(
+        f"There is no {role} {name!r}.", hint=f"The columns are {_quoted(schema.names)}.", column=name
+    )
+
+
+def is_atomic(arrow: pa.DataType) -> bool:
+    """Whether values of the type can be compared with a literal."""
+    return is_partitionable(arrow) or bool(pa.types.is_binary(arrow))
+
+
+def is_partitionable(arrow: pa.DataType) -> bool:
+    """Whether values of the type have an exact text form that a path and the log can carry."""
+    kinds = pa.types
+    tests = (
+        kinds.is_boolean,
+        kinds.is_signed_integer,
+        kinds.is_floating,
+        kinds.is_decimal,
+        kinds.is_string,
+        kinds.is_date,
+        kinds.is_timestamp,
+    )
+    return any(test(arrow) for test in tests)
+
+
+def normalize(schema: pa.Schema) -> pa.Schema:
+    """The schema in the types that Spark has; a type that has no counterpart is refused by column and name.
+
+    Wider or differently encoded forms of one type become that type; unsigned integers become the next wider signed
+    ones; nanoseconds become microseconds (casting data that would lose digits is for the writer to refuse).
+    """
+    return pa.schema([_normal_field(f, ()) for f in schema])
+
+
+def _normal_field(field: pa.Field, parents: tuple[str, ...], name: str | None = None) -> pa.Field:
+    arrow = _normal_type(field.type, (*parents, field.name))
+    return pa.field(name or field.name, arrow, nullable=field.nullable, metadata=field.metadata)
+
+
+def _normal_type(arrow: pa.DataType, path: tuple[str, ...]) -> pa.DataType:
+    kinds = pa.types
+    if isinstance(arrow, pa.BaseExtensionType):
+        return _normal_type(arrow.storage_type, path)
+    if kinds.is_dictionary(arrow) or kinds.is_run_end_encoded(arrow):
+        return _normal_type(arrow.value_type, path)
+    if kinds.is_map(arrow):
+        return pa.map_(_normal_field(arrow.key_field, path, "key"), _normal_field(arrow.item_field, path, "value"))
+    if hasattr(arrow, "value_field"):
+        return pa.list_(_normal_field(arrow.value_field, path, "element"))
+    if kinds.is_struct(arrow):
+        return pa.struct([_normal_field(f, path) for f in arrow])
+    if kinds.is_timestamp(arrow):
+        return TIMESTAMP_NTZ if arrow.tz is None else TIMESTAMP
+    if kinds.is_decimal(arrow) and 0 <= arrow.scale <= arrow.precision <= MAX_DECIMAL_PRECISION:
+        return pa.decimal128(arrow.precision, arrow.scale)
+    if kinds.is_fixed_size_binary(arrow) and not kinds.is_decimal(arrow):
+        return pa.binary()
+    if arrow in _NORMAL:
+        return _NORMAL[arrow]
+    raise InvalidInputError(
+        f"Column {'.'.join(path)!r} has the Arrow type {arrow}, which Spark does not have.",
+        hint="Cast the column to a type that Spark has before writing.",
+        column=".".join(path),
+        type=str(arrow),
+    )
+
+
+_NORMAL: dict[pa.DataType, pa.DataType] = {
+    **{same: same for same in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())},
+    **{same: same for same in (pa.bool_(), pa.null(), pa.month_day_nano_interval())},
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    **dict.fromkeys((pa.string(), pa.large_string(), pa.string_view()), pa.string()),
+    **dict.fromkeys((pa.binary(), pa.large_binary(), pa.binary_view()), pa.binary()),
+    **dict.fromkeys((pa.date32(), pa.date64()), pa.date32()),
+    **dict.fromkeys((pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")), pa.time64("ns")),
+    **dict.fromkeys((pa.duration(unit) for unit in ("s", "ms", "us", "ns")), pa.duration("us")),
+}
+
+
+def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
+    seen: dict[str, str] = {}
+    for field in fields:
+        if not field.name:
+            raise InvalidInputError(f"A column{_inside(parents)} has no name.", hint="Give every column a name.")
+        key = field.name.lower()
+        if key in seen:
+            names = [seen[key], field.name]
+            raise InvalidInputError(
+                f"Two columns{_inside(parents)} have the same name: {_quoted(names)}.",
+                hint="Names that differ only by case count as the same; rename one.",
+                columns=names,
+            )
+        seen[key] = field.name
+        for child in _children(field.type):
+            _check_names(child, (*parents, field.name))
+
+
+def _children(arrow: pa.DataType) -> list[list[pa.Field]]:
+    """The structs directly inside a type, each as its list of fields."""
+    if pa.types.is_struct(arrow):
+        return [list(arrow)]
+    if pa.types.is_map(arrow):
+        return _children(arrow.key_type) + _children(arrow.item_type)
+    return _children(arrow.value_type) if pa.types.is_list(arrow) else []
+
+
+def _inside(parents: tuple[str, ...]) -> str:
+    return f" of {'.'.join(parents)!r}" if parents else ""
+
+
+def _quoted(names: Iterable[str]) -> str:
+    return ", ".join(repr(n) for n in names)

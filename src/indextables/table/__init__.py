@@ -1,0 +1,13 @@
+"""Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
+
+from __future__ import annotations
+
+from indextables.table.log_verbs import LogVerbs
+from indextables.table.row_verbs import RowVerbs
+
+
+class Table(LogVerbs, RowVerbs):
+    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
+
+
+__all__ = ["Table"]

@@ -1,0 +1,219 @@
+"""Every schedule of a few actors over one store, driving the real code.
+
+An actor is a function of a store. It runs in a greenlet that hands over at each storage call, so nothing sleeps and no
+thread runs: the explorer decides whose call happens next and how it ends (rightly, or with one of the faults a real store
+has). What an actor does depends only on the answers it has seen, so a state is the store's content, the faults left, and
+every actor's answers; states are remembered, and a failing schedule replays exactly.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import greenlet
+
+from indextables.errors import NotFoundError
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
+
+Content = Mapping[str, bytes]
+Call = tuple[Any, ...]
+Actor = Callable[[Store], Any]
+
+
+class SteppedStore:
+    """A store whose every call is answered by the explorer."""
+
+    url = "memory://interleaved"
+
+    def __init__(self, hand_over: Callable[[Call], Any]) -> None:
+        self._call = hand_over
+
+    def get(self, path: str) -> bytes:
+        """The object, or NotFoundError."""
+        found: bytes | None = self._call(("get", path))
+        if found is None:
+            raise NotFoundError(f"{path} is not there.", path=path)
+        return found
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of the object."""
+        return self.get(path)[start : start + length]
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Parts of the object, of one look at it."""
+        data = self.get(path)
+        return [data[start : start + length] for start, length in ranges]
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """Create the object; the explorer tries every outcome a store can give."""
+        outcome: PutOutcome = self._call(("create", path, data))
+        return outcome
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object."""
+        self._call(("put", path, data))
+
+    def put_file(self, path: str, source: Path) -> None:
+        """Create or replace the object with a file's content."""
+        self.put(path, source.read_bytes())
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Size and identity of the object."""
+        found: ObjectInfo | None = self._call(("head", path))
+        return found
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """One page with everything in it."""
+        return iter(self._call(("list", prefix, start_after)))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Each deletion is a step of its own."""
+        for path in paths:
+            self._call(("delete", path))
+
+    def local_path(self, path: str) -> Path | None:  # noqa: ARG002
+        """Never on disk."""
+        return None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A schedule after which the check found something wrong."""
+
+    why: str
+    schedule: tuple[str, ...]
+
+
+@dataclass
+class Exploration:
+    """What the explorer saw."""
+
+    states: int = 0
+    ends: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where an actor stands after some answers: its next call, or its result."""
+
+    call: Call | None
+    result: Any = None
+
+
+def explore(
+    actors: Mapping[str, Actor],
+    check: Callable[[Content, Mapping[str, Any]], str | None],
+    *,
+    start: Content,
+    faults: int = 0,
+    max_states: int = 400_000,
+    stop_at_first: bool = False,
+) -> Exploration:
+    """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised)."""
+    found = Exploration()
+    steps: dict[tuple[str, tuple[Any, ...]], _Step] = {}
+    first = (frozenset(start.items()), faults, tuple(() for _ in actors))
+    seen = {first}
+    stack: list[tuple[Any, tuple[str, ...]]] = [(first, ())]
+    while stack:
+        (content, left, answers), schedule = stack.pop()
+        store = dict(content)
+        results: dict[str, Any] = {}
+        for index, (name, actor) in enumerate(actors.items()):
+            step = _step(steps, name, actor, answers[index])
+            if step.call is None:
+                results[name] = step.result
+                continue
+            for after, answer, cost, note in outcomes(store, step.call):
+                if cost > left:
+                    continue
+                told = (*answers[:index], (*answers[index], answer), *answers[index + 1 :])
+                state = (frozenset(after.items()), left - cost, told)
+                if state not in seen:
+                    seen.add(state)
+                    stack.append((state, (*schedule, f"{name}: {_shown(step.call)} {note}")))
+        if len(results) == len(actors):
+            found.ends += 1
+            why = check(store, results)
+            if why:
+                found.violations.append(Violation(why, schedule))
+                if stop_at_first:
+                    break
+        if len(seen) > max_states:
+            found.complete = False
+            break
+    found.states = len(seen)
+    return found
+
+
+def _step(known: dict[tuple[str, tuple[Any, ...]], _Step], name: str, actor: Actor, answers: tuple[Any, ...]) -> _Step:
+    key = (name, answers)
+    if key not in known:
+        known[key] = _run(actor, answers)
+    return known[key]
+
+
+def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
+    """Run an actor from its start through the answers it has seen, up to its next call or its end."""
+    explorer = greenlet.getcurrent()
+
+    def hand_over(call: Call) -> Any:
+        return explorer.switch(_Step(call))
+
+    def body() -> _Step:
+        try:
+            return _Step(None, actor(SteppedStore(hand_over)))
+        except Exception as error:  # noqa: BLE001 - whatever an actor raises is its result, for the check to judge
+            return _Step(None, error)
+
+    runner = greenlet.greenlet(body)
+    step: _Step = runner.switch()
+    for answer in answers:
+        step = runner.switch(answer)
+    return step
+
+
+def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes], Any, int, str]]:
+    """Every way a call can end: the content after it, the answer, what it costs of the fault budget, a note."""
+    verb, path, *rest = call
+    if verb == "get":
+        return [(store, store.get(path), 0, "")]
+    if verb == "head":
+        return [(store, _info(path, store[path]) if path in store else None, 0, "")]
+    if verb == "list":
+        return [(store, _listed(store, path, rest[0]), 0, "")]
+    if verb == "put":
+        return [({**store, path: rest[0]}, None, 0, "")]
+    if verb == "delete":
+        return [({p: b for p, b in store.items() if p != path}, None, 0, "")]
+    if path in store:
+        return [(store, PutOutcome.EXISTS, 0, "exists")]
+    created = {**store, path: rest[0]}
+    return [
+        (created, PutOutcome.CREATED, 0, "created"),
+        (created, PutOutcome.EXISTS, 1, "created, the answer lost, met again by its own retry"),
+        (created, PutOutcome.UNKNOWN, 1, "created, the answer lost"),
+        (store, PutOutcome.EXISTS, 1, "refused with 409, nothing created"),
+        (store, PutOutcome.UNKNOWN, 1, "failed, nothing created"),
+    ]
+
+
+def _listed(store: Content, prefix: str, start_after: str | None) -> tuple[ObjectInfo, ...]:
+    folder = prefix.rstrip("/") + "/" if prefix else ""
+    chosen = sorted(p for p in store if p.startswith(folder) and (start_after is None or p > start_after))
+    return tuple(_info(path, store[path]) for path in chosen)
+
+
+def _info(path: str, data: bytes) -> ObjectInfo:
+    # The time stands for identity here: another content is another file.
+    return ObjectInfo(path, len(data), zlib.crc32(data))
+
+
+def _shown(call: Call) -> str:
+    return f"{call[0]} {call[1]}"
