@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -172,8 +172,11 @@ def write_splits(
     *,
     settings: SplitWriterSettings,
     tags: Sequence[str] = (),
-) -> Iterator[SplitInfo]:
-    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for."""
+) -> Generator[SplitInfo, None, None]:
+    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for.
+
+    Closing the generator early cleans up as well.
+    """
     with SplitWriter(schema, mapping, settings=settings, tags=tags) as writer:
         for batch in batches:
             for split in writer.write(batch):
