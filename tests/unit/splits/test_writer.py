@@ -204,6 +204,9 @@ def test_the_log_entry_says_where_things_are(tmp_path: Path) -> None:
     assert add.footer_start_offset is not None and add.hotcache_length is not None
     assert add.footer_start_offset + add.hotcache_length < len(data)
     assert (add.has_footer_offsets, add.num_records, add.split_tags) == (True, 1_000, ("t1",))
+    assert add.min_values is not None and add.max_values is not None
+    assert (add.min_values["level"], add.max_values["level"]) == ("ERROR", "WARN")
+    assert json.loads(add.stats or "")["nullCount"]["host"] == table["host"].null_count > 0
     assert add.time_range_start == "2023-11-14T22:13:20Z"
     assert add.time_range_end == "2023-11-14T22:29:59.002997Z"
     assert DocMapping.from_json(add.doc_mapping_json or "") == mapping
