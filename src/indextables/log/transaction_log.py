@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.config.state import StateReadSettings
 from indextables.errors import VersionNotFoundError
 from indextables.log import replay as reading
+from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
 from indextables.log.commit import Committed, Committer, Proposal
 from indextables.log.listing import list_log
@@ -30,6 +32,7 @@ class LogSettings:
     retry: RetrySettings = RetrySettings()
     cache: CacheSettings = CacheSettings()
     files: VersionFileSettings = VersionFileSettings()
+    state_read: StateReadSettings = StateReadSettings()
 
 
 @dataclass
@@ -48,6 +51,7 @@ class TransactionLog:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
         remembered = self.cache if self.settings.cache.enabled else None
         self.reader = VersionReader(self.store, remembered, self.settings.read)
+        self.bases = BaseReader(self.reader, self.settings.state_read)
 
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
         """The newest version. One listing tells whether the remembered snapshot still is it.
@@ -62,15 +66,15 @@ class TransactionLog:
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
         if patience > 0 and self.now_ms() - looked_ms < patience * 1000:
             return loaded.snapshot
-        return self._remember(reading.advance(self.store, self.reader, loaded))
+        return self._remember(reading.advance(self.store, self.bases, loaded))
 
     def reload(self) -> Snapshot:
         """The newest version, read from the start, whatever is remembered."""
-        return self._remember(reading.load(self.store, self.reader))
+        return self._remember(reading.load(self.store, self.bases))
 
     def at_version(self, version: int) -> Snapshot:
         """An older version by its number."""
-        return reading.load(self.store, self.reader, version=version).snapshot
+        return reading.load(self.store, self.bases, version=version).snapshot
 
     def since(self, after: int, until: int) -> Sequence[CommittedVersion]:
         """The versions in (after, until]; VersionNotFoundError if the log no longer holds them all."""
