@@ -60,8 +60,15 @@ class ManifestWriter:
         )
 
     def _put(self, path: str, content: bytes) -> None:
-        """A manifest is named by its content, so one that exists already is the same."""
+        """A manifest is named by its content: one that is there already is the same, unless it was cut short."""
         for _ in range(_PUTS):
-            if self.store.put_if_absent(path, content) is not PutOutcome.UNKNOWN:
+            outcome = self.store.put_if_absent(path, content)
+            if outcome is PutOutcome.CREATED:
+                return
+            found = self.store.head(path)
+            if found is not None and found.size == len(content):
+                return
+            if found is not None:
+                self.store.put(path, content)
                 return
         raise UnavailableError(f"Whether {path} was written could not be found out.", path=path)
