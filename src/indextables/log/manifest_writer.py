@@ -31,6 +31,8 @@ class ManifestWriter:
     settings: StateWriteSettings
     renames: Mapping[str, str] = field(default_factory=dict)
     named: set[str] = field(default_factory=set)
+    num_files: int = 0
+    total_bytes: int = 0
 
     def write(self, files: pa.Table) -> Iterator[ManifestInfo]:
         """The files as manifests of at most `state.entriesPerManifest` entries, in their order."""
@@ -42,6 +44,8 @@ class ManifestWriter:
         files, self.registry = deduplicated(files, self.registry)
         files = renamed(files, self.renames)
         self.named |= in_use(files)
+        self.num_files += files.num_rows
+        self.total_bytes += pc.sum(files.column("size")).as_py()
         content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
         name = manifest_name(content)
         self._put(f"{names.MANIFESTS}/{name}", content)

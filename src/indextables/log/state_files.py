@@ -52,10 +52,13 @@ class StateFiles:
         hidden = {tombstone.path: tombstone.version for tombstone in self.state.tombstones}
         needed = None if columns is None else list(dict.fromkeys(["path", "added_at_version", *columns]))
         tables = self.reader.read(manifests, self.state_file, columns=needed if hidden else columns)
-        return [
-            without_tombstones(table, hidden) if _may_hide(manifest) else table
-            for manifest, table in zip(manifests, tables, strict=True)
-        ]
+        return [self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True)]
+
+    def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
+        live = without_tombstones(entries, hidden) if _may_hide(manifest) else entries
+        if manifest.size_bytes is not None and live.num_rows != manifest.live_entry_count:
+            raise self._miscounted(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
+        return live
 
     def _counted(self, files: pa.Table) -> pa.Table:
         """The whole list, if it is as long and as large as the state says. A path listed twice counts once, the last time."""
@@ -71,7 +74,7 @@ class StateFiles:
 
     def _miscounted(self, what: str, found: int, expected: int) -> BadFileError:
         path = self.state_file.path
-        message = f"{path} says that the table has {expected} {what}, but its manifests hold {found}."
+        message = f"{path} speaks of {expected} {what}, but there are {found}."
         return BadFileError(message, path=path, found=found, expected=expected)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import ceil
 
 from indextables.config.state import CompactionSettings
@@ -12,19 +13,30 @@ from indextables.model.state import ManifestInfo, StateManifest
 _UNIQUE_NAME = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def compaction_reason(
-    state: StateManifest, settings: CompactionSettings, *, removed: int, entries_per_manifest: int
-) -> str | None:
-    """Why a state should be compacted, or None. `removed` is how many files went since the state before it."""
-    tombstones, live = len(state.tombstones), state.num_files
-    if tombstones and tombstones / (live + tombstones) > settings.tombstone_threshold:
-        return f"{tombstones} of {live + tombstones} entries are removed"
+@dataclass(frozen=True)
+class StateCounts:
+    """What a state would hold. `removed` is how many files went since the state before it."""
+
+    live: int
+    tombstones: int
+    manifests: int
+    removed: int = 0
+
+    @property
+    def tombstone_ratio(self) -> float:
+        """Share of the entries that are removed."""
+        return self.tombstones / (self.live + self.tombstones) if self.tombstones else 0.0
+
+
+def compaction_reason(counts: StateCounts, settings: CompactionSettings, *, entries_per_manifest: int) -> str | None:
+    """Why a state should be compacted, or None."""
+    if counts.tombstone_ratio > settings.tombstone_threshold:
+        return f"{counts.tombstones} of {counts.live + counts.tombstones} entries are removed"
     # A table of more files than so many manifests can list would otherwise be compacted every time.
-    allowed = max(settings.max_manifests, 2 * ceil(live / entries_per_manifest))
-    if len(state.manifests) > allowed:
-        return f"there are {len(state.manifests)} manifests"
-    if removed > settings.large_remove_threshold:
-        return f"{removed} files were removed at once"
+    if counts.manifests > max(settings.max_manifests, 2 * ceil(counts.live / entries_per_manifest)):
+        return f"there are {counts.manifests} manifests"
+    if counts.removed > settings.large_remove_threshold:
+        return f"{counts.removed} files were removed at once"
     return None
 
 

@@ -31,7 +31,7 @@ class BoundsFinder:
         them only where the order of its texts agrees with that of its values.
         """
         ranges = FileRanges(files, self._partition_columns)
-        by_type = self._partitions(files, ranges) | self._statistics(files, ranges)
+        by_type = self._partitions(ranges) | self._statistics(files, ranges)
         for_all = {
             name: bounds
             for name in self._partition_columns
@@ -39,7 +39,7 @@ class BoundsFinder:
         }
         return for_all, by_type
 
-    def _partitions(self, files: pa.Table, ranges: FileRanges) -> dict[str, Bounds]:
+    def _partitions(self, ranges: FileRanges) -> dict[str, Bounds]:
         found = {}
         for name in self._partition_columns:
             if name not in self._types:
