@@ -7,7 +7,6 @@ gone the cleaner stops. A deletion that fails leaves a file too many, never one 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,7 +30,6 @@ from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoin
 
 logger = logging.getLogger(__name__)
 _BATCH = 100
-_PART = re.compile(r"\d{20}\.checkpoint\.[^/]+\.\d+\.json")
 
 
 @dataclass(frozen=True)
@@ -146,9 +144,8 @@ class Cleaner:
             return None
 
     def _parts(self, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
-        paths = [file.path for file in files if file.path.endswith(".checkpoint.json")]
         named: set[str] = set()
-        for path in (p for p in paths if not p.startswith(names.PARQUET_CHECKPOINTS)):
+        for path in (file.path for file in files if file.path.startswith(f"{names.LOG}/0")):
             try:
                 found = decode_checkpoint(self.store.get(path), path=path)
             except (BadFileError, NotFoundError):
@@ -174,14 +171,17 @@ class _Stock:
             self.versions[version] = _object(info)
         elif (version := names.state_version_of(path)) is not None:
             self.states.setdefault(version, []).append(info)
-        elif (version := names.checkpoint_version_of(path.replace(".json", ".parquet"))) is not None or (
-            version := names.checkpoint_version_of(path)
-        ) is not None:
+        elif (version := self._checkpoint_version(path)) is not None:
             self.checkpoints.setdefault(version, []).append(info)
         elif path.endswith(".avro"):
             self.manifests[path] = _object(info)
-        elif _PART.fullmatch(path.removeprefix(f"{names.LOG}/")):
+        elif names.is_checkpoint_part(path):
             self.parts[path] = _object(info)
+
+    @staticmethod
+    def _checkpoint_version(path: str) -> int | None:
+        version = names.checkpoint_version_of(path)
+        return names.checkpoint_note_version_of(path) if version is None else version
 
 
 def _object(info: ObjectInfo) -> LogObject:
