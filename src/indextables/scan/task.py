@@ -30,6 +30,10 @@ class ScanTask:
     given_store: Store | None = None
 
     @cached_property
+    def _opened(self) -> dict[str, TableSplit]:
+        return {}
+
+    @cached_property
     def store(self) -> Store:
         """The table's store."""
         return self.given_store or open_store(self.plan.spec)
@@ -40,8 +44,12 @@ class ScanTask:
         return self.plan.schema
 
     def open(self, entry: SplitEntry) -> TableSplit:
-        """One split of the plan."""
-        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns)
+        """One split of the plan; opened once, however often it is asked."""
+        found = self._opened.get(entry.path)
+        if found is None:
+            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns)
+            self._opened[entry.path] = found
+        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order."""
