@@ -113,7 +113,7 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
         return AccessDeniedError(message, **context)
     if failure.throttled:
         return ThrottledError(message, **context)
-    if failure.status == 416 or "Invalid range" in failure.reason:
+    if failure.status == 416 or "Wanted range" in failure.reason:
         return BadFileError(f"{place} is shorter than the range that was asked for.", **context)
     if not failure.sent:
         hint = "Check the endpoint; plain http needs aws.allowHttp=true."
