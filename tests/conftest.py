@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from indextables.testing.fault_server import FaultServer
 from indextables.testing.places import Place
 from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
 
@@ -57,3 +58,10 @@ def memory_place() -> Place:
 def local_place(tmp_path: Path) -> Place:
     """A folder that does not exist yet."""
     return Place(str(tmp_path / "fresh"))
+
+
+@pytest.fixture
+def fault_server() -> Iterator[FaultServer]:
+    """An object store that misbehaves on demand."""
+    with FaultServer() as server:
+        yield server

@@ -6,6 +6,7 @@ import pytest
 
 from indextables.storage.store import Store
 from indextables.storage.wrappers import CountingStore, LoggingStore
+from indextables.testing.fault_server import FaultServer
 from indextables.testing.faulty_store import FaultyStore
 from indextables.testing.places import Place
 from indextables.testing.store_contract import StoreContract
@@ -59,3 +60,17 @@ class TestAzure(StoreContract):
     @pytest.fixture
     def store(self, azure_place: Place) -> Store:
         return azure_place.below("a b=c").open()
+
+
+class TestS3Protocol(StoreContract):
+    """The misbehaving server, behaving: what it says about faults is worth as much as this."""
+
+    @pytest.fixture
+    def store(self, fault_server: FaultServer) -> Store:
+        return fault_server.s3.below("a b=c%20").open()
+
+
+class TestGcsProtocol(StoreContract):
+    @pytest.fixture
+    def store(self, fault_server: FaultServer) -> Store:
+        return fault_server.gcs.below("a b=c%20").open()

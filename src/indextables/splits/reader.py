@@ -126,6 +126,10 @@ class SplitReader:
             raise
         return view
 
+    def whole_index(self, cache: SplitCache) -> IndexView:
+        """A view in a cache of the caller's, for merging: it will be filled with everything."""
+        return IndexView.open(self._source, self._tail, self.mapping, cache)
+
     def _columns(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:
             return list(self.schema.names)

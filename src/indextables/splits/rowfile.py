@@ -16,7 +16,7 @@ from indextables.splits.parquet_body import leaf_places
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
 
-WINDOW_BYTES = 32 << 20
+WINDOW_BYTES = 16 << 20
 """Compressed bytes of a read that are held at once when many rows stream by."""
 Groups = npt.NDArray[np.int64]
 

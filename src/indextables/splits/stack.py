@@ -53,7 +53,9 @@ def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -
     layers = [layer for layer in layers if layer.rows]
     schema = index_schema(mapping, folder.with_name(folder.name + ".schema"))
     folder.mkdir(parents=True)
-    entries = [_link(layer, base, folder) for layer, base in zip(layers, _bases(layers), strict=True)]
+    entries = [
+        _link(n, layer, base, folder) for n, (layer, base) in enumerate(zip(layers, _bases(layers), strict=True))
+    ]
     entries += _padding(schema, mapping, folder, max(0, _MERGE_AT - len(entries)))
     meta = {"index_settings": _SETTINGS, "segments": entries, "schema": schema, "opstamp": _OPSTAMP}
     (folder / META).write_text(json.dumps(meta))
@@ -71,14 +73,16 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
     return [int(n) for n in np.cumsum([0, *(layer.segment.rows for layer in layers[:-1])])]
 
 
-def _link(layer: Layer, base: int, folder: Path) -> dict[str, Any]:
+def _link(number: int, layer: Layer, base: int, folder: Path) -> dict[str, Any]:
+    """A segment under a name of its own: two splits may hold copies of one segment."""
     segment = layer.segment
+    name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
     for component in COMPOSITE:
-        (folder / f"{segment.stem}.{component}").symlink_to(segment.file(component).absolute())
-    (folder / f"{segment.stem}.fast").write_bytes(row_column(segment.rows, base))
-    (folder / f"{segment.stem}.store").write_bytes(b"".join(empty_store(segment.rows)))
+        (folder / f"{name.hex}.{component}").symlink_to(segment.file(component).absolute())
+    (folder / f"{name.hex}.fast").write_bytes(row_column(segment.rows, base))
+    (folder / f"{name.hex}.store").write_bytes(b"".join(empty_store(segment.rows)))
     alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
-    return _entry(folder, segment.segment_id, alive)
+    return _entry(folder, str(name), alive)
 
 
 def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
@@ -105,7 +109,7 @@ def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, co
     (made,) = segments_of(scratch)
     entries = []
     for number in range(count):
-        name = uuid.uuid5(uuid.UUID(made.segment_id), str(number))
+        name = uuid.uuid5(uuid.UUID(made.segment_id), f"padding {number}")
         for component in COMPONENTS:
             shutil.copyfile(made.file(component), folder / f"{name.hex}.{component}")
         entries.append(_entry(folder, str(name), np.zeros(2, np.bool_)))

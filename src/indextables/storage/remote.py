@@ -182,9 +182,8 @@ class RemoteStore:
         within = (self._base + folder).rstrip("/")
         # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
         offset = self._base + start_after if start_after and is_path(start_after) else None
-        pages = self._call(
-            "list", folder, lambda: obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
-        )
+        note_use(self._url)
+        pages = obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
         while True:
             page = self._call("list", folder, lambda: next(pages, ()))
             if not page:

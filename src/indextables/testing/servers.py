@@ -128,12 +128,9 @@ def _running(command: Sequence[str], port: int, folder: str, settings: Mapping[s
         _wait_until_it_answers(process, port, out)
         yield
     finally:
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        # Nothing it holds is worth an orderly end.
+        process.kill()
+        process.wait()
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, out: Path) -> None:

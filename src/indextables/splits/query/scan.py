@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,8 +36,7 @@ from indextables.splits.query.tree import (
     Words,
 )
 from indextables.splits.query.typed import typed_mask
-
-Mask = npt.NDArray[np.bool_]
+from indextables.splits.searchable import Mask
 
 
 def scan_mask(query: Query, table: pa.Table, mapping: DocMapping) -> Mask:
@@ -72,9 +70,9 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
     column = mapping.find(name) or ColumnMapping(name, "", "none")
     array = table.column(name)
     if isinstance(leaf, OneOf) and column.kind != "none":
-        return np.logical_or.reduce([leaf_mask(item, table, mapping) for item in leaf.items])
+        return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
     if isinstance(leaf, Exists) and not leaf.target.path:
-        return np.asarray(pc.is_valid(array))
+        return np.asarray(pc.is_valid(array), np.bool_)
     if column.kind == "json":
         return _masked(_json_test(leaf, column), documents(array))
     if column.kind == "ip":
@@ -198,7 +196,8 @@ def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
     encoded = texts.dictionary_encode()
     known = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
     places = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    return np.append(known, False)[places]
+    found: Mask = np.append(known, False)[places]
+    return found
 
 
 def _masked(test: Callable[[Any], bool], values: Any) -> Mask:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from collections.abc import Iterable
+
 import pyarrow as pa
 
 from indextables.model.predicate import (
+    And,
     Column,
     Comparison,
+    Constant,
     In,
     IsNotNull,
+    IsNull,
     Literal,
+    Not,
+    Or,
     Predicate,
     all_of,
     bind,
     evaluate,
 )
+from indextables.model.predicate.tree import ColumnTest
 from indextables.splits.index_values import plain_texts
 from indextables.splits.mapping import is_text
 from indextables.splits.query.tree import Equals, Exists, Leaf, OneOf, Range
+from indextables.splits.searchable import Mask
 
 
 def to_predicate(leaf: Leaf) -> Predicate | None:
@@ -44,7 +51,7 @@ def to_predicate(leaf: Leaf) -> Predicate | None:
     return all_of(bounds)
 
 
-def typed_mask(leaf: Leaf, table: pa.Table) -> npt.NDArray[np.bool_]:
+def typed_mask(leaf: Leaf, table: pa.Table) -> Mask:
     """The rows for which a leaf's predicate is true; a null never is."""
     predicate = to_predicate(leaf)
     if predicate is None:
@@ -52,10 +59,25 @@ def typed_mask(leaf: Leaf, table: pa.Table) -> npt.NDArray[np.bool_]:
     name = leaf.target.column
     array = table.column(name)
     values = plain_texts(array) if is_text(array.type) else array
-    return predicate_mask(predicate, pa.table({name: values}))
+    alone = pa.table({name: values})
+    return predicate_mask(bind(predicate, alone.schema), alone)
 
 
-def predicate_mask(predicate: Predicate, table: pa.Table) -> npt.NDArray[np.bool_]:
-    """The rows of a table for which a predicate is true."""
-    outcome = evaluate(bind(predicate, table.schema), table)
-    return outcome.fill_null(False).to_numpy(zero_copy_only=False)
+def without_columns(bound: Predicate, present: Iterable[str]) -> Predicate:
+    """A bound predicate where columns outside `present` hold nothing but nulls."""
+    names = set(present)
+    if isinstance(bound, And):
+        return And(tuple(without_columns(below, names) for below in bound.children))
+    if isinstance(bound, Or):
+        return Or(tuple(without_columns(below, names) for below in bound.children))
+    if isinstance(bound, Not):
+        return Not(without_columns(bound.child, names))
+    if not isinstance(bound, ColumnTest) or bound.column.name in names:
+        return bound
+    return Constant(True if isinstance(bound, IsNull) else False if isinstance(bound, IsNotNull) else None)
+
+
+def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
+    """The rows of a table for which a bound predicate is true."""
+    found: Mask = evaluate(bound, table).fill_null(False).to_numpy(zero_copy_only=False)
+    return found
