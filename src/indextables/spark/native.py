@@ -59,5 +59,3 @@ def _selected(frame: DataFrame, field: StructField) -> Column:
 def quoted(name: str) -> str:
     """A column name as Spark reads it, whatever characters it holds."""
     return "`" + name.replace("`", "``") + "`"
-
-

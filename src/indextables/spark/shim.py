@@ -45,7 +45,9 @@ class JavaClasses:
 def java_sources() -> dict[str, str]:
     """The Java files of the package by name."""
     folder = files("indextables.spark") / "java"
-    return {f.name: f.read_text("utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".java")}
+    return {
+        f.name: f.read_text("utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".java")
+    }
 
 
 def one_unit(sources: dict[str, str]) -> str:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from indextables import config
-from indextables.log.selection import every_file, files_of_partitions, files_within
-from indextables.log.transaction import LiveSelection
+from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.predicates import Where, bound_predicate
-from indextables.write.incoming import incoming, only
-from indextables.write.plan import plan_write, write_changes
+from indextables.write.incoming import incoming
+from indextables.write.plan import plan_write
+from indextables.write.row_write import RowWrite
 
 
 class RowVerbs(TableHandle):
@@ -63,35 +66,53 @@ class RowVerbs(TableHandle):
         user_metadata: str | None = None,
         txn: tuple[str, int] | None = None,
     ) -> int | None:
-        self._refuse_if_pinned()
         rows = incoming(data)
+        write = self.plan_write(
+            rows.schema,
+            operation=operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+        )
+        added = write.run(rows.batches, store=self._log.store)
+        return self.finish_write(write, added, user_metadata=user_metadata, txn=txn)
+
+    def plan_write(
+        self,
+        data: pa.Schema,
+        *,
+        operation: Operation = Operation.APPEND,
+        where: Where | None = None,
+        dynamic_partitions: bool = False,
+        merge_schema: bool = False,
+    ) -> RowWrite:
+        """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
+        self._refuse_if_pinned()
         plan = plan_write(
             self._spec,
             self.metadata,
-            rows.schema,
+            data,
             recorded=config.resolve(table=self.metadata.configuration),
             settings=self.settings,
             merge_schema=merge_schema,
             new_layout=operation is Operation.OVERWRITE,
         )
-        schema = schema_from_json(plan.task.schema_json)
-        bound = bound_predicate(where, schema)
-        added = plan.task.run(
-            rows.batches if bound is None else only(bound, rows.batches, schema), store=self._log.store
-        )
-        replaced: LiveSelection | None = None
-        if dynamic_partitions:
-            replaced = files_of_partitions(a.partition_values or {} for a in added)
-        elif operation is not Operation.APPEND:
-            replaced = every_file if bound is None else files_within(bound, self.partition_columns)
-        changes = write_changes(
-            plan,
-            added,
-            operation=operation,
-            replaced=replaced,
-            parameters={"where": str(bound)} if bound is not None else {},
-            txn=txn,
-            user_metadata=user_metadata,
-            engine_info=ENGINE_INFO,
+        bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
+        return RowWrite(plan, self.version, operation, bound, dynamic_partitions)
+
+    def finish_write(
+        self,
+        write: RowWrite,
+        added: Sequence[AddAction],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> int | None:
+        """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
+        if self.version != write.read_version:
+            self._snapshot = self._log.at_version(write.read_version)
+        changes = write.changes(
+            added, parameters=parameters, txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO
         )
         return self._commit_written(changes, added)
