@@ -108,10 +108,10 @@ def _texts(values: pa.Array) -> bytes:
     lengths = pc.binary_length(filled).to_numpy().astype("<i4")
     lengths[pc.is_null(values).to_numpy(zero_copy_only=False)] = -1
     joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py() if len(filled) else ""
-    return b"s" + struct.pack("<i", len(values)) + lengths.tobytes() + joined.encode()
+    return b"".join([b"s", struct.pack("<i", len(values)), lengths.tobytes(), joined.encode()])
 
 
 def _numbers(kind: bytes, values: pa.Array, form: np.dtype[np.generic]) -> bytes:
     valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype("u1")
     filled = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(form)
-    return kind + struct.pack("<i", len(values)) + valid.tobytes() + filled.tobytes()
+    return b"".join([kind, struct.pack("<i", len(values)), valid.tobytes(), filled.tobytes()])

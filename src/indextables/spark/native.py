@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NullType, StructField, StructType
 
+from indextables.spark.columns import quoted
 from indextables.spark.file_index import encode_file_list
+from indextables.spark.schemas import readable
 from indextables.spark.shim import java_classes
 from indextables.table import Table
-
-
-def spark_schema(table: Table) -> StructType:
-    """The table's schema as Spark knows it."""
-    return StructType.fromJson(json.loads(table.metadata.schema_string))
 
 
 def has_file_system(spark: SparkSession, url: str) -> bool:
@@ -27,7 +22,7 @@ def has_file_system(spark: SparkSession, url: str) -> bool:
 
 def native_scan(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
     """A DataFrame over files of a table's snapshot, planned from the log alone: nothing is listed."""
-    schema = spark_schema(table)
+    schema = readable(table.metadata.schema_string)
     stored = [field for field in schema if not isinstance(field.dataType, NullType)]
     partitions = table.partition_columns
     frame = java_classes(spark).call(
@@ -54,8 +49,3 @@ def _selected(frame: DataFrame, field: StructField) -> Column:
     if isinstance(field.dataType, NullType):
         return f.lit(None).alias(field.name)
     return frame[quoted(field.name)]
-
-
-def quoted(name: str) -> str:
-    """A column name as Spark reads it, whatever characters it holds."""
-    return "`" + name.replace("`", "``") + "`"

@@ -13,6 +13,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.udf import _wrap_function
+
+from indextables.spark.source.datasource import DefaultSource
 
 PACKAGE = "indextables"
 _IMPORT = re.compile(r"^import [\w.$]+;\n", re.MULTILINE)
@@ -25,8 +28,9 @@ class JavaClasses:
     """The classes of the extension in one driver."""
 
     def __init__(self, context: SparkContext) -> None:
-        self._gateway: Any = context._gateway
-        jvm = self._gateway.jvm
+        gateway: Any = context._gateway
+        self._gateway = gateway
+        jvm = gateway.jvm
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
         compiler.cook(one_unit(java_sources()))
@@ -72,5 +76,16 @@ def java_classes(spark: SparkSession) -> JavaClasses:
 
 def install(spark: SparkSession) -> None:
     """Make the extension ready in a session; once is enough, more often does no harm."""
-    if has_jvm(spark):
-        java_classes(spark)
+    register(spark)
+
+
+def register(spark: SparkSession) -> None:
+    """Make `format("indextables")` known to a session.
+
+    Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.
+    """
+    if not has_jvm(spark):
+        spark.dataSource.register(DefaultSource)
+        return
+    source = _wrap_function(spark.sparkContext, DefaultSource)
+    java_classes(spark).call("SessionSource", "register", spark._jsparkSession, source)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables import config
+from indextables.errors import VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
@@ -139,3 +140,16 @@ class RowVerbs(TableHandle):
             added, parameters=parameters, txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO
         )
         return self._commit_written(changes, added)
+
+    def abandon_write(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
+        """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
+        paths = {action.path for action in added}
+        newest = self._log.reload()
+        try:
+            since = self._log.since(write.read_version, newest.version)
+        except VersionNotFoundError:
+            return False
+        if any(paths & version.added for version in since):
+            return False
+        self._log.store.delete(sorted(paths))
+        return True

@@ -2,7 +2,6 @@ package indextables;
 
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
@@ -28,8 +27,8 @@ public class NativeScan {
       Object session, String dataSchema, String partitionSchema, String root, String label, byte[] files)
       throws Exception {
     SparkSession spark = (SparkSession) session;
-    StructType data = parsed(dataSchema);
-    StructType partition = parsed(partitionSchema);
+    StructType data = (StructType) DataType.fromJson(dataSchema);
+    StructType partition = (StructType) DataType.fromJson(partitionSchema);
     Path top = new Path(root);
     top = top.getFileSystem(spark.sessionState().newHadoopConf()).makeQualified(top);
     SnapshotFileIndex index = new SnapshotFileIndex(partition, top, label, files);
@@ -43,11 +42,5 @@ public class NativeScan {
             scala.collection.immutable.Map$.MODULE$.empty(),
             spark);
     return spark.baseRelationToDataFrame(relation);
-  }
-
-  /** Every column may be null: a split that is older than a column has no value for it. */
-  private static StructType parsed(String json) {
-    StructType schema = (StructType) DataType.fromJson(json);
-    return CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema).asNullable();
   }
 }
