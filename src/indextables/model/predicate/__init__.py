@@ -9,7 +9,7 @@ evaluate(bound, batch)                               bound tree, rows -> TRUE, F
 from indextables.model.predicate.binding import bind, resolve
 from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.like import like
-from indextables.model.predicate.parser import parse
+from indextables.model.predicate.parser import parse, parse_among
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -50,5 +50,6 @@ __all__ = [
     "evaluate",
     "like",
     "parse",
+    "parse_among",
     "resolve",
 ]

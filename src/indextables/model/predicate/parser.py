@@ -13,7 +13,7 @@ A column is compared with literals only. A boolean column may stand alone.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeVar
 
 from indextables.errors import InvalidInputError, QuerySyntaxError
@@ -48,16 +48,22 @@ T = TypeVar("T")
 
 def parse(text: str) -> Predicate:
     """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
-    return _Parser(text).whole()
+    return _Parser(text, tokenize(text)).whole()
+
+
+def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predicate, int]:
+    """The predicate that begins at one word of a statement, and the index of the first word after it."""
+    parser = _Parser(text, tokens, index)
+    return parser.condition(), parser.index
 
 
 class _Parser:
     """One pass over the words of a text."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tokens: Sequence[Token], index: int = 0) -> None:
         self.text = text
-        self.tokens = tokenize(text)
-        self.index = 0
+        self.tokens = tokens
+        self.index = index
         self.depth = 0
 
     @property
@@ -69,9 +75,12 @@ class _Parser:
         self.index += 1
         return token
 
-    def whole(self) -> Predicate:
+    def condition(self) -> Predicate:
         start = self.token
-        tree = self.predicate(self.any_of(), start)
+        return self.predicate(self.any_of(), start)
+
+    def whole(self) -> Predicate:
+        tree = self.condition()
         if self.token.kind != "end":
             self.fail("the end, AND or OR")
         return tree
