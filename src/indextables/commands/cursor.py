@@ -4,40 +4,29 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn
 
 from indextables.commands.tokens import StatementReader, says
 from indextables.commands.values import TableName, TablePath, TableReference
 from indextables.config.values import parse_size
-from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.model.predicate import Predicate, parse_among
-from indextables.model.predicate.tokens import Token, syntax_error
+from indextables.model.predicate.cursor import Cursor
+from indextables.model.predicate.tokens import Token
 
 MAX_NUMBER = (1 << 63) - 1
 _LIKENESS = 0.65
-T = TypeVar("T")
 
 
-class StatementCursor:
+class StatementCursor(Cursor):
     """A place among the words of a statement."""
 
+    subject: ClassVar[str] = "Statement"
+    keywords: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = StatementReader(text).all()
-        self.index = 0
+        super().__init__(text, StatementReader(text).all())
         self.form = ""
         """How the statement is written, once it is known which one it is."""
-
-    @property
-    def token(self) -> Token:
-        """The word that comes next."""
-        return self.tokens[self.index]
-
-    def advance(self) -> Token:
-        """The word that comes next, which is then behind."""
-        token = self.token
-        self.index += 1
-        return token
 
     # -- keywords
 
@@ -51,7 +40,7 @@ class StatementCursor:
                 others = or_else if depth == 0 else ()
                 expected = [" ".join(words[depth:]) for words in candidates.values()]
                 like = self.similar([*candidates, *others], depth)
-                self.fail(alternatives([*expected, *others]), like=like)
+                self.fail(alternatives([*expected, *others]), hint=like)
             self.advance()
             depth += 1
             done = [p for p, words in fitting.items() if len(words) == depth]
@@ -110,12 +99,6 @@ class StatementCursor:
             self.refuse(token, "the path is empty")
         return str(token.value)
 
-    def string(self, what: str) -> Token:
-        """The string that must come next."""
-        if self.token.kind != "string":
-            self.fail(what)
-        return self.advance()
-
     def dotted(self) -> tuple[str, ...]:
         """A name in parts: `a.b.c`."""
         parts = [self.name("a name")]
@@ -132,19 +115,13 @@ class StatementCursor:
 
     def names(self) -> tuple[str, ...]:
         """Names in parentheses."""
-        self.sign("(")
+        self.expect("(")
         found = [".".join(self.dotted())]
         while self.token.is_sign(","):
             self.advance()
             found.append(".".join(self.dotted()))
-        self.sign(")", "',' or ')'")
+        self.expect(")", "',' or ')'")
         return tuple(found)
-
-    def sign(self, sign: str, what: str | None = None) -> None:
-        """Go past the sign that must come next."""
-        if not self.token.is_sign(sign):
-            self.fail(what or repr(sign))
-        self.advance()
 
     def whole_number(self, *, at_least: int = 0) -> int:
         """A whole number of 64 bits."""
@@ -186,7 +163,7 @@ class StatementCursor:
         number = self.whole_number()
         unit = self.token
         if not unit.is_word("DAY", "DAYS", "HOUR", "HOURS"):
-            self.fail("DAYS or HOURS", like=self.similar(["DAYS", "HOURS"]))
+            self.fail("DAYS or HOURS", hint=self.similar(["DAYS", "HOURS"]))
         self.advance()
         return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
 
@@ -199,24 +176,15 @@ class StatementCursor:
         """The value of a clause that has none: it is there."""
         return True
 
-    def placed(self, token: Token, build: Callable[[], T]) -> T:
-        """What `build` makes; an error of it is shown at the token."""
-        try:
-            return build()
-        except QuerySyntaxError:
-            raise
-        except InvalidInputError as error:
-            self.refuse(token, error.message.rstrip("."), hint=error.hint)
-
     # -- errors
 
-    def similar(self, phrases: Iterable[str], depth: int = 0) -> str | None:
-        """The phrase meant by words that fit up to a depth and are misspelt there: it has the likest word at that place.
+    def similar(self, phrases: Iterable[str], depth: int = 0) -> str:
+        """A hint that names the phrase meant by words that fit up to a depth and are misspelt there.
 
-        Where several have it (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
+        It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
         """
         if self.token.kind != "name":
-            return None
+            return ""
         ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
 
         def score(phrase: str) -> tuple[float, float]:
@@ -224,23 +192,12 @@ class StatementCursor:
             return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
 
         best = max(phrases, key=score)
-        return best if max(score(best)) >= _LIKENESS else None
+        return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
 
-    def fail(self, expected: str, *, like: str | None = None) -> NoReturn:
-        """Refuse the word that comes next, saying what was expected instead."""
-        token = self.token
-        found = "the end" if token.kind == "end" else repr(self.text[token.start : token.end])
-        hint = f"Did you mean {like}? {self.usage()}".strip() if like else self.usage()
-        problem = f"expected {expected}, found {found}"
-        raise syntax_error(self.text, token.start, problem, subject="Statement", hint=hint, expected=expected)
-
-    def refuse(self, token: Token, problem: str, *, hint: str | None = None) -> NoReturn:
-        """Refuse a word that is of the right kind, saying what is wrong with it."""
-        raise syntax_error(self.text, token.start, problem, subject="Statement", hint=hint or self.usage())
-
-    def usage(self) -> str:
-        """How the statement is written, as a sentence."""
-        return f"Write: {self.form}" if self.form else ""
+    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+        """Refuse a word; the hint ends with how the statement is written."""
+        usage = f"Write: {self.form}" if self.form else ""
+        super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
 
 
 def likeness(found: str, phrase: str) -> float:

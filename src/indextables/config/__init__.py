@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import log, storage
+from indextables.config import indexing, log, splits, stats, storage
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -17,6 +17,11 @@ GROUPS: tuple[type, ...] = (
     storage.AzureSettings,
     storage.GcpSettings,
     storage.RequestSettings,
+    indexing.IndexingSettings,
+    indexing.SearchSettings,
+    splits.SplitWriterSettings,
+    splits.SplitCacheSettings,
+    stats.StatsSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

@@ -37,6 +37,8 @@ from indextables.storage.store import PutOutcome, Store
 from indextables.wire import version_file
 
 READ_BACKS = 3
+AT_ONCE = 3
+"""Retries that follow without a pause."""
 
 logger = logging.getLogger(__name__)
 
@@ -190,8 +192,10 @@ class Committer:
         return base.version
 
     def _pause(self, attempt: int) -> None:
-        ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - 1))
-        self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
+        # Somebody else's success is no reason to wait at first: each conflict means that the table has moved on.
+        if attempt > AT_ONCE:
+            ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - AT_ONCE - 1))
+            self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
 
     def _conflict(self, found: Conflict, operation: str) -> ConflictError:
         return ConflictError(

@@ -120,6 +120,6 @@ class TransactionLog:
 
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
         if self.settings.cache.enabled:
-            cost = 1_000 * (len(loaded.snapshot.delta.added) + 1)
+            cost = 1_000 * (len(loaded.files) + 1)
             self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
         return loaded.snapshot

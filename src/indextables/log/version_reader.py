@@ -91,5 +91,13 @@ def _relative(root: str, action: LogAction) -> LogAction:
     """The action with its path relative to the table: older writers recorded absolute ones."""
     if not isinstance(action, AddAction | RemoveAction | SkipAction):
         return action
+    if _is_plainly_inside(action.path):
+        return action
     path = inside(root, action.path)
     return action if path == action.path else msgspec.structs.replace(action, path=path)
+
+
+def _is_plainly_inside(path: str) -> bool:
+    """Whether a path is relative and harmless at first sight, as almost every one is; others get a closer look."""
+    odd = "//" in path or "/." in path or ":" in path or path[-1:] == "/"
+    return not odd and path[:1].isalnum() and path.isprintable()

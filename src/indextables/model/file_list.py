@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
 from typing import Any
 
@@ -12,9 +12,7 @@ import pyarrow as pa
 from indextables.model.actions import AddAction
 from indextables.model.files import FILE_SCHEMA
 
-_PLAIN = [f for f in FILE_SCHEMA if not pa.types.is_nested(f.type) and f.name != "unknown"]
-_MAPS = [f for f in FILE_SCHEMA if pa.types.is_map(f.type)]
-_LISTS = [f for f in FILE_SCHEMA if pa.types.is_list(f.type)]
+_ACTION_FIELDS = [f.name for f in msgspec.structs.fields(AddAction)]
 _DEFAULTS = {name: getattr(AddAction(path="", size=0), name) for name in FILE_SCHEMA.names}
 
 
@@ -25,12 +23,22 @@ def empty_file_list() -> pa.Table:
 
 def from_actions(actions: Sequence[AddAction]) -> pa.Table:
     """The file list of these actions, in their order."""
-    columns = {f.name: pa.array([getattr(a, f.name) for a in actions], f.type) for f in _PLAIN}
-    columns |= {f.name: _map_array([getattr(a, f.name) for a in actions], f.type) for f in _MAPS}
-    columns |= {f.name: _list_array([getattr(a, f.name) for a in actions], f.type) for f in _LISTS}
-    unknown = [msgspec.json.encode(a.unknown).decode() if a.unknown else None for a in actions]
-    columns["unknown"] = pa.array(unknown, pa.string())
-    return pa.table([columns[name] for name in FILE_SCHEMA.names], schema=FILE_SCHEMA)
+    if not actions:
+        return empty_file_list()
+    values = dict(zip(_ACTION_FIELDS, zip(*map(msgspec.structs.astuple, actions), strict=True), strict=True))
+    return pa.table([_array(field, values[field.name]) for field in FILE_SCHEMA], schema=FILE_SCHEMA)
+
+
+def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if field.name == "unknown":
+        values = [msgspec.json.encode(v).decode() if v else None for v in values]
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), field.type)
+    if pa.types.is_map(field.type):
+        return _map_array(values, field.type)
+    if pa.types.is_list(field.type):
+        return _list_array(values, field.type)
+    return pa.array(values, field.type)
 
 
 def to_actions(files: pa.Table) -> list[AddAction]:
@@ -91,9 +99,10 @@ def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa
     return pa.ListArray.from_arrays(_offsets(values), flat, type=kind)
 
 
-def _offsets(values: Iterable[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
+def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
     """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
-    held = list(values)
-    ends = list(accumulate((len(v) if v else 0 for v in held), initial=0))
-    starts: list[int | None] = [None if v is None else s for v, s in zip(held, ends, strict=False)]
+    if None not in values:
+        return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32())  # type: ignore[arg-type]
+    ends = list(accumulate((len(v) if v else 0 for v in values), initial=0))
+    starts: list[int | None] = [None if v is None else s for v, s in zip(values, ends, strict=False)]
     return pa.array([*starts, ends[-1]], pa.int32())

@@ -131,11 +131,16 @@ class Delta:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The table at one version."""
+    """The table at one version: a base, what is known to have changed since, and versions not yet laid over it.
+
+    The header is folded at once; the file changes of `tail` only when somebody asks for files, so that a writer that
+    appends to a huge table never touches its file list.
+    """
 
     header: Header
     base: Base = Base()
-    delta: Delta = Delta()
+    folded: Delta = Delta()
+    tail: tuple[CommittedVersion, ...] = ()
 
     @property
     def version(self) -> int:
@@ -148,6 +153,11 @@ class Snapshot:
         if self.header.metadata is None:
             raise ValueError("a snapshot is handed out only after its metadata was checked")
         return self.header.metadata
+
+    @cached_property
+    def delta(self) -> Delta:
+        """What the versions since the base changed."""
+        return _folded_files(self.folded, self.tail) if self.tail else self.folded
 
     @cached_property
     def all_files(self) -> pa.Table:
@@ -163,60 +173,52 @@ class Snapshot:
 
 def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snapshot:
     """Fold versions, in order, over a base or over an earlier snapshot of the same table."""
-    if isinstance(start, Snapshot):
-        header, base, delta = start.header, start.base, start.delta
-    else:
-        header, base, delta = start.header, start, Delta()
-    fold = _Fold(header, dict(delta.added), set(delta.touched))
+    later = tuple(versions)
+    if isinstance(start, Base):
+        return Snapshot(_folded_header(start.header, later), start, Delta(), later)
+    known = "delta" in start.__dict__
+    folded, tail = (start.delta, later) if known else (start.folded, start.tail + later)
+    return Snapshot(_folded_header(start.header, later), start.base, folded, tail)
+
+
+def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
+    added = dict(delta.added)
+    touched = set(delta.touched)
     for version in versions:
-        fold.apply(version)
-    return Snapshot(fold.finished(), base, Delta(fold.added, frozenset(fold.touched)))
-
-
-class _Fold:
-    """The running state of a replay."""
-
-    def __init__(self, header: Header, added: dict[str, AddAction], touched: set[str]) -> None:
-        self.header = header
-        self.added = added
-        self.touched = touched
-        self.txns = dict(header.txns)
-        self.skips = dict(header.skips)
-        self.txn_ids = list(header.recent_txn_ids)
-
-    def apply(self, version: CommittedVersion) -> None:
-        """Take in one version, action by action."""
         for action in version.actions:
             if isinstance(action, AddAction):
-                self._add(action, version)
+                # Taken out first, so that a path that is added again stands at its new place in the order.
+                added.pop(action.path, None)
+                added[action.path] = msgspec.structs.replace(
+                    action, added_at_version=version.version, added_at_timestamp=version.timestamp_ms
+                )
             elif isinstance(action, RemoveAction):
-                self.added.pop(action.path, None)
-                self.touched.add(action.path)
-                self.skips.pop(action.path, None)
+                added.pop(action.path, None)
+        touched |= version.added
+        touched |= version.removed
+    return Delta(added, frozenset(touched))
+
+
+def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Header:
+    txns, skips, txn_ids = dict(header.txns), dict(header.skips), list(header.recent_txn_ids)
+    for version in versions:
+        for action in version.actions:
+            if isinstance(action, AddAction):
+                continue
+            if isinstance(action, RemoveAction):
+                skips.pop(action.path, None)
             elif isinstance(action, MetadataAction):
-                self.header = replace(self.header, metadata=action)
+                header = replace(header, metadata=action)
             elif isinstance(action, ProtocolAction):
-                self.header = replace(self.header, protocol=action)
+                header = replace(header, protocol=action)
             elif isinstance(action, TxnAction):
-                self.txns[action.app_id] = action
+                txns[action.app_id] = action
             elif isinstance(action, SkipAction):
-                self.skips[action.path] = combined_skip(self.skips.get(action.path), action)
+                skips[action.path] = combined_skip(skips.get(action.path), action)
             elif isinstance(action, CommitInfo) and action.txn_id:
-                self.txn_ids.append(action.txn_id)
-        self.header = replace(self.header, version=version.version, timestamp_ms=version.timestamp_ms)
-
-    def _add(self, action: AddAction, version: CommittedVersion) -> None:
-        # Popped first, so that a path that is added again stands at its new place in the order.
-        self.added.pop(action.path, None)
-        self.added[action.path] = msgspec.structs.replace(
-            action, added_at_version=version.version, added_at_timestamp=version.timestamp_ms
-        )
-        self.touched.add(action.path)
-
-    def finished(self) -> Header:
-        """The header after the last version."""
-        recent = tuple(self.txn_ids[-RECENT_TXN_IDS:])
-        return replace(self.header, txns=self.txns, skips=self.skips, recent_txn_ids=recent)
+                txn_ids.append(action.txn_id)
+        header = replace(header, version=version.version, timestamp_ms=version.timestamp_ms)
+    return replace(header, txns=txns, skips=skips, recent_txn_ids=tuple(txn_ids[-RECENT_TXN_IDS:]))
 
 
 def combined_skip(earlier: SkipAction | None, later: SkipAction) -> SkipAction:

@@ -57,6 +57,14 @@ def micros_of(value: dt.date) -> int:
     return (value - _EPOCH) // MICROSECOND
 
 
+def date_of(days: int) -> dt.date:
+    """The date of a number of days since 1970; ValueError outside the years 1 to 9999."""
+    try:
+        return dt.date.fromordinal(_EPOCH.toordinal() + days)
+    except OverflowError:
+        raise ValueError(days) from None
+
+
 def timestamp_of(micros: int, *, zone: bool) -> dt.datetime:
     """The timestamp of a number of microseconds since 1970; ValueError outside the years 1 to 9999."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from threading import Lock
@@ -13,6 +14,7 @@ from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Stor
 
 from indextables.config.storage import RequestSettings, StoreSettings
 from indextables.errors import InvalidInputError
+from indextables.storage.aws_profile import find_profile
 from indextables.storage.location import Location
 from indextables.storage.remote_errors import read_failure
 
@@ -70,7 +72,13 @@ def _s3(place: Location, settings: StoreSettings) -> ObjectStore:
     options = _client_options(settings.requests, allow_http=aws.allow_http)
     if aws.path_style_access is not None:
         config["virtual_hosted_style_request"] = str(not aws.path_style_access).lower()
-    provider = load_provider(aws.credentials_provider_class) if aws.credentials_provider_class else None
+    provider: Any = None
+    if aws.credentials_provider_class:
+        provider = load_provider(aws.credentials_provider_class)
+    elif not aws.access_key and (profile := find_profile(os.environ)):
+        provider = profile
+        if not (aws.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
+            config.update(_given(region=profile.keys().get("region")))
     return S3Store(
         place.container,
         config=config,

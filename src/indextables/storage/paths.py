@@ -6,23 +6,27 @@ import re
 
 from indextables.errors import InvalidInputError
 
-# What no store can hold, or what would lead out of the root: an empty, `.` or `..` segment, a control character.
-_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f]")
+# An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot be kept in a name.
+_UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
+
+
+def is_path(path: str) -> bool:
+    """Whether a text names an object inside the root."""
+    return not _UNSAFE.search(path)
 
 
 def check(path: str) -> str:
     """The path itself if it names an object inside the root; InvalidInputError otherwise."""
-    if _UNSAFE.search(path):
+    if not is_path(path):
         message = f"{path!r} is not a path inside the store."
-        hint = "A path is relative, has no empty, '.' or '..' segment and no control characters."
+        hint = "A path is relative, has no empty, '.' or '..' segment, no backslash and no control characters."
         raise InvalidInputError(message, hint=hint, path=path)
     return path
 
 
 def check_folder(prefix: str) -> str:
     """A folder inside the root without its trailing slash; the empty text is the root itself."""
-    bare = prefix.removesuffix("/")
-    return check(bare) if bare else ""
+    return check(prefix.removesuffix("/")) if prefix else ""
 
 
 def join(*parts: str) -> str:

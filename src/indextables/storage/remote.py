@@ -1,7 +1,8 @@
 """A store over obstore: S3, Azure, Google Cloud Storage, and memory.
 
 obstore itself repeats requests after throttling, 5xx answers and lost connections, with growing, jittered waits. What
-still fails afterwards is sorted here: absent, refused, throttled, unavailable; and for `put_if_absent`, unknown.
+still fails afterwards is sorted here: absent, refused, throttled, unavailable; and for `put_if_absent`, unknown. Only
+deletions, which obstore does not know to be repeatable, are repeated here.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import obstore
 from obstore.store import ObjectStore
 
 from indextables.errors import BadFileError, InvalidInputError, NotFoundError, StorageError
+from indextables.storage.backoff import Backoff
 from indextables.storage.fork_guard import note_use
-from indextables.storage.paths import check, check_folder
+from indextables.storage.paths import check, check_folder, is_path
 from indextables.storage.ranges import check_range
 from indextables.storage.remote_errors import FAILURES, Failure, read_failure, to_error
 from indextables.storage.store import ObjectInfo, PutOutcome
@@ -34,7 +36,14 @@ class RemoteStore:
     """Objects below a folder of a bucket or container. Cannot be pickled: send the `StoreSpec` and open it there."""
 
     def __init__(
-        self, client: ObjectStore, *, url: str, folder: str = "", secrets: Iterable[str] = (), sorts: bool = True
+        self,
+        client: ObjectStore,
+        *,
+        url: str,
+        folder: str = "",
+        secrets: Iterable[str] = (),
+        sorts: bool = True,
+        backoff: Backoff | None = None,
     ) -> None:
         """`secrets` are hidden in every error; `sorts` says that the store itself lists in the order of path bytes."""
         self._client = client
@@ -42,6 +51,7 @@ class RemoteStore:
         self._base = f"{folder}/" if folder else ""
         self._secrets = tuple(secrets)
         self._sorts = sorts
+        self._backoff = backoff or Backoff()
         self._container_seen = False
 
     def __repr__(self) -> str:
@@ -170,20 +180,20 @@ class RemoteStore:
 
     def _listed(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
         within = (self._base + folder).rstrip("/")
-        offset = self._base + start_after if start_after else None
-        pages = self._call(
-            "list", folder, lambda: obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
-        )
+        # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
+        offset = self._base + start_after if start_after and is_path(start_after) else None
+        note_use(self._url)
+        pages = obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
         while True:
             page = self._call("list", folder, lambda: next(pages, ()))
             if not page:
                 return
-            yield from (self._info(meta) for meta in page)
+            yield from (info for info in map(self._info, page) if info.path > start_after)
 
     def _delete_batch(self, batch: Sequence[str]) -> None:
         """A store that complains of one missing object may have stopped there: then one by one."""
         try:
-            self._call("delete", "", lambda: obstore.delete(self._client, batch))
+            self._backoff.run(lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch)))
         except NotFoundError:
             self._see_container()
             if len(batch) > 1:

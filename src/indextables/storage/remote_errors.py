@@ -34,11 +34,13 @@ FAILURES = (BaseError, OSError, ValueError)
 
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([^<]{1,80})</Code>")
+_CODE_OF_ONE = re.compile(r"\(code: (\w+)\)")  # one object of a bulk deletion; Azure writes the status there
 _MESSAGE = re.compile(r"<Message>([^<]{1,300})</Message>")
 _RETRIES = re.compile(r"after (\d+) retries")
 _NO_CONTAINER = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"}
 _SLOW_DOWN = {"SlowDown", "ServerBusy", "Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequests"}
-_TIMED_OUT = {"RequestTimeout", "OperationTimedOut"}
+_DENIED = {"AccessDenied", "AuthorizationFailure", "AuthenticationFailed"}
+_STORE_FAILED = {"RequestTimeout", "OperationTimedOut", "InternalError", "ServiceUnavailable"}
 _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<]+", re.IGNORECASE)
 
 
@@ -68,9 +70,9 @@ class Failure:
     @property
     def unavailable(self) -> bool:
         """No answer, or one that blames the store."""
-        if self.status is None:
+        if self.status is None and not self.code:
             return self.sent and not (self.missing or self.exists or self.denied)
-        return self.status >= 500 or self.status == 408 or self.code in _TIMED_OUT
+        return (self.status or 0) >= 500 or self.status == 408 or self.code in _STORE_FAILED
 
     @property
     def refused_for_certain(self) -> bool:
@@ -86,16 +88,20 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
     """What an exception of obstore says."""
     text = str(error)
     summary = text.partition("\n\nDebug source")[0]
-    status, code, retries = _STATUS.search(summary), _CODE.search(text), _RETRIES.search(summary)
-    number = int(status[1]) if status else None
+    status, retries = _STATUS.search(summary), _RETRIES.search(summary)
+    found = _CODE.search(text) or _CODE_OF_ONE.search(summary)
+    code = found[1] if found else ""
+    number = int(status[1]) if status else int(code) if code.isdigit() else None
     return Failure(
         status=number,
-        code=code[1] if code else "",
+        code=code,
         retries=int(retries[1]) if retries else 0,
         reason=_hidden(_reason(summary, text), secrets),
         missing=isinstance(error, FileNotFoundError) or number == 404,
         exists=isinstance(error, (AlreadyExistsError, PreconditionError)),
-        denied=isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or number in (401, 403),
+        denied=isinstance(error, (PermissionDeniedError, UnauthenticatedError))
+        or number in (401, 403)
+        or code in _DENIED,
         sent="builder error" not in summary and not isinstance(error, ValueError),
     )
 
@@ -113,7 +119,7 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
         return AccessDeniedError(message, **context)
     if failure.throttled:
         return ThrottledError(message, **context)
-    if failure.status == 416 or "Invalid range" in failure.reason:
+    if failure.status == 416 or "Wanted range" in failure.reason:
         return BadFileError(f"{place} is shorter than the range that was asked for.", **context)
     if not failure.sent:
         hint = "Check the endpoint; plain http needs aws.allowHttp=true."
@@ -126,8 +132,8 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
 def _reason(summary: str, text: str) -> str:
     """What the store said, in one line: its status, code and message, or else the last clause of obstore's summary."""
     status, code, message, retries = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE, _RETRIES))
-    said = f"{code[1]}: {message[1]}" if code and message else " ".join(summary.rpartition(" - ")[2].split())
-    answer = f"{status[1]} {said}" if status and code else said
+    said = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
+    answer = " ".join((f"{status[1]} {said}" if status and code else said).split())
     repeated = f" (after {retries[1]} retries)" if retries else ""
     return f"{answer[:400].rstrip(' .')}{repeated}."
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from indextables import config
 from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
+from indextables.storage.backoff import Backoff
 from indextables.storage.clients import open_client, secrets_of
 from indextables.storage.fork_guard import note_use
 from indextables.storage.local import LocalStore
@@ -51,10 +52,12 @@ def open_store(spec: StoreSpec) -> Store:
     if place.kind == "local":
         return LocalStore(place.url)
     note_use(place.url)
+    requests = spec.options.requests
     return RemoteStore(
         open_client(place, spec.options),
         url=place.url,
         folder=place.folder,
         secrets=secrets_of(spec.options),
         sorts=place.kind != "azure",
+        backoff=Backoff(requests.max_retries, requests.base_delay_ms, requests.max_delay_ms),
     )

@@ -6,6 +6,7 @@ bind(tree, schema)                                   tree -> bound tree: typed, 
 evaluate(bound, batch)                               bound tree, rows -> TRUE, FALSE or NULL per row
 """
 
+from indextables.model.predicate.arrow_expression import from_arrow_expression
 from indextables.model.predicate.binding import bind, resolve
 from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.like import like
@@ -48,6 +49,7 @@ __all__ = [
     "bind",
     "columns_of",
     "evaluate",
+    "from_arrow_expression",
     "like",
     "parse",
     "parse_among",

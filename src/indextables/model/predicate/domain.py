@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from indextables.model.predicate.functions import parse_decimal, parse_float
+from indextables.model.numeric import parse_decimal, parse_float
 from indextables.model.temporal import parse_timestamp
 
 _WIDE = decimal.Context(prec=1_000_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)

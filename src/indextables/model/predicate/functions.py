@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from indextables.errors import InvalidInputError
+from indextables.model.numeric import parse_decimal, parse_float
 from indextables.model.predicate.tree import (
     Column,
     Comparison,
@@ -48,24 +49,6 @@ def cast_literal(literal: Literal, kind: str) -> Literal:
         return Literal(cast(literal.value))
     except (ValueError, TypeError, ArithmeticError):
         raise InvalidInputError(f"{literal} is not a {kind}.", hint=f"Write a valid {kind}.") from None
-
-
-def parse_float(text: str) -> float:
-    """A floating point number from text, with `NaN`, `Infinity` and `-Infinity`; ValueError for anything else."""
-    if "_" in text:
-        raise ValueError(text)
-    return float(text)
-
-
-def parse_decimal(text: str) -> decimal.Decimal:
-    """A finite decimal number from text; ValueError for anything else."""
-    try:
-        value = decimal.Decimal(text.strip())
-    except decimal.InvalidOperation:
-        raise ValueError(text) from None
-    if not value.is_finite() or "_" in text:
-        raise ValueError(text)
-    return value
 
 
 def compare_literals(operator: str, left: Literal, right: Literal) -> Constant:

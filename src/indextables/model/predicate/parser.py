@@ -12,16 +12,13 @@ A column is compared with literals only. A boolean column may stand alone.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
 
-from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.model.predicate.cursor import Cursor, nearest
 from indextables.model.predicate.functions import FUNCTIONS, cast_literal, compare_literals, is_cast
 from indextables.model.predicate.like import like
 from indextables.model.predicate.tokens import Token, syntax_error, tokenize
 from indextables.model.predicate.tree import (
-    KEYWORDS,
     RESERVED,
     And,
     Column,
@@ -36,14 +33,12 @@ from indextables.model.predicate.tree import (
     Predicate,
 )
 
-MAX_DEPTH = 60
 _SPELLINGS = {"==": "=", "<>": "!="}
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COMPARISONS = ("=", "==", "<=>", "!=", "<>", "<", "<=", ">", ">=")
 _TYPED = {"DATE": "date", "TIMESTAMP": "timestamp", "TIMESTAMP_LTZ": "timestamp", "TIMESTAMP_NTZ": "timestamp_ntz"}
 Operand = Column | Literal
 Node = Predicate | Operand
-T = TypeVar("T")
 
 
 def parse(text: str) -> Predicate:
@@ -57,23 +52,8 @@ def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predica
     return parser.condition(), parser.index
 
 
-class _Parser:
+class _Parser(Cursor):
     """One pass over the words of a text."""
-
-    def __init__(self, text: str, tokens: Sequence[Token], index: int = 0) -> None:
-        self.text = text
-        self.tokens = tokens
-        self.index = index
-        self.depth = 0
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.index]
-
-    def advance(self) -> Token:
-        token = self.token
-        self.index += 1
-        return token
 
     def condition(self) -> Predicate:
         start = self.token
@@ -265,7 +245,7 @@ class _Parser:
             return self.cast(self.literal(), token, name)
         if name not in FUNCTIONS:
             known = [*FUNCTIONS, "cast"]
-            hint = _nearest(name, known) or f"Known functions: {', '.join(known)}."
+            hint = nearest(name, known) or f"Known functions: {', '.join(known)}."
             raise syntax_error(self.text, token.start, f"there is no function {token.value!r}", hint=hint)
         self.index += 2
         start = self.token
@@ -302,43 +282,3 @@ class _Parser:
         if not isinstance(node, Literal):
             raise syntax_error(self.text, start.start, f"expected a value, found {node}")
         return node
-
-    def string(self, what: str) -> Token:
-        if self.token.kind != "string":
-            self.fail(what)
-        return self.advance()
-
-    def expect(self, sign: str, what: str | None = None) -> None:
-        if not self.token.is_sign(sign):
-            self.fail(what or repr(sign))
-        self.advance()
-
-    def placed(self, token: Token, build: Callable[[], T]) -> T:
-        """What `build` makes; an error of it is shown at the token."""
-        try:
-            return build()
-        except QuerySyntaxError:
-            raise
-        except InvalidInputError as error:
-            raise syntax_error(self.text, token.start, error.message.rstrip("."), hint=error.hint) from None
-
-    def deeper(self, part: Callable[[], T]) -> T:
-        self.depth += 1
-        if self.depth > MAX_DEPTH:
-            raise syntax_error(self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another")
-        found = part()
-        self.depth -= 1
-        return found
-
-    def fail(self, expected: str) -> NoReturn:
-        token = self.token
-        found = "the end" if token.kind == "end" else repr(self.text[token.start : token.end])
-        hint = _nearest(str(token.value), KEYWORDS) if token.kind == "name" else None
-        problem = f"expected {expected}, found {found}"
-        raise syntax_error(self.text, token.start, problem, hint=hint, expected=expected)
-
-
-def _nearest(word: str, known: list[str] | tuple[str, ...]) -> str | None:
-    by_lower = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None

@@ -1,0 +1,191 @@
+"""What a file list says about the values of a column in each file: a lower and an upper bound, and whether NULLs occur.
+
+Statistics that carry null counts follow our rules and are taken as they stand. Other writers are known to compare text
+by UTF-16 units, to cut an upper bound without rounding it up, and to give the first value for both bounds of types they
+cannot compare: their bounds are widened until they hold in every such case, or dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.model.file_values import UNKNOWN_COUNT, Mask, TextMaps, null_counts
+from indextables.model.predicate.tree import Column
+from indextables.model.stat_text import decode_values, successor
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+_CUT_LENGTH = 32
+_ASTRAL = r"[\x{10000}-\x{10FFFF}]"
+_ABOVE_SURROGATES = r"[\x{E000}-\x{FFFF}]"
+
+
+@dataclass(frozen=True)
+class ColumnRange:
+    """Bounds of one column, one entry per file. An absent bound is NULL; both ends belong to the range.
+
+    `can_value` and `can_null` say whether a row of the file can hold a value, and whether one can hold NULL.
+    """
+
+    low: pa.Array
+    high: pa.Array
+    can_value: Mask
+    can_null: Mask
+
+    @classmethod
+    def unknown(cls, column: Column, count: int) -> ColumnRange:
+        """Nothing is known."""
+        nothing = pa.nulls(count, pa.null() if column.type is None else column.type)
+        return cls(nothing, nothing, np.ones(count, np.bool_), np.ones(count, np.bool_))
+
+
+class Ranges(Protocol):
+    """Anything that knows the ranges of columns over a number of files or groups of files."""
+
+    count: int
+
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:
+        """The range of a column; NULLs are looked into only if asked, which takes longer."""
+
+
+class FileRanges:
+    """The ranges of a file list: partition values, which are exact, and the bounds of the other columns."""
+
+    def __init__(self, files: pa.Table, partition_columns: Sequence[str]) -> None:
+        self.count: int = files.num_rows
+        self._files = files
+        self._partition_columns = frozenset(partition_columns)
+
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:
+        if len(column.path) == 1 and column.name in self._partition_columns:
+            return self._partition(column)
+        if len(column.path) > 1:
+            return ColumnRange.unknown(column, self.count)
+        return self._bounds(column, nulls=nulls)
+
+    def _partition(self, column: Column) -> ColumnRange:
+        texts, present = self._partition_values.lookup(column.name)
+        missing = pc.is_null(texts).to_numpy(zero_copy_only=False)
+        hive = pc.fill_null(pc.equal(texts, HIVE_NULL), False)
+        if pc.any(hive).as_py():
+            missing = missing | hive.to_numpy(zero_copy_only=False)
+            texts = pc.if_else(hive, pa.scalar(None, pa.string()), texts)
+        is_null = missing & present
+        values = decode_values(texts, column.type)
+        unknown = pc.is_null(values).to_numpy(zero_copy_only=False) & ~is_null
+        return ColumnRange(values, values, ~is_null, is_null | unknown)
+
+    def _bounds(self, column: Column, *, nulls: bool) -> ColumnRange:
+        if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+            low = high = pa.nulls(self.count, column.type)
+        else:
+            lows, _ = self._min_values.lookup(column.name)
+            highs, _ = self._max_values.lookup(column.name)
+            low, high = self._trustworthy(lows, highs, column.type)
+        can_value, can_null = np.ones(self.count, np.bool_), np.ones(self.count, np.bool_)
+        bare = pc.is_null(low).to_numpy(zero_copy_only=False) & pc.is_null(high).to_numpy(zero_copy_only=False)
+        if nulls or (bare & self._careful).any():
+            count, records = null_counts(self._files["stats"], column.name)
+            told = pc.fill_null(self._files["num_records"], UNKNOWN_COUNT).to_numpy()
+            records = np.where(told >= 0, told, records)
+            can_null = count != 0
+            can_value = ~((count > 0) & (count == records))
+        return ColumnRange(low, high, can_value, can_null)
+
+    def _trustworthy(self, lows: pa.Array, highs: pa.Array, arrow: pa.DataType) -> tuple[pa.Array, pa.Array]:
+        """The bounds of a column, widened or dropped where another writer may have got them wrong."""
+        if pa.types.is_string(arrow):
+            if not self._careful.all():
+                lows = _replace(lows, _suspect_low(lows) & ~self._careful, _widened_low)
+                highs = _replace(highs, _suspect_high(highs) & ~self._careful, _widened_high)
+        elif _often_uncompared(arrow) and not self._careful.all():
+            several = pc.fill_null(pc.not_equal(self._files["num_records"], 1), True).to_numpy()
+            same = pc.fill_null(pc.equal(lows, highs), False).to_numpy(zero_copy_only=False)
+            first_value = pa.array(same & several & ~self._careful)
+            lows = pc.if_else(first_value, pa.scalar(None, pa.string()), lows)
+            highs = pc.if_else(first_value, pa.scalar(None, pa.string()), highs)
+        return consistent(decode_values(lows, arrow), decode_values(highs, arrow))
+
+    @cached_property
+    def _careful(self) -> Mask:
+        """The files whose statistics carry null counts."""
+        found = pc.fill_null(pc.match_substring(self._files["stats"], '"nullCount"'), False)
+        mask: Mask = found.to_numpy()
+        return mask
+
+    @cached_property
+    def _partition_values(self) -> TextMaps:
+        return TextMaps(self._files["partition_values"])
+
+    @cached_property
+    def _min_values(self) -> TextMaps:
+        return TextMaps(self._files["min_values"])
+
+    @cached_property
+    def _max_values(self) -> TextMaps:
+        return TextMaps(self._files["max_values"])
+
+
+def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """The bounds, without those pairs whose lower end lies above the upper one: they were not made in our order."""
+    crossed = pc.greater(low, high)
+    if pa.types.is_floating(low.type):
+        crossed = pc.and_(pc.or_(crossed, pc.is_nan(low)), pc.invert(pc.is_nan(high)))
+    crossed = pc.fill_null(crossed, False)
+    if not pc.any(crossed).as_py():
+        return low, high
+    nothing = pa.scalar(None, low.type)
+    return pc.if_else(crossed, nothing, low), pc.if_else(crossed, nothing, high)
+
+
+def _often_uncompared(arrow: pa.DataType) -> bool:
+    """The types for which a known writer gives the first value as both bounds."""
+    kinds = pa.types
+    small = kinds.is_int8(arrow) or kinds.is_int16(arrow)
+    return bool(small or kinds.is_decimal(arrow) or (kinds.is_timestamp(arrow) and arrow.tz is None))
+
+
+def _suspect_low(lows: pa.Array) -> Mask:
+    if pc.all(pc.string_is_ascii(lows)).as_py() is not False:
+        return np.zeros(len(lows), np.bool_)
+    return _holds(pc.match_substring_regex(lows, _ASTRAL))
+
+
+def _suspect_high(highs: pa.Array) -> Mask:
+    length = pc.utf8_length(highs)
+    long = pc.greater_equal(length, _CUT_LENGTH)
+    if pc.all(pc.string_is_ascii(highs)).as_py() is not False:
+        return _holds(long)
+    # Where characters of two UTF-16 units occur, half the length may be the whole.
+    half = pc.and_(pc.greater_equal(length, _CUT_LENGTH // 2), pc.match_substring_regex(highs, _ASTRAL))
+    return _holds(pc.or_(pc.or_(long, half), pc.match_substring_regex(highs, _ABOVE_SURROGATES)))
+
+
+def _holds(outcome: pa.Array) -> Mask:
+    mask: Mask = pc.fill_null(outcome, False).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _widened_low(text: str) -> str:
+    """A bound below everything that UTF-16 order puts at or above the text."""
+    return text[: next((i for i, c in enumerate(text) if c >= "\U00010000"), len(text))]
+
+
+def _widened_high(text: str) -> str | None:
+    """A bound above everything that UTF-16 order puts at or below any text that begins like this one."""
+    stem = text[:-1] if len(text.encode("utf-16-le")) >= 2 * _CUT_LENGTH else text
+    return successor(stem[: next((i for i, c in enumerate(stem) if "\ue000" <= c <= "\uffff"), len(stem))])
+
+
+def _replace(texts: pa.Array, where: Mask, change: Callable[[str], str | None]) -> pa.Array:
+    if not where.any():
+        return texts
+    mask = pa.array(where)
+    changed = pa.array([change(text) for text in texts.filter(mask).to_pylist()], pa.string())
+    return pc.replace_with_mask(texts, mask, changed)

@@ -1,0 +1,234 @@
+"""A pyarrow compute expression as a predicate tree.
+
+The expression is taken apart in the form in which pyarrow itself ships expressions between processes: a list of calls,
+field names and typed literals, with nothing to guess from a printed text. What has no counterpart here (arithmetic,
+casts of columns, fields by position, ...) is refused by name.
+
+The tree follows SQL: NaN equals NaN and is the greatest number, where Arrow's own comparisons with NaN are false.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.model.predicate.like import like
+from indextables.model.predicate.tree import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    TextMatch,
+    any_of,
+)
+
+_OPERATORS = {
+    "equal": "=",
+    "not_equal": "!=",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+_FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_TEXT = {"starts_with": "starts_with", "ends_with": "ends_with", "match_substring": "contains"}
+_MATCH, _SKIP, _EMIT_NULL, _INCONCLUSIVE = range(4)
+Node = Predicate | Column | Literal
+
+
+def from_arrow_expression(expression: pc.Expression) -> Predicate:
+    """The predicate that a pyarrow expression says; `InvalidInputError` names what cannot be understood."""
+    try:
+        _, (content,) = expression.__reduce__()
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+        raise _refused(f"{expression}", str(error)) from None
+    reader = pa.ipc.open_file(content)
+    values = reader.get_batch(0) if reader.num_record_batches else None
+    walk = _Walk(iter(_pairs(reader.schema)), values)
+    return _condition(walk.node())
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """A walk over the parts of a serialized expression, which come in prefix order."""
+
+    parts: Iterator[tuple[str, str]]
+    values: Any
+
+    def node(self) -> Node:
+        return self._node(*next(self.parts))
+
+    def _node(self, key: str, value: str) -> Node:
+        if key == "literal":
+            return Literal(_plain(self._value(value)))
+        if key == "field_ref":
+            return Column((value,))
+        if key == "nested_field_ref":
+            return Column(tuple(next(self.parts)[1] for _ in range(int(value))))
+        if key == "call":
+            return self._call(value)
+        raise _refused(f"{key} {value}", "it is not part of any known expression")
+
+    def _call(self, name: str) -> Node:
+        arguments: list[Node] = []
+        options: dict[str, Any] = {}
+        for key, value in self.parts:
+            if key == "end":
+                break
+            if key == "options":
+                options = dict(self._value(value).items())
+            else:
+                arguments.append(self._node(key, value))
+        build = _CALLS.get(name)
+        if build is None:
+            raise _refused(name, "predicates do not have this function")
+        return build(name, arguments, options)
+
+    def _value(self, index: str) -> Any:
+        return self.values.column(int(index))[0]
+
+
+def _pairs(schema: pa.Schema) -> list[tuple[str, str]]:
+    """The schema's metadata with keys that occur several times, which pyarrow's own mapping would drop.
+
+    The C data interface holds them as a count, then for each the lengths and bytes of key and value.
+    """
+    capsule = schema.__arrow_c_schema__()
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    _format, _name, metadata = (ctypes.c_void_p * 3).from_address(get_pointer(capsule, b"arrow_schema") or 0)
+    if not metadata:
+        return []
+    position = int(metadata)
+
+    def number() -> int:
+        nonlocal position
+        position += 4
+        found: int = struct.unpack("=i", ctypes.string_at(position - 4, 4))[0]
+        return found
+
+    def text() -> str:
+        nonlocal position
+        length = number()
+        position += length
+        return ctypes.string_at(position - length, length).decode()
+
+    return [(text(), text()) for _ in range(number())]
+
+
+def _plain(scalar: pa.Scalar) -> Any:
+    """A literal as a plain value; what a predicate cannot hold, or not without loss, is refused."""
+    arrow = scalar.type
+    if not scalar.is_valid:
+        return None
+    try:
+        if isinstance(scalar, pa.DictionaryScalar):
+            return _plain(scalar.value)
+        if pa.types.is_timestamp(arrow):
+            return scalar.cast(pa.timestamp("us", tz=arrow.tz and "UTC")).as_py()
+        return Literal(scalar.as_py()).value
+    except (pa.ArrowInvalid, OverflowError, InvalidInputError):
+        raise _refused(f"the literal {scalar} of type {arrow}", "predicates have no such value") from None
+
+
+def _condition(node: Node) -> Predicate:
+    if isinstance(node, Column):
+        return Comparison("=", node, Literal(True))
+    if isinstance(node, Literal):
+        if node.value is None or isinstance(node.value, bool):
+            return Constant(node.value)
+        raise _refused(str(node), "it is a value, not a condition")
+    return node
+
+
+def _column(name: str, node: Node) -> Column:
+    if not isinstance(node, Column):
+        raise _refused(f"{name}({node})", "the argument is not a column")
+    return node
+
+
+def _compare(name: str, arguments: list[Node], _options: dict[str, Any]) -> Predicate:
+    operator = _OPERATORS[name]
+    left, right = arguments
+    if isinstance(left, Column) and isinstance(right, Literal):
+        return Comparison(operator, left, right)
+    if isinstance(left, Literal) and isinstance(right, Column):
+        return Comparison(_FLIPPED.get(operator, operator), right, left)
+    raise _refused(f"{name}({left}, {right})", "a column can be compared with a literal only")
+
+
+def _logic(name: str, arguments: list[Node], _options: dict[str, Any]) -> Predicate:
+    children = tuple(_condition(a) for a in arguments)
+    if name == "invert":
+        return Not(children[0])
+    return And(children) if name == "and_kleene" else Or(children)
+
+
+def _null_test(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
+    column = _column(name, arguments[0])
+    if name == "is_valid":
+        return IsNotNull(column)
+    if name == "is_nan":
+        return Comparison("=", column, Literal(float("nan")))
+    if "nan_is_null" in options and options["nan_is_null"].as_py():
+        return Or((IsNull(column), Comparison("<=>", column, Literal(float("nan")))))
+    return IsNull(column)
+
+
+def _membership(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
+    column = _column(name, arguments[0])
+    values = [Literal(_plain(v)) for v in options["value_set"].values]
+    given = tuple(v for v in values if v.value is not None)
+    has_null = len(given) < len(values)
+    listed: Predicate = In(column, given) if given else Constant(False)
+    behavior = options["null_matching_behavior"].as_py()
+    if behavior == _INCONCLUSIVE:
+        return In(column, tuple(values)) if values else Constant(False)
+    if behavior == _EMIT_NULL:
+        return listed if given else And((IsNull(column), Constant(None)))
+    if behavior == _MATCH and has_null:
+        return any_of([IsNull(column), listed]) if given else IsNull(column)
+    if behavior in (_MATCH, _SKIP):
+        # A NULL is not in the list, and Arrow says so with FALSE where SQL would say NULL.
+        return And((IsNotNull(column), listed))
+    raise _refused(name, f"its null matching behavior {behavior} is unknown")
+
+
+def _text_match(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
+    column = _column(name, arguments[0])
+    if options["ignore_case"].as_py():
+        raise _refused(f"{name}({column}, ignore_case=True)", "predicates do not ignore case")
+    pattern = options["pattern"].as_py()
+    pattern = pattern.decode() if isinstance(pattern, bytes) else pattern
+    return like(column, pattern) if name == "match_like" else TextMatch(_TEXT[name], column, pattern)
+
+
+def _refused(what: str, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"The Arrow expression cannot be understood: {what}: {why}.",
+        hint="Write the condition as SQL text, or filter the rows after reading them.",
+        expression=what,
+    )
+
+
+_CALLS: dict[str, Callable[[str, list[Node], dict[str, Any]], Predicate]] = {
+    **dict.fromkeys(_OPERATORS, _compare),
+    **dict.fromkeys(("and_kleene", "or_kleene", "invert"), _logic),
+    **dict.fromkeys(("is_null", "is_valid", "is_nan"), _null_test),
+    **dict.fromkeys((*_TEXT, "match_like"), _text_match),
+    "is_in": _membership,
+}

@@ -1,0 +1,186 @@
+"""Which files can hold a row that a predicate is true for, and which hold nothing else: for a whole list at once.
+
+Each part of the predicate is known per file by three masks: whether some row can make it TRUE, FALSE, NULL. They never
+claim too little, so a file is ruled out only when no row of it can be TRUE, and counts as matching throughout only when
+no row of it can be FALSE or NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, consistent
+from indextables.model.file_values import Mask
+from indextables.model.predicate.tree import (
+    And,
+    Column,
+    ColumnTest,
+    Constant,
+    IsNotNull,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    all_of,
+    columns_of,
+)
+from indextables.model.range_tests import can_fail, can_pass
+from indextables.model.stat_text import decode_values
+
+PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "stats"]
+"""The columns of a file list that pruning looks at."""
+
+Bounds = tuple[str | None, str | None]
+
+
+def may_match(
+    bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = (), statistics: bool = True
+) -> pa.BooleanArray:
+    """Which files must be read: FALSE only where no row can match. Without statistics only partition values count."""
+    left = files.select(PRUNING_COLUMNS)
+    exact, rest = _split(bound, frozenset(partition_columns))
+    kept = _Possible(FileRanges(left, partition_columns), nulls=False).true(exact)
+    if not statistics or isinstance(rest, Constant):
+        return pa.array(kept)
+    # The statistics of the files that are left cost less than those of all.
+    rows = np.flatnonzero(kept)
+    if len(rows) < len(kept):
+        left = left.take(pa.array(rows))
+    possible = _Possible(FileRanges(left, partition_columns), nulls=False).true(rest)
+    return _mask(rows[possible], len(kept))
+
+
+def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
+    """Which files match with every row; FALSE where it is not certain."""
+    candidates = may_match(bound, files, partition_columns=partition_columns)
+    left = files.select(PRUNING_COLUMNS).filter(candidates)
+    possible = _Possible(FileRanges(left, partition_columns), nulls=True)
+    certain = ~(possible.false(bound) | possible.null(bound))
+    return _mask(np.flatnonzero(candidates)[certain], files.num_rows)
+
+
+def _split(bound: Predicate, partition_columns: frozenset[str]) -> tuple[Predicate, Predicate]:
+    """Two predicates that must both hold: one over partition columns only, and the rest."""
+    parts = bound.children if isinstance(bound, And) else (bound,)
+    exact = [part for part in parts if partition_columns.issuperset(columns_of(part))]
+    return all_of(exact), all_of(part for part in parts if part not in exact)
+
+
+def _mask(rows: npt.NDArray[np.int64], count: int) -> pa.BooleanArray:
+    mask = np.zeros(count, np.bool_)
+    mask[rows] = True
+    return pa.array(mask)
+
+
+def manifests_may_match(
+    bound: Predicate, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool = True
+) -> pa.BooleanArray:
+    """Which manifests can list a file that may match, from the least and greatest value of each partition column.
+
+    `bounds` holds one (min, max) per manifest and column; a column that is not named is not known. `typed` says that
+    the bounds were found by comparing values of the column's type; bounds found by comparing text, or by guessing at
+    numbers, are used only where every order agrees with the type's.
+    """
+    return pa.array(_Possible(_ManifestRanges(bounds, count, typed), nulls=False).true(bound))
+
+
+class _ManifestRanges:
+    """The ranges of partition columns over manifests. A manifest can always list files without a value."""
+
+    def __init__(self, bounds: Mapping[str, Sequence[Bounds]], count: int, typed: bool) -> None:
+        self.count = count
+        self._bounds = bounds
+        self._typed = typed
+
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:  # noqa: ARG002
+        nothing = ColumnRange.unknown(column, self.count)
+        pairs = self._bounds.get(column.name) if len(column.path) == 1 else None
+        if pairs is None:
+            return nothing
+        if not self._typed:
+            pairs = [_certain_bounds(pair, column.type) for pair in pairs]
+        low = decode_values(pa.array([low for low, _ in pairs], pa.string()), column.type)
+        high = decode_values(pa.array([high for _, high in pairs], pa.string()), column.type)
+        return ColumnRange(*consistent(low, high), nothing.can_value, nothing.can_null)
+
+
+def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
+    """What holds of bounds whether they were found in text order or by taking number-like texts for numbers."""
+    low, high = pair
+    if low is None or high is None:
+        return None, None
+    if pa.types.is_string(arrow):
+        # Letters sort above digits in both orders. Empty texts may have been left out of the bounds.
+        agrees = low[:1].isalpha() and high[:1].isalpha() and (low + high).isascii()
+        return None, high if agrees else None
+    return pair if low == high or pa.types.is_date(arrow) else (None, None)
+
+
+class _Possible:
+    """Whether some row can make a bound tree TRUE, FALSE or NULL. `nulls` asks to look into where NULLs occur."""
+
+    def __init__(self, ranges: Ranges, *, nulls: bool) -> None:
+        self._ranges = ranges
+        self._nulls = nulls
+        self._known: dict[tuple[tuple[str, ...], bool], ColumnRange] = {}
+
+    def true(self, tree: Predicate) -> Mask:
+        """Where TRUE is possible."""
+        return self._decided(tree, True)
+
+    def false(self, tree: Predicate) -> Mask:
+        """Where FALSE is possible."""
+        return self._decided(tree, False)
+
+    def null(self, tree: Predicate) -> Mask:
+        """Where NULL is possible: some part is NULL and no other part decides."""
+        if isinstance(tree, And | Or):
+            decides = not isinstance(tree, And)
+            nulls = [self.null(c) for c in tree.children]
+            open_ = [n | self._decided(c, not decides) for n, c in zip(nulls, tree.children, strict=True)]
+            return _any(nulls) & _every(open_)
+        if isinstance(tree, Not):
+            return self.null(tree.child)
+        if isinstance(tree, Constant):
+            return self._everywhere(tree.value is None)
+        if isinstance(tree, IsNull | IsNotNull):
+            return self._everywhere(False)
+        assert isinstance(tree, ColumnTest)
+        return self._range(tree.column, nulls=self._nulls).can_null
+
+    def _decided(self, tree: Predicate, wanted: bool) -> Mask:
+        if isinstance(tree, And | Or):
+            join = _every if isinstance(tree, And) is wanted else _any
+            return join([self._decided(c, wanted) for c in tree.children])
+        if isinstance(tree, Not):
+            return self._decided(tree.child, not wanted)
+        if isinstance(tree, Constant):
+            return self._everywhere(tree.value is wanted)
+        if isinstance(tree, IsNull | IsNotNull):
+            known = self._range(tree.column, nulls=True)
+            return known.can_null if isinstance(tree, IsNull) is wanted else known.can_value
+        assert isinstance(tree, ColumnTest)
+        known = self._range(tree.column, nulls=self._nulls)
+        return (can_pass(tree, known) if wanted else can_fail(tree, known)) & known.can_value
+
+    def _everywhere(self, holds: bool) -> Mask:
+        return np.full(self._ranges.count, holds)
+
+    def _range(self, column: Column, *, nulls: bool) -> ColumnRange:
+        key = (column.path, nulls)
+        if key not in self._known:
+            self._known[key] = self._ranges.range_of(column, nulls=nulls)
+        return self._known[key]
+
+
+def _every(masks: Sequence[Mask]) -> Mask:
+    return reduce(np.logical_and, masks)
+
+
+def _any(masks: Sequence[Mask]) -> Mask:
+    return reduce(np.logical_or, masks)

@@ -1,0 +1,181 @@
+"""Values as the log writes them: text, typed by the table's schema, for partition values and column bounds.
+
+Reading is strict: a text that could mean two things means nothing, and the bound counts as absent. What other writers
+are known to leave is read where it is certain: dates as days since 1970, timestamps as microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.model.numeric import parse_decimal, parse_float
+from indextables.model.spark_types import type_name
+from indextables.model.temporal import date_of, micros_of, parse_date, parse_timestamp, timestamp_of
+
+_LAST_CHARACTER = "\U0010ffff"
+_BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000
+# Numbers up to here may be seconds or milliseconds of a year until 9999; beyond, only microseconds make sense.
+_LARGEST_MILLIS = 253_402_300_799_999
+_LARGEST_MICROS = 253_402_300_799_999_999
+
+
+def encode_value(value: pa.Scalar) -> str | None:
+    """The text of a value; None for NULL. Values of types that have no text form are refused."""
+    arrow = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_date(arrow) or pa.types.is_timestamp(arrow):
+        return _encode_time(value.value, arrow)
+    plain = value.as_py()
+    if pa.types.is_string(arrow):
+        return str(plain)
+    if pa.types.is_boolean(arrow):
+        return "true" if plain else "false"
+    if pa.types.is_floating(arrow):
+        return _encode_float(plain, arrow)
+    if pa.types.is_decimal(arrow):
+        return format(plain, "f")
+    if pa.types.is_signed_integer(arrow):
+        return str(plain)
+    raise InvalidInputError(f"A value of type {type_name(arrow)} has no text form in the log.", type=str(arrow))
+
+
+def decode_value(text: str, arrow: pa.DataType) -> Any:
+    """The value of a text as a plain Python value, or None if it is not certain what it says."""
+    reader = next((read for test, read in _READERS if test(arrow)), None)
+    if reader is None:
+        return None
+    try:
+        return reader(text, arrow)
+    except (ValueError, ArithmeticError):
+        return None
+
+
+def decode_values(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """The values of many texts at once; NULL where there is no text or it is not certain what it says."""
+    if pa.types.is_string(arrow):
+        return texts
+    if pa.types.is_binary(arrow):
+        return pa.nulls(len(texts), arrow)
+    try:
+        values = pc.cast(texts, arrow)
+    except pa.ArrowInvalid:
+        return _decode_distinct(texts, arrow)
+    return pc.add(values, pa.scalar(0.0, arrow)) if pa.types.is_floating(arrow) else values
+
+
+def successor(prefix: str) -> str | None:
+    """The least text greater than every text that begins with the prefix, in UTF-8 order; None if there is none."""
+    stem = prefix.rstrip(_LAST_CHARACTER)
+    if not stem:
+        return None
+    code = ord(stem[-1])
+    return stem[:-1] + chr(_AFTER_SURROGATES if code == _BEFORE_SURROGATES else code + 1)
+
+
+def shorten_min(text: str, max_length: int) -> str:
+    """A lower bound of at most so many characters."""
+    return text[:max_length]
+
+
+def shorten_max(text: str, max_length: int) -> str | None:
+    """An upper bound of at most so many characters, rounded up where it is cut; None if there is none."""
+    return text if len(text) <= max_length else successor(text[:max_length])
+
+
+def _encode_time(number: int, arrow: pa.DataType) -> str:
+    if pa.types.is_date(arrow):
+        return str(np.datetime64(number, "D"))
+    text = str(np.datetime64(number, "us"))
+    return text if arrow.tz is None else text + "Z"
+
+
+def _encode_float(value: float, arrow: pa.DataType) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return str(np.float32(value)) if pa.types.is_float32(arrow) else repr(value)
+
+
+def _read_integer(text: str, arrow: pa.DataType) -> int:
+    value = _whole_number(text)
+    limit = 1 << (arrow.bit_width - 1)
+    if not -limit <= value < limit:
+        raise ValueError(text)
+    return value
+
+
+def _whole_number(text: str) -> int:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
+        raise ValueError(text)
+    return int(text)
+
+
+def _read_float(text: str, arrow: pa.DataType) -> float:
+    value = parse_float(text)
+    if pa.types.is_float32(arrow):
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    return value + 0.0
+
+
+def _read_decimal(text: str, arrow: pa.DataType) -> decimal.Decimal:
+    value = parse_decimal(text)
+    wide = decimal.Context(prec=arrow.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
+    return value.quantize(decimal.Decimal(1).scaleb(-arrow.scale), context=wide)
+
+
+def _read_boolean(text: str, _arrow: pa.DataType) -> bool:
+    known = {"true": True, "false": False}
+    if text.lower() not in known:
+        raise ValueError(text)
+    return known[text.lower()]
+
+
+def _read_date(text: str, _arrow: pa.DataType) -> Any:
+    return parse_date(text) if "-" in text[1:] else date_of(_whole_number(text))
+
+
+def _read_timestamp(text: str, arrow: pa.DataType) -> Any:
+    zone = arrow.tz is not None
+    if "-" not in text[1:]:
+        micros = _whole_number(text)
+        if not _LARGEST_MILLIS < abs(micros) <= _LARGEST_MICROS:
+            raise ValueError(text)
+        return timestamp_of(micros, zone=zone)
+    found = parse_timestamp(text, cut=False)
+    if (found.tzinfo is not None) is not zone:
+        # Without a zone the instant depends on the writer's session; with one, the local time does.
+        raise ValueError(text)
+    return found
+
+
+def _decode_distinct(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    values = [None if t is None else decode_value(t, arrow) for t in encoded.dictionary.to_pylist()]
+    if pa.types.is_timestamp(arrow):
+        known = pa.array([None if v is None else micros_of(v) for v in values], pa.int64()).cast(arrow)
+    else:
+        known = pa.array(values, arrow)
+    return known.take(encoded.indices)
+
+
+_READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, pa.DataType], Any]], ...] = (
+    (pa.types.is_string, lambda text, _arrow: text),
+    (pa.types.is_signed_integer, _read_integer),
+    (pa.types.is_floating, _read_float),
+    (pa.types.is_decimal, _read_decimal),
+    (pa.types.is_boolean, _read_boolean),
+    (pa.types.is_date, _read_date),
+    (pa.types.is_timestamp, _read_timestamp),
+)

@@ -1,0 +1,115 @@
+"""Tantivy query -> row numbers. The count comes first and decides how: nothing, a list of hits, or a bitset.
+
+Tantivy hands out hits one Python object at a time. For many of them it is far quicker to let it *delete* what matches,
+in a scratch folder of links, and to read which documents it marked: the index itself is never touched. What is read
+there must agree with the count, or the hits are listed after all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import tantivy
+
+from indextables.errors import BadFileError
+from indextables.splits.searchable import Rows, SearchView
+from indextables.splits.tantivy_files import INDEX_FORMAT
+
+MAX_LISTED = 10_000
+"""Up to so many hits are listed; above, the bitset is quicker."""
+_WRITER_HEAP_BYTES = 15_000_000
+_NO_ROWS: Rows = np.empty(0, np.int64)
+
+
+def count_hits(view: SearchView, query: tantivy.Query) -> int:
+    """How many rows match. Reads no row."""
+    return int(view.index.searcher().search(query, limit=1, count=True).count)
+
+
+def hit_rows(view: SearchView, query: tantivy.Query, *, max_listed: int = MAX_LISTED) -> Rows:
+    """The numbers of all rows that match, ascending."""
+    count = count_hits(view, query)
+    if count == 0:
+        return _NO_ROWS
+    if count == view.index.searcher().num_docs:
+        return np.arange(count, dtype=np.int64)
+    if count > max_listed:
+        found = marked_rows(view, query)
+        if found is not None and len(found) == count:
+            return found
+    return listed_rows(view, query, count)
+
+
+def scored_hits(
+    view: SearchView, query: tantivy.Query, limit: int
+) -> tuple[Rows, np.ndarray[tuple[int], np.dtype[np.float32]]]:
+    """The best rows and their scores, best first; equal scores in row order."""
+    searcher = view.index.searcher()
+    bounded = min(limit, searcher.num_docs)
+    if bounded < 1:
+        return _NO_ROWS, np.empty(0, np.float32)
+    hits = searcher.search(query, limit=bounded, count=False).hits
+    rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+    return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
+
+
+def listed_rows(view: SearchView, query: tantivy.Query, count: int) -> Rows:
+    """The rows of as many hits as were counted, from tantivy's list of them."""
+    rows, _ = scored_hits(view, query, count)
+    return np.sort(rows)
+
+
+def marked_rows(view: SearchView, query: tantivy.Query) -> Rows | None:
+    """The rows that tantivy marks when told to delete what matches; None if the marks cannot be read with certainty."""
+    with tempfile.TemporaryDirectory(prefix="indextables-rows-") as made:
+        scratch = Path(made)
+        meta = _link(view.folder, scratch)
+        segments = meta.get("segments", [])
+        if len(segments) != 1 or segments[0].get("deletes") is not None:
+            return None
+        index = tantivy.Index.open(str(scratch))
+        writer = index.writer(_WRITER_HEAP_BYTES, 1)
+        writer.delete_documents_by_query(query)
+        writer.commit()
+        writer.wait_merging_threads()
+        after = json.loads((scratch / "meta.json").read_text(encoding="utf-8"))["segments"]
+        if len(after) != 1 or after[0].get("deletes") is None:
+            return None
+        name = f"{after[0]['segment_id'].replace('-', '')}.{after[0]['deletes']['opstamp']}.del"
+        return _deleted(scratch / name, int(after[0]["max_doc"]))
+
+
+def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
+    """Fill a scratch folder with links to an index; returns its meta data."""
+    for entry in os.scandir(folder):
+        if not entry.name.startswith(".") and entry.name != "meta.json":
+            (scratch / entry.name).symlink_to(Path(entry.path).resolve())
+    text = (folder / "meta.json").read_text(encoding="utf-8")
+    (scratch / "meta.json").write_text(text, encoding="utf-8")
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise BadFileError(f"The index in {folder} has a garbled meta.json.", path=str(folder))
+    return found
+
+
+def _deleted(path: Path, num_docs: int) -> Rows | None:
+    """The documents whose bit is not set in a file of living documents: their number, then words of 64 bits."""
+    raw = np.fromfile(path, np.uint8)
+    words = (num_docs + 63) // 64 * 8
+    if len(raw) < 4 + words or int(raw[:4].view("<u4")[0]) != num_docs or not _known_format(raw[4 + words :].tobytes()):
+        return None
+    alive = np.unpackbits(raw[4 : 4 + words], count=num_docs, bitorder="little")
+    return np.flatnonzero(alive == 0).astype(np.int64)
+
+
+def _known_format(footer: bytes) -> bool:
+    """Whether a file's footer says that it has the format this module can read."""
+    try:
+        text = footer[: int.from_bytes(footer[-8:-4], "little")]
+        return bool(json.loads(text)["version"]["index_format_version"] == INDEX_FORMAT)
+    except (ValueError, KeyError, TypeError):
+        return False
