@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from indextables.table.log_verbs import LogVerbs
+from indextables.table.row_verbs import RowVerbs
 
 
-class Table(LogVerbs):
+class Table(LogVerbs, RowVerbs):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +10,10 @@ import pyarrow as pa
 from indextables import __version__, config
 from indextables.config import Settings
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
-from indextables.errors import RefusedError
+from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
-from indextables.model.actions import MetadataAction, ProtocolAction
+from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec, open_store
@@ -63,6 +63,11 @@ class TableHandle:
         return self._snapshot.version
 
     @property
+    def _spec(self) -> StoreSpec:
+        """The store as a value that can travel to workers."""
+        return StoreSpec.from_url(self.path, self.settings)
+
+    @property
     def metadata(self) -> MetadataAction:
         """Identity, schema, partitioning and configuration."""
         return self._snapshot.metadata
@@ -82,8 +87,7 @@ class TableHandle:
         """The columns the table is partitioned by."""
         return list(self.metadata.partition_columns or ())
 
-    def _commit(self, changes: Changes) -> int | None:
-        """Commit, and show the new version. Returns None if there was nothing to do."""
+    def _refuse_if_pinned(self) -> None:
         if self._pinned:
             raise RefusedError(
                 f"{self.path} was opened at version {self.version} and cannot be changed there.",
@@ -91,9 +95,26 @@ class TableHandle:
                 path=self.path,
                 version=self.version,
             )
+
+    def _commit(self, changes: Changes) -> int | None:
+        """Commit, and show the new version. Returns None if there was nothing to do."""
+        self._refuse_if_pinned()
         committed = self._log.commit(self._snapshot, changes)
         self._snapshot = committed.snapshot
         return committed.version
+
+    def _commit_written(self, changes: Changes, written: Sequence[AddAction]) -> int | None:
+        """Commit splits that were just written; they are deleted again if it is certain that no commit names them."""
+        try:
+            version = self._commit(changes)
+        except CommitUnknownError:
+            raise
+        except IndexTablesError:
+            self._log.store.delete([action.path for action in written])
+            raise
+        if version is None:
+            self._log.store.delete([action.path for action in written])
+        return version
 
     def to_dict(self) -> dict[str, Any]:
         """What the table is, as plain values."""

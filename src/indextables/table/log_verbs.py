@@ -16,6 +16,7 @@ from indextables.errors import InvalidInputError
 from indextables.log import history as log_history
 from indextables.log.cache import CacheStats
 from indextables.log.create import create_table
+from indextables.log.selection import pruned_files
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
@@ -24,6 +25,7 @@ from indextables.model.schema import check_partition_columns, check_schema, norm
 from indextables.model.skips import skipped_table
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
+from indextables.table.predicates import Where, bound_predicate
 
 T = TypeVar("T", bound="LogVerbs")
 
@@ -84,9 +86,13 @@ class LogVerbs(TableHandle):
         """The table at its newest version."""
         return type(self)(self._log, self._log.newest(), self._options)
 
-    def files(self) -> pa.Table:
-        """The live splits: path, partition values, size, records, statistics, the version that added each."""
-        return self._snapshot.all_files
+    def files(self, *, where: Where | None = None) -> pa.Table:
+        """The live splits: path, partition values, size, records, statistics, the version that added each.
+
+        With `where` only those that may hold a matching row, by their partition values and their column bounds.
+        """
+        bound = bound_predicate(where, self.schema)
+        return pruned_files(self._snapshot, bound) if bound is not None else self._snapshot.all_files
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, and which versions can still be read."""

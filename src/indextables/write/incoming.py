@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import normalize
 from indextables.model.schema_changes import SchemaDifference, merge_schemas, mismatch, schema_differences
 
@@ -121,3 +122,16 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = f"Column {field.name!r} cannot be stored as {field.type} without loss: {error}."
         raise InvalidInputError(message, column=field.name) from error
+
+
+def only(bound: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches, proven to hold only rows that match: what replaces a part of a table must belong to that part."""
+    for batch in batches:
+        rows = conformed(batch, schema)
+        outside = rows.num_rows - (pc.sum(evaluate(bound, rows)).as_py() or 0)
+        if outside:
+            raise InvalidInputError(
+                f"{outside} row(s) of the data do not match `{bound}`, the part of the table that they would replace.",
+                hint="Filter the data with the same condition, or widen the condition.",
+            )
+        yield rows

@@ -1,0 +1,57 @@
+"""Which live files a commit removes, decided on the snapshot it meets: all, those of a predicate, those of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.log.transaction import LiveSelection
+from indextables.model.predicate import Predicate
+from indextables.model.pruning import all_match, may_match
+from indextables.model.snapshot import Snapshot
+
+
+def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
+    """Live files that may hold a matching row."""
+    files = snapshot.all_files
+    columns = tuple(snapshot.metadata.partition_columns or ())
+    return files.filter(may_match(where, files, partition_columns=columns))
+
+
+def every_file(snapshot: Snapshot) -> pa.Table:
+    """All live files."""
+    return snapshot.all_files
+
+
+def files_within(where: Predicate, partition_columns: Sequence[str]) -> LiveSelection:
+    """Files all of whose rows match. A file of which only some rows match is refused: it cannot be removed whole."""
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        whole = all_match(where, files, partition_columns=partition_columns)
+        partly = files.filter(pc.and_not(may_match(where, files, partition_columns=partition_columns), whole))
+        if partly.num_rows:
+            path = partly.column("path")[0].as_py()
+            raise InvalidInputError(
+                f"{partly.num_rows} file(s) may match `{where}` only in part, such as {path}.",
+                hint="Use a condition over partition columns, or delete the rows first.",
+                path=path,
+            )
+        return files.filter(whole)
+
+    return select
+
+
+def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveSelection:
+    """Files of exactly these partitions (dynamic partition overwrite)."""
+    wanted = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        values = files.column("partition_values").to_pylist()
+        return files.filter(pa.array([tuple(sorted(v or [])) in wanted for v in values], pa.bool_()))
+
+    return select
