@@ -183,6 +183,9 @@ class StatementCursor(Cursor):
 
         It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
         """
+        known = list(phrases)
+        if len(known) == 1 and depth:
+            return f"Did you mean {known[0]}?"
         if self.token.kind != "name":
             return ""
         ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
@@ -191,7 +194,7 @@ class StatementCursor(Cursor):
             rest = phrase.split()[depth:]
             return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
 
-        best = max(phrases, key=score)
+        best = max(known, key=score)
         return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
