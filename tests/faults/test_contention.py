@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indextables import Table
+from indextables.testing.places import Place
 from tests.support.tables import SCHEMA
 
 WRITER = Path(__file__).with_name("contention.py")
@@ -45,3 +46,7 @@ def contend(url: str, options: dict[str, Any], *, writers: int, commits: int) ->
 
 def test_eight_processes_on_local_disk(tmp_path: Path) -> None:
     contend(str(tmp_path / "t"), {"transaction.retry.maxAttempts": 50}, writers=8, commits=25)
+
+
+def test_eight_processes_on_s3(s3_place: Place) -> None:
+    contend(s3_place.url, {**s3_place.options, "transaction.retry.maxAttempts": 50}, writers=8, commits=5)

@@ -6,7 +6,6 @@ import json
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from tests.golden.golden_tables import GoldenTable, for_each_table
 
 from indextables.model.actions import MetadataAction, ProtocolAction
 from indextables.model.schema_registry import schema_hash
@@ -15,6 +14,7 @@ from indextables.wire import version_file
 from indextables.wire.file_entry_reader import decode_file_entries
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, decode_pointer
 from indextables.wire.state_manifest import decode_state
+from tests.golden.golden_tables import GoldenTable, for_each_table
 
 
 def read_state(table: GoldenTable) -> StateManifest:

@@ -14,9 +14,14 @@ from indextables.model.pruning import all_match, may_match
 from indextables.model.snapshot import Snapshot
 
 
+def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
+    """Live files, without those in parts of the list that the predicate rules out unread."""
+    return snapshot.all_files if where is None else snapshot.files()
+
+
 def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
     """Live files that may hold a matching row."""
-    files = snapshot.all_files
+    files = files_in_parts(snapshot, where)
     columns = tuple(snapshot.metadata.partition_columns or ())
     return files.filter(may_match(where, files, partition_columns=columns))
 

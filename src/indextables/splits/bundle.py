@@ -2,7 +2,8 @@
 
     files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
 
-Files are proven by the checksums in their own footers, as far as they are read.
+Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
+hotcache.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -38,13 +40,21 @@ class _Files(msgspec.Struct, frozen=True):
     files: dict[str, BundledFile]
 
 
+@dataclass(frozen=True)
+class Bundle:
+    """What is where in a bundle."""
+
+    files: Mapping[str, BundledFile]
+    hotcache: BundledFile
+
+
 def is_bundle(end: bytes) -> bool:
     """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
     return len(end) >= 8 and end[-4:] != b"PAR1"
 
 
-def read_directory(source: SplitSource) -> dict[str, BundledFile]:
-    """The files of a bundle by name."""
+def read_directory(source: SplitSource) -> Bundle:
+    """The files of a bundle by name, and its hotcache."""
     hot = _length_before(source, source.size)
     stop = source.size - 4 - hot
     size = _length_before(source, stop)
@@ -63,12 +73,12 @@ def read_directory(source: SplitSource) -> dict[str, BundledFile]:
     for name, file in files.items():
         if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
             raise _bad(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
-    return files
+    return Bundle(files, BundledFile(stop, stop + hot))
 
 
-def unbundle(source: SplitSource, files: Mapping[str, BundledFile], folder: Path) -> None:
+def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
     """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
-    for name, file in files.items():
+    for name, file in bundle.files.items():
         if name.startswith(".") or name == "split_fields":
             continue
         length = file.end - file.start
@@ -81,9 +91,16 @@ def unbundle(source: SplitSource, files: Mapping[str, BundledFile], folder: Path
                 (data,) = source.read_many([(file.start + at, min(_PIECE_BYTES, length - at))])
                 out.write(data)
         if name == "meta.json":
-            continue
-        if begin == 0:
+            _check_meta((folder / name).read_bytes(), source, file, bundle.hotcache)
+        elif begin == 0:
             _check_file(folder / name, source.path, file)
+
+
+def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
+    """Prove `meta.json`, which has no checksum, by its copy."""
+    (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
+    if hot and meta not in hot:
+        raise _bad(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
 
 
 def _check_file(path: Path, split: str, file: BundledFile) -> None:

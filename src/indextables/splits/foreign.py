@@ -47,10 +47,10 @@ class ForeignReader:
     @classmethod
     def open(cls, source: SplitSource, schema: pa.Schema) -> ForeignReader:
         """Open a bundle; `schema` is the table's, without partition columns."""
-        files = read_directory(source)
+        bundle = read_directory(source)
         folder = Path(tempfile.mkdtemp(prefix="indextables-foreign-"))
         try:
-            unbundle(source, files, folder)
+            unbundle(source, bundle, folder)
             meta = read_meta(folder)
             if any(segment["deletes"] is not None for segment in meta["segments"]):
                 raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)

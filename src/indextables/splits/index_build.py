@@ -29,11 +29,13 @@ _MAX_SEGMENTS = 6
 class IndexBuilder:
     """Takes batches, gives one segment. `folder` is the builder's own and is removed by its owner."""
 
-    def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int) -> None:
+    def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
+        """`commit_bytes` of text close a segment at the latest; what waits in tantivy's queue stays within them."""
         self.incomplete: Counter[str] = Counter()
         self._folder = folder
         self._mapping = mapping
         self._heap_bytes = max(heap_bytes, MIN_HEAP_BYTES)
+        self._commit_bytes = commit_bytes or self._heap_bytes // 2
         self._rows = 0
         self._part_start = 0
         self._fed_bytes = 0
@@ -72,10 +74,10 @@ class IndexBuilder:
         return self._writer
 
     def _after_chunk(self, text_bytes: int) -> None:
-        """Keep what waits in tantivy's queue within the heap, and the number of segments small."""
+        """Keep what waits in tantivy's queue bounded, and the number of segments small."""
         assert self._writer is not None
         self._fed_bytes += text_bytes
-        if self._fed_bytes > self._heap_bytes // 2:
+        if self._fed_bytes > self._commit_bytes:
             with tantivy_errors(str(self._folder), "Indexing rows"):
                 self._writer.commit()
             self._fed_bytes = 0

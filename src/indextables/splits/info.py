@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from indextables.model.actions import AddAction
+from indextables.model.stats import FileStatistics
 from indextables.splits.container import Placed
 from indextables.splits.layout import Statistics
 
@@ -55,6 +56,7 @@ class SplitInfo:
             size=self.size,
             modification_time=modification_time,
             data_change=data_change,
+            stats=FileStatistics(self.num_records, null_counts=found.null_counts).to_json(),
             min_values=found.min_values or None,
             max_values=found.max_values or None,
             num_records=self.num_records,

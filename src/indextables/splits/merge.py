@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.config.splits import SplitWriterSettings
+from indextables.config.stats import StatsSettings
 from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError
 from indextables.splits.cache import SplitCache
 from indextables.splits.container import finish_split
@@ -64,6 +65,7 @@ def merge_splits(
     mapping: DocMapping,
     *,
     settings: SplitWriterSettings,
+    stats: StatsSettings | None = None,
     tags: Sequence[str] = (),
     stack: bool = True,
 ) -> Iterator[SplitInfo | None]:
@@ -73,9 +75,12 @@ def merge_splits(
     indexes every row again.
     """
     folder = Path(tempfile.mkdtemp(prefix="indextables-merge-", dir=settings.temp_directory or None))
+    schema = schema.remove_metadata()
+    statistics = SplitStatistics(schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags)
     try:
         living = [source for source in sources if source.rows]
-        yield _merge(living, schema.remove_metadata(), mapping, settings, tags, folder, stack) if living else None
+        segment = _stacked(living, mapping, folder) if stack and living else None
+        yield _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -84,14 +89,13 @@ def _merge(
     sources: Sequence[MergeSource],
     schema: pa.Schema,
     mapping: DocMapping,
-    settings: SplitWriterSettings,
-    tags: Sequence[str],
     folder: Path,
-    stack: bool,
+    statistics: SplitStatistics,
+    segment: Segment | None,
+    heap_bytes: int,
 ) -> SplitInfo:
-    segment = _stacked(sources, mapping, folder) if stack else None
-    builder = IndexBuilder(folder / "index", mapping, settings.heap_bytes) if not segment and mapping.indexed else None
-    statistics = SplitStatistics(schema, timestamp_column=settings.timestamp_column, tags=tags)
+    """Stream the rows; index them as well where there is no merged segment."""
+    builder = IndexBuilder(folder / "index", mapping, heap_bytes) if not segment and mapping.indexed else None
     body = ParquetBody(folder / "split", schema, mapping)
     try:
         for source in sources:

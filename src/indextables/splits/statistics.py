@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.config.stats import StatsSettings
 from indextables.errors import InvalidInputError
+from indextables.model.stats import StatsCollector
 from indextables.splits.layout import Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,10 +19,16 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class SplitStatistics:
     """Collects over the batches of one split."""
 
-    def __init__(self, schema: pa.Schema, *, timestamp_column: str = "", tags: Sequence[str] = ()) -> None:
-        self._names = schema.names
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        settings: StatsSettings | None = None,
+        timestamp_column: str = "",
+        tags: Sequence[str] = (),
+    ) -> None:
+        self._collector = StatsCollector(schema, settings=settings)
         self._tags = tuple(tags)
-        self._nulls: Counter[str] = Counter()
         self._time_column = time_column(schema, timestamp_column)
         self._times: tuple[int, int] | None = None
         self._bytes = 0
@@ -29,8 +36,7 @@ class SplitStatistics:
     def update(self, batch: pa.RecordBatch) -> None:
         """Take the next rows into account."""
         self._bytes += batch.nbytes
-        for name, column in zip(self._names, batch.columns, strict=True):
-            self._nulls[name] += column.null_count
+        self._collector.add(batch)
         if self._time_column is not None:
             found = pc.min_max(batch.column(self._time_column).cast(pa.timestamp("us")).cast(pa.int64())).as_py()
             if found["min"] is not None:
@@ -40,8 +46,11 @@ class SplitStatistics:
     def result(self) -> Statistics:
         """What was found."""
         start, end = (iso_time(t) for t in self._times) if self._times else (None, None)
+        found = self._collector.finish()
         return Statistics(
-            null_counts=dict(self._nulls),
+            min_values=found.min_values,
+            max_values=found.max_values,
+            null_counts=found.null_counts,
             time_range_start=start,
             time_range_end=end,
             uncompressed_size_bytes=self._bytes,

@@ -116,8 +116,8 @@ def alive_bitset(alive: Mask) -> bytes:
 def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[FieldSpan]:
     """Neighbouring places of one field become one span; together they must cover everything up to the directory."""
     spans: list[FieldSpan] = []
-    ends = [offset for _, offset in places[1:]] + [end]
-    for (field_id, start), stop in zip(places, ends, strict=True):
+    for number, (field_id, start) in enumerate(places):
+        stop = places[number + 1][1] if number + 1 < len(places) else end
         if stop < start:
             raise BadFileError(f"The index file {name} has a garbled directory.", path=name)
         if spans and spans[-1].field_id == field_id:

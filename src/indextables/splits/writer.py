@@ -15,13 +15,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import pyarrow as pa
 
 from indextables.config.splits import SplitWriterSettings
+from indextables.config.stats import StatsSettings
 from indextables.errors import InvalidInputError, SchemaMismatchError
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
@@ -38,12 +39,19 @@ class SplitWriter:
     """Writes the rows of one partition into as many splits as their size asks for."""
 
     def __init__(
-        self, schema: pa.Schema, mapping: DocMapping, *, settings: SplitWriterSettings, tags: Sequence[str] = ()
+        self,
+        schema: pa.Schema,
+        mapping: DocMapping,
+        *,
+        settings: SplitWriterSettings,
+        stats: StatsSettings | None = None,
+        tags: Sequence[str] = (),
     ) -> None:
         """`schema` and `mapping` are those of the file, without partition columns."""
         self.schema = schema.remove_metadata()
         self._mapping = mapping
         self._settings = settings
+        self._stats = stats
         self._tags = tags
         self._folder = Path(tempfile.mkdtemp(prefix="indextables-write-", dir=settings.temp_directory or None))
         self._current: _OpenSplit | None = None
@@ -94,7 +102,9 @@ class SplitWriter:
 
     def _open(self) -> _OpenSplit:
         self._count += 1
-        statistics = SplitStatistics(self.schema, timestamp_column=self._settings.timestamp_column, tags=self._tags)
+        statistics = SplitStatistics(
+            self.schema, settings=self._stats, timestamp_column=self._settings.timestamp_column, tags=self._tags
+        )
         folder = self._folder / f"{self._count}"
         return _OpenSplit(folder, self.schema, self._mapping, self._settings.heap_bytes, statistics)
 
@@ -171,10 +181,14 @@ def write_splits(
     mapping: DocMapping,
     *,
     settings: SplitWriterSettings,
+    stats: StatsSettings | None = None,
     tags: Sequence[str] = (),
-) -> Iterator[SplitInfo]:
-    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for."""
-    with SplitWriter(schema, mapping, settings=settings, tags=tags) as writer:
+) -> Generator[SplitInfo, None, None]:
+    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for.
+
+    Closing the generator early cleans up as well.
+    """
+    with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags) as writer:
         for batch in batches:
             for split in writer.write(batch):
                 yield split

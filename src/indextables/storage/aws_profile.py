@@ -28,8 +28,8 @@ class AwsProfile:
     """The profile in force. Called, it gives the keys that its file holds now, so that rotated keys are picked up."""
 
     name: str
-    credentials: Path
-    config: Path
+    credentials_file: Path
+    config_file: Path
 
     def __call__(self) -> dict[str, Any]:
         """The keys in the form that obstore wants."""
@@ -44,7 +44,7 @@ class AwsProfile:
     def keys(self) -> dict[str, str]:
         """Everything both files say about the profile."""
         section = self.name if self.name == "default" else f"profile {self.name}"
-        return {**_section(self.config, section), **_section(self.credentials, self.name)}
+        return {**_section(self.config_file, section), **_section(self.credentials_file, self.name)}
 
 
 def find_profile(environment: Mapping[str, str]) -> AwsProfile | None:

@@ -36,11 +36,11 @@ def join(*parts: str) -> str:
 
 def relative_to_root(root: str, path: str) -> str:
     """A path as it lies under the root: a relative one is checked, an absolute path or URL must begin with the root."""
-    inside = path
-    if "://" in path or path.startswith("/"):
-        folder = root.rstrip("/") + "/"
-        if not path.startswith(folder):
-            message = f"{path!r} lies outside the table at {root!r}."
-            raise InvalidInputError(message, hint="Only files under the table's own folder can be named.", path=path)
-        inside = path[len(folder) :]
-    return check(inside)
+    if "://" not in path and not path.startswith("/"):
+        return check(path)
+    folder = root.rstrip("/") + "/"
+    inside = path.removeprefix(folder)
+    if inside == path or not is_path(inside):
+        message = f"{path!r} lies outside the table at {root!r}."
+        raise InvalidInputError(message, hint="Only files under the table's own folder can be named.", path=path)
+    return inside

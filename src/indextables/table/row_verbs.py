@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from indextables import config
 from indextables.log.selection import every_file, files_of_partitions, files_within
 from indextables.log.transaction import LiveSelection
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
+from indextables.scan.plan import plan_scan
+from indextables.scan.task import ScanTask, limited
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.predicates import Where, bound_predicate
 from indextables.write.incoming import incoming, only
@@ -51,6 +56,22 @@ class RowVerbs(TableHandle):
             merge_schema=merge_schema,
             user_metadata=user_metadata,
         )
+
+    def scan(
+        self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of batches: those that match, the wanted columns, at most `limit` of them."""
+        task = self._scan_task(None, where, columns)
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), limit))
+
+    def count(self, *, query: str | None = None, where: Where | None = None) -> int:
+        """How many rows there are, or match: from the log or the index, without reading rows where that is exact."""
+        return self._scan_task(query, where, ()).count()
+
+    def _scan_task(self, query: str | None, where: Where | None, columns: Sequence[str] | None) -> ScanTask:
+        bound = bound_predicate(where, self.schema)
+        plan = plan_scan(self._snapshot, self._spec, self.settings, query=query, where=bound, columns=columns)
+        return ScanTask(plan, self._log.store)
 
     def _write(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -50,11 +51,12 @@ class HttpFault:
 
 
 class FaultServer:
-    """The server, up inside a `with` block. `bucket.objects` and `requests` may be looked at at any time."""
+    """The server, up inside a `with` block. `bucket.objects`, `requests` and their `headers` may be looked at."""
 
     def __init__(self, *, latency_ms: float = 0, page_size: int = 1000) -> None:
         self.bucket = XmlBucket(page_size=page_size)
         self.requests: list[tuple[str, str]] = []
+        self.headers: list[Mapping[str, str]] = []
         self._latency_ms = latency_ms
         self._faults: list[tuple[HttpFault, list[int]]] = []
         self._lock = Lock()
@@ -132,6 +134,7 @@ class FaultServer:
         """Note the request and find the fault that it runs into."""
         with self._lock:
             self.requests.append((request.method, request.key))
+            self.headers.append(request.headers)
             hit = None
             for fault, seen in self._faults:
                 if fault.method in ("", request.method) and fault.path_contains in request.key:

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.wire.entries import file_lists, plain_files
 
 from indextables.errors import BadFileError
 from indextables.model.actions import (
@@ -28,6 +27,7 @@ from indextables.wire import json_checkpoint
 from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoint, encode_multi_part_manifest
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
 from indextables.wire.parquet_checkpoint import decode_parquet_checkpoint, encode_parquet_checkpoint
+from tests.unit.wire.entries import file_lists, plain_files
 
 METADATA = MetadataAction(id="t", schema_string="{}", partition_columns=("day",), configuration={"a": "b"})
 OTHERS: tuple[LogAction, ...] = (

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.wire.entries import file_lists, plain_files
 
 from indextables.errors import BadFileError
 from indextables.model.files import FILE_SCHEMA
@@ -20,6 +19,7 @@ from indextables.wire.avro_container import read_container
 from indextables.wire.avro_records import read_records
 from indextables.wire.file_entry import SCHEMA, encode_file_entries, manifest_name
 from indextables.wire.file_entry_reader import decode_file_entries
+from tests.unit.wire.entries import file_lists, plain_files
 
 COMPRESSIONS = ["zstd", "snappy", "none"]
 FOREIGN_18: dict[str, Any] = {
