@@ -15,6 +15,7 @@ from indextables.commands.values import (
     DescribeEnvironment,
     DescribeHistory,
     DescribeSkippedFiles,
+    DescribeTransactionLog,
     InvalidateCache,
     TableName,
     TablePath,
@@ -68,6 +69,10 @@ def _skipped_files(command: DescribeSkippedFiles, session: Session) -> pa.Table:
     return shaped(command, session.open(command.table).skipped_files())
 
 
+def _transaction_log(command: DescribeTransactionLog, session: Session) -> pa.Table:
+    return shaped(command, session.open(command.table).log_actions(include_all=command.include_all))
+
+
 def _environment(command: DescribeEnvironment, session: Session) -> pa.Table:
     return rows(command, environment(session.options))
 
@@ -91,6 +96,7 @@ def _figures(before: CacheStats) -> dict[str, Any]:
 EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
     DescribeHistory: _history,
     DescribeSkippedFiles: _skipped_files,
+    DescribeTransactionLog: _transaction_log,
     DescribeEnvironment: _environment,
     InvalidateCache: _invalidate,
 }

@@ -29,6 +29,7 @@ from indextables.commands.values import (
     TruncateTimeTravel,
     Verify,
 )
+from indextables.model.action_rows import ACTION_ROW_SCHEMA
 
 _TYPES = {
     "s": pa.string(),
@@ -45,29 +46,6 @@ def columns(text: str) -> pa.Schema:
     pairs = [part.split() for part in text.split(",")]
     return pa.schema([pa.field(name, _TYPES[kind]) for name, kind in pairs])
 
-
-_ADD = (
-    "path s, partition_values s, size l, data_change b, tags s, modification_time ts, stats s, min_values s,"
-    "max_values s, num_records l, footer_start_offset l, footer_end_offset l, hotcache_start_offset l,"
-    "hotcache_length l, has_footer_offsets b, time_range_start s, time_range_end s, split_tags s, delete_opstamp l,"
-    "num_merge_ops i, doc_mapping_json s, doc_mapping_ref s, uncompressed_size_bytes l"
-)
-_REMOVE = "deletion_timestamp ts, extended_file_metadata b"
-_SKIP = "skip_timestamp ts, skip_reason s, skip_operation s, skip_retry_after ts, skip_count i"
-_PROTOCOL = (
-    "protocol_min_reader_version i, protocol_min_writer_version i, protocol_reader_features s,"
-    "protocol_writer_features s"
-)
-_METADATA = (
-    "metadata_id s, metadata_name s, metadata_description s, metadata_format_provider s, metadata_format_options s,"
-    "metadata_schema_string s, metadata_partition_columns s, metadata_configuration s, metadata_created_time ts"
-)
-_LATER = (
-    "added_at_version l, added_at_timestamp ts, companion_source_files s, companion_delta_version l,"
-    "companion_fast_field_mode s, txn_app_id s, txn_version l, txn_last_updated ts, commit_txn_id s,"
-    "commit_timestamp ts, commit_operation s, commit_operation_parameters s, commit_operation_metrics s,"
-    "commit_user_metadata s, commit_engine_info s, unknown_fields s"
-)
 
 RESULTS: Mapping[type[Command], pa.Schema] = {
     MergeSplits: columns(
@@ -99,10 +77,7 @@ RESULTS: Mapping[type[Command], pa.Schema] = {
         "table_path s, format s, version l, latest_version l, num_files l, num_manifests l, num_tombstones l,"
         "tombstone_ratio d, total_bytes l, needs_compaction b, num_skipped l, protocol_version i"
     ),
-    DescribeTransactionLog: columns(
-        f"version l, log_file_path s, action_type s, {_ADD}, {_REMOVE}, {_SKIP}, {_PROTOCOL}, {_METADATA}, {_LATER},"
-        "is_checkpoint b"
-    ),
+    DescribeTransactionLog: ACTION_ROW_SCHEMA,
     DescribeHistory: columns(
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s,"
         "engine_info s, is_readable b"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,7 @@ import pytest
 from indextables import Table
 from indextables.commands import Session, TableName, execute, parse, schema_of, sql
 from indextables.errors import TableNotFoundError, UnknownOptionError
-from tests.support.tables import SCHEMA, append
+from tests.support.tables import SCHEMA, append, split
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def path(tmp_path: Path) -> str:
     return where
 
 
-def ran(statement: str, path: str, options: dict[str, object] | None = None) -> pa.Table:
+def ran(statement: str, path: str, options: Mapping[str, object] | None = None) -> pa.Table:
     """The rows of a statement about a table, whose columns must be those documented."""
     text = statement.replace("$x", "'" + path.replace("'", "''") + "'")
     command = parse(text)
@@ -115,3 +117,68 @@ def test_errors_of_the_verbs_come_through(tmp_path: Path, path: str) -> None:
         ran("DESCRIBE INDEXTABLES HISTORY $x", str(tmp_path / "nothing"))
     with pytest.raises(UnknownOptionError):
         ran("DESCRIBE INDEXTABLES HISTORY $x", path, {"transaction.retry.maxAttemptz": 1})
+
+
+def test_the_log_is_told_action_by_action(path: str) -> None:
+    table = Table.open(path)
+    with table.transaction(user_metadata="by hand", txn=("stream", 7)) as tx:
+        tx.add(split("d", size=5))
+        tx.remove("splits/a.split")
+        tx.skip("splits/b.split", reason="damaged", operation="merge", cooldown_hours=1)
+    found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x INCLUDE ALL", path)
+    assert set(found.column("is_checkpoint").to_pylist()) == {False}
+    assert found.column("version").to_pylist() == sorted(found.column("version").to_pylist())
+    first = {r["action_type"]: r for r in found.to_pylist() if r["version"] == 0}
+    assert first["protocol"]["protocol_min_reader_version"] == 4
+    assert "avroState" in json.loads(first["protocol"]["protocol_reader_features"])
+    assert first["metaData"]["metadata_schema_string"] == table.metadata.schema_string
+    assert first["metaData"]["metadata_format_provider"] == "indextables"
+    last = {r["action_type"]: r for r in found.to_pylist() if r["version"] == 3}
+    assert last.keys() == {"commitInfo", "txn", "add", "remove", "mergeskip"}
+    assert {r["log_file_path"] for r in last.values()} == {"_transaction_log/00000000000000000003.json"}
+    assert (last["txn"]["txn_app_id"], last["txn"]["txn_version"]) == ("stream", 7)
+    assert (last["add"]["path"], last["add"]["size"], last["add"]["num_records"]) == ("splits/d.split", 5, 10)
+    assert last["add"]["modification_time"] == datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)
+    assert last["remove"]["path"] == "splits/a.split" and last["remove"]["deletion_timestamp"] is not None
+    assert (last["mergeskip"]["skip_reason"], last["mergeskip"]["skip_count"]) == ("damaged", 1)
+    assert last["commitInfo"]["commit_user_metadata"] == "by hand"
+
+
+def test_the_log_is_told_from_the_newest_checkpoint_on(path: str) -> None:
+    table = Table.open(path)
+    table._log.checkpoint()
+    append(table, "d")
+    found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x", path).to_pylist()
+    base = [r for r in found if r["is_checkpoint"]]
+    assert {r["version"] for r in base} == {2} and {r["version"] for r in found} == {2, 3}
+    assert {r["path"] for r in base if r["action_type"] == "add"} == {f"splits/{n}.split" for n in "abc"}
+    assert {r["added_at_version"] for r in base if r["action_type"] == "add"} == {1, 2}
+    assert [r["action_type"] for r in base][:2] == ["protocol", "metaData"]
+    every = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x INCLUDE ALL", path).to_pylist()
+    assert {r["version"] for r in every} == {0, 1, 2, 3} and not any(r["is_checkpoint"] for r in every)
+
+
+def test_a_state_stands_for_versions_that_were_cleaned_away(path: str) -> None:
+    table = Table.open(path)
+    table._log.checkpoint()
+    for version in (0, 1):
+        (Path(path) / f"_transaction_log/{version:020d}.json").unlink()
+    found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x INCLUDE ALL", path).to_pylist()
+    assert {(r["version"], r["is_checkpoint"]) for r in found} == {(2, True)}
+
+
+def test_what_another_writer_added_to_the_log_is_shown(path: str) -> None:
+    table = Table.open(path)
+    lines = [
+        {"commitInfo": {"timestamp": 10**15, "clusterId": "c"}},
+        {"add": {"path": "splits/z.split", "size": 1, "modificationTime": 10**18, "newField": {"a": [1]}}},
+        {"newAction": {"x": 1}},
+    ]
+    content = "\n".join(json.dumps(line) for line in lines)
+    (Path(path) / "_transaction_log/00000000000000000003.json").write_text(content)
+    info, add, unknown = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x", path).to_pylist()[-3:]
+    assert table.refresh().version == 3
+    assert json.loads(info["unknown_fields"]) == {"clusterId": "c"}
+    assert json.loads(add["unknown_fields"]) == {"newField": {"a": [1]}}
+    assert add["modification_time"] is None, "no calendar has that day"
+    assert (unknown["action_type"], json.loads(unknown["unknown_fields"])) == ("newAction", {"x": 1})
