@@ -11,10 +11,11 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from indextables.commands.execute import Session, execute
+from indextables.commands.execute import execute
 from indextables.commands.grammar import forms
 from indextables.commands.parser import parse
 from indextables.commands.results import RESULTS, rows, schema_of
+from indextables.commands.session import Session
 from indextables.commands.values import Command, TableName, TablePath
 from indextables.errors import InvalidInputError
 
