@@ -143,8 +143,8 @@ class Translator:
         return Answer(self._address_range(column.field, span), exact=free & (free + 1) == 0)
 
     def _address_range(self, name: str, span: Range) -> tantivy.Query:
-        lower = 0 if span.lower is None else span.lower + (not span.include_lower)
-        upper = FULL_MASK if span.upper is None else span.upper - (not span.include_upper)
+        lower = 0 if span.lower is None else int(span.lower) + (not span.include_lower)
+        upper = FULL_MASK if span.upper is None else int(span.upper) - (not span.include_upper)
         if lower > upper:
             return tantivy.Query.empty_query()
         kind = tantivy.FieldType.IpAddr
