@@ -14,6 +14,7 @@ import pyarrow as pa
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.split_view import SplitEntry, TableSplit, open_table_split
+from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
 from indextables.splits.rows import count_rows, find_rows
 from indextables.storage.spec import open_store
@@ -41,7 +42,8 @@ class ScanTask:
 
     def open(self, entry: SplitEntry) -> TableSplit:
         """One split of the plan."""
-        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns)
+        cache = SplitCache.of(self.plan.cache)
+        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order."""

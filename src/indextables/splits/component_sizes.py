@@ -28,17 +28,21 @@ class ComponentSize:
 
 
 def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> list[ComponentSize]:
-    """The components of a split of either kind; of a foreign bundle, its files by their extension."""
-    if source.size >= 8 and is_bundle(source.read_many([(source.size - 8, 8)])[0]):
-        found = [
-            ComponentSize(name.rpartition(".")[2], None, file.end - file.start)
-            for name, file in sorted(read_directory(source).files.items())
-        ]
-    else:
-        tail = read_tail(source, footer_start)
-        found = [*_row_sizes(tail), *_index_sizes(tail), _hot_size(tail)]
+    """The components of a split of either kind; of another engine's bundle, its files by their extension."""
+    foreign = source.size >= 8 and is_bundle(source.read_many([(source.size - 8, 8)])[0])
+    found = _bundle_sizes(source) if foreign else _sizes(read_tail(source, footer_start))
     rest = source.size - sum(size.size_bytes for size in found)
     return [*found, ComponentSize("footer", None, rest)]
+
+
+def _bundle_sizes(source: SplitSource) -> list[ComponentSize]:
+    bundle = read_directory(source)
+    files = [(name.rpartition(".")[2], file) for name, file in sorted(bundle.files.items())]
+    return [ComponentSize(name, None, file.end - file.start) for name, file in [*files, ("hot", bundle.hotcache)]]
+
+
+def _sizes(tail: SplitTail) -> list[ComponentSize]:
+    return [*_row_sizes(tail), *_index_sizes(tail), _hot_size(tail)]
 
 
 def _row_sizes(tail: SplitTail) -> list[ComponentSize]:
