@@ -63,3 +63,15 @@ def word_end(text: str, start: int) -> int:
     while at < len(text) and (text[at] == "_" or text[at].isalnum()):
         at += 1
     return at
+
+
+def dollar_string_end(text: str, start: int) -> int | None:
+    """After a string between two equal tags, `$$ ... $$` or `$body$ ... $body$`; the start itself where there is no tag."""
+    at = start + 1
+    while at < len(text) and text[at].isascii() and text[at].isalpha():
+        at += 1
+    if not text.startswith("$", at):
+        return start
+    tag = text[start : at + 1]
+    end = text.find(tag, at + 1)
+    return None if end < 0 else end + len(tag)
