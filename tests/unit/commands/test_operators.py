@@ -119,7 +119,7 @@ LEFT_ALONE = [
     "= 5",
     "(n + 1)",
     "indexquery(a, 'b')",
-    "textsearch",
+    "textsearch AS indexquery,",
     "\n",
 ]
 OPERATIONS = [
