@@ -14,6 +14,7 @@ import pyarrow as pa
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.split_view import SplitEntry, TableSplit, open_table_split
+from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
 from indextables.splits.rows import count_rows, find_rows
 from indextables.storage.spec import open_store
@@ -47,7 +48,8 @@ class ScanTask:
         """One split of the plan; opened once, however often it is asked."""
         found = self._opened.get(entry.path)
         if found is None:
-            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns)
+            cache = SplitCache.of(self.plan.cache)
+            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
             self._opened[entry.path] = found
         return found
 
