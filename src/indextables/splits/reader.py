@@ -24,7 +24,8 @@ from indextables.splits.layout import SectionTable
 from indextables.splits.mapping import DocMapping
 from indextables.splits.rowfile import read_groups, windows
 from indextables.splits.source import ReadStats, SplitSource
-from indextables.splits.tail import SplitTail, read_tail
+from indextables.splits.tail import SplitTail
+from indextables.splits.tail_cache import open_tail
 from indextables.splits.tantivy_files import Mask
 from indextables.splits.view import IndexView
 
@@ -44,7 +45,8 @@ class SplitReader:
         cls, source: SplitSource, *, footer_start: int | None = None, cache: SplitCache | None = None
     ) -> SplitReader:
         """Open a split of ours. One read when the footer start is known from the log."""
-        return cls(source, read_tail(source, footer_start), cache or SplitCache.default())
+        cache = cache or SplitCache.default()
+        return cls(source, open_tail(source, footer_start, cache), cache)
 
     @property
     def path(self) -> str:

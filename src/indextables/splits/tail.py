@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +34,11 @@ class SplitTail:
     """Checksum of every column chunk: [row group, leaf column]."""
     group_starts: npt.NDArray[np.int64]
     """The first row of every row group, and the number of rows at the end."""
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this very content."""
+        return hashlib.sha256(b"%d:" % self.footer_start + self.data).hexdigest()[:40]
 
     def hot(self, span: Span) -> bytes:
         """Bytes of the hot section."""
