@@ -12,7 +12,6 @@ wanted rows, the chunks of the wanted columns, the index data of the wanted fiel
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -83,10 +82,15 @@ class SplitReader:
         """Columns of which the index does not hold every value completely, and how many values that are."""
         return self._tail.table.incomplete
 
-    @cached_property
+    @property
     def mapping(self) -> DocMapping:
         """How the columns are indexed."""
-        return DocMapping.from_json(self._tail.table.mapping)
+        return self._tail.mapping
+
+    @property
+    def tail(self) -> SplitTail:
+        """The end of the file, decoded."""
+        return self._tail
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
@@ -127,6 +131,14 @@ class SplitReader:
             view.close()
             raise
         return view
+
+    def prewarm(self, columns: Iterable[str] | None = None) -> int:
+        """Bring the index of some columns (None: of all) into the disk cache; returns the bytes that were fetched."""
+        wanted = [c.field for c in self.mapping.indexed if columns is None or c.name in set(columns)]
+        before = self.stats.bytes
+        if wanted and self.indexed:
+            self.open_index(wanted, positions=True, norms=True).close()
+        return self.stats.bytes - before
 
     def whole_index(self, cache: SplitCache) -> IndexView:
         """A view in a cache of the caller's, for merging: it will be filled with everything."""
