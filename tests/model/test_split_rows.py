@@ -11,10 +11,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.config.splits import SplitWriterSettings
 from indextables.splits.merge import MergeSource, merge_splits
 from indextables.splits.reader import SplitReader
-from tests.support.splits import mapping_of, open_file, term_rows, write_file
+from tests.support.splits import SCRATCH, mapping_of, open_file, term_rows, write_file
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.string(), "n": pa.float64(), "l": pa.list_(pa.string())})
 TYPEMAP = {"t": "text"}
@@ -56,7 +55,7 @@ def test_merging_with_deletions_twice(parts: list[pa.Table], data: st.DataObject
             sources = [MergeSource(r, m) for r, m in zip(readers, masks, strict=True)]
             expected = pa.concat_tables([p.filter(pa.array(m)) for p, m in zip(parts, masks, strict=True)])
             stack = data.draw(st.booleans())
-            with merge_splits(sources, SCHEMA, mapping, settings=SplitWriterSettings(), stack=stack) as info:
+            with merge_splits(sources, SCHEMA, mapping, settings=SCRATCH, stack=stack) as info:
                 if info is None:
                     assert expected.num_rows == 0
                     return
