@@ -96,6 +96,8 @@ class SplitReader:
         """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
         names = self._columns(columns)
         numbers = self._numbers(rows)
+        if not names:
+            return pa.table({"": pa.nulls(len(numbers))}).select([])
         wanted = numbers if rows is not None else None
         groups = np.arange(self._tail.metadata.num_row_groups) if wanted is None else self._groups_of(numbers)
         table = read_groups(self._source, self._tail, [int(g) for g in groups], names)
@@ -109,6 +111,9 @@ class SplitReader:
         numbers = self._numbers(rows)
         if len(numbers) > 1 and bool((np.diff(numbers) <= 0).any()):
             raise InvalidInputError("Row numbers must ascend when rows are streamed.", path=self.path)
+        if not names:
+            yield pa.record_batch({"": pa.nulls(len(numbers))}).select([])
+            return
         groups = self._groups_of(numbers)
         for run in windows(self._tail, groups, names):
             table = read_groups(self._source, self._tail, run, names)

@@ -60,6 +60,13 @@ def test_only_touched_row_groups_and_wanted_columns_are_read(split: Path) -> Non
     assert reader.stats.bytes - opened < 5_000
 
 
+def test_no_columns_still_have_rows(split: Path) -> None:
+    reader = open_file(split)
+    assert reader.read_rows(columns=[]).num_rows == 40_000
+    assert reader.read_rows(np.array([3, 3]), columns=[]).num_rows == 2
+    assert [b.num_rows for b in reader.iter_rows(np.array([3, 4]), columns=[])] == [2]
+
+
 def test_a_wrong_request_is_named(split: Path) -> None:
     reader = open_file(split)
     with pytest.raises(InvalidInputError, match=r"no column 'nope'.*Its columns: ts, level"):
