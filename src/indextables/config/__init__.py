@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log, read, splits, stats, storage
+from indextables.config import indexing, log, read, spark, splits, state, stats, storage
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -23,6 +23,15 @@ GROUPS: tuple[type, ...] = (
     splits.SplitCacheSettings,
     stats.StatsSettings,
     read.ReadSettings,
+    state.StateReadSettings,
+    state.CheckpointSettings,
+    state.StateWriteSettings,
+    state.CompactionSettings,
+    state.StateRetrySettings,
+    state.RetentionSettings,
+    state.CleanupSettings,
+    spark.SparkReadSettings,
+    spark.SparkWriteSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

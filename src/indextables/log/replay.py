@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import names
-from indextables.log.bases import bases
+from indextables.log.bases import BaseReader, Found
+from indextables.log.checkpoint_pointer import read_pointer
 from indextables.log.listing import LogListing, list_log
-from indextables.log.version_reader import VersionReader
 from indextables.model.protocol import check_readable
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, Store
@@ -37,10 +37,10 @@ class LoadedSnapshot:
     own: tuple[CommittedVersion, ...] = ()
 
 
-def load(store: Store, reader: VersionReader, *, version: int | None = None) -> LoadedSnapshot:
+def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
     """The table at its newest version, or at an older one."""
     for attempt in range(RESTARTS):
-        listing = list_log(store)
+        listing = _short_listing(store) if attempt == 0 and version is None else list_log(store)
         try:
             return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
         except LogMovedError:
@@ -48,7 +48,20 @@ def load(store: Store, reader: VersionReader, *, version: int | None = None) -> 
     raise CorruptTableError(f"The log of {store.url} changes faster than it can be read.", path=store.url)
 
 
-def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> LoadedSnapshot:
+def _short_listing(store: Store) -> LogListing:
+    """The log from the checkpoint on that the pointer names: a long log is listed in one page instead of many.
+
+    If nothing is found there the pointer was wrong, and the whole log is listed.
+    """
+    pointer = read_pointer(store)
+    if pointer is None:
+        return list_log(store)
+    listing = list_log(store, first_version=pointer.version)
+    known = pointer.version in listing.states or pointer.version in listing.checkpoints
+    return listing if known else list_log(store)
+
+
+def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSnapshot:
     """The newest version, by one listing from the known base on; whatever looks odd is read from the start."""
     at = known.snapshot.version
     listing = list_log(store, first_version=min(known.files))
@@ -62,7 +75,7 @@ def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> Loade
     own = {version.version: version for version in known.own}
     wanted = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
     try:
-        own |= {version.version: version for version in reader.read(wanted)}
+        own |= {version.version: version for version in reader.versions.read(wanted)}
     except NotFoundError:
         return load(store, reader)
     snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
@@ -71,14 +84,15 @@ def advance(store: Store, reader: VersionReader, known: LoadedSnapshot) -> Loade
 
 
 def _load(
-    store: Store, reader: VersionReader, listing: LogListing, version: int | None, *, last_try: bool
+    store: Store, reader: BaseReader, listing: LogListing, version: int | None, *, last_try: bool
 ) -> LoadedSnapshot:
     if listing.is_empty:
         raise TableNotFoundError(f"There is no table at {store.url}: no transaction log found.", path=store.url)
     until = listing.newest if version is None else version
     if version is not None and not 0 <= version <= listing.newest:
         raise version_not_found(store.url, listing, version)
-    for base in bases(listing, until=until):
+    found = Found()
+    for base in reader.bases(listing, until=until, found=found):
         missing = listing.missing(base.header.version, until)
         if not missing:
             return _replayed(store, reader, listing, base, until)
@@ -86,13 +100,15 @@ def _load(
         raise LogMovedError
     if version is not None:
         raise version_not_found(store.url, listing, version)
+    if found.failures:
+        raise found.failures[0]
     raise _gap(store.url, missing)
 
 
-def _replayed(store: Store, reader: VersionReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
+def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
     wanted = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
     try:
-        snapshot = replay(base, reader.read(wanted))
+        snapshot = replay(base, reader.versions.read(wanted))
     except NotFoundError as error:
         raise LogMovedError from error
     check_readable(snapshot.header.protocol, path=store.url)

@@ -47,6 +47,7 @@ class Operation(StrEnum):
     METADATA = "SET METADATA"
     RESTORE = "RESTORE"
     SKIP = "SKIP"
+    COMPACT = "COMPACT"
     PROTOCOL = "UPGRADE PROTOCOL"
 
 

@@ -83,28 +83,27 @@ def restored(files: pa.Table, registry: Mapping[str, str]) -> pa.Table:
     return _with_mappings(files, pc.coalesce(inline, _looked_up(refs, registry)), refs)
 
 
-def renormalised(files: pa.Table, registry: Mapping[str, str], *, threshold: int) -> tuple[pa.Table, dict[str, str]]:
-    """The files and the registry with equal mappings under one hash, where more than `threshold` hashes are in use.
+def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
+    """For each hash, that of its mapping's canonical form; nothing unless the registry has more than `threshold` entries.
 
-    Hashes that the registry does not know are left alone; entries that no file names are dropped.
+    Equal mappings that were hashed before their order was settled fall together this way.
     """
+    if len(registry) <= threshold:
+        return {}
+    return {old: new for old, new in ((ref, _hash_or(text, ref)) for ref, text in registry.items()) if old != new}
+
+
+def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """The files with the doc mappings they name under their new hashes."""
+    if not names:
+        return files
     refs = files.column(_REF)
-    in_use = [ref for ref in pc.unique(refs).to_pylist() if ref is not None]
-    renamed = renames(registry, in_use, threshold=threshold)
-    if all(old == new for old, new in renamed.items()):
-        return files, {ref: registry[ref] for ref in in_use if ref in registry}
-    merged: dict[str, str] = {}
-    for old, new in renamed.items():
-        merged.setdefault(new, registry[old])
-    return _with_mappings(files, files.column(_JSON), pc.coalesce(_looked_up(refs, renamed), refs)), merged
+    return _with_mappings(files, files.column(_JSON), pc.coalesce(_looked_up(refs, names), refs))
 
 
-def renames(registry: Mapping[str, str], in_use: list[str], *, threshold: int) -> dict[str, str]:
-    """For each hash in use that the registry knows, the hash of its mapping's canonical form."""
-    known = [ref for ref in in_use if ref in registry]
-    if len(in_use) <= threshold:
-        return {ref: ref for ref in known}
-    return {ref: _hash_or(registry[ref], ref) for ref in known}
+def in_use(files: pa.Table) -> set[str]:
+    """The hashes that the files name."""
+    return {ref for ref in pc.unique(files.column(_REF)).to_pylist() if ref is not None}
 
 
 def _hash_or(text: str, fallback: str) -> str:

@@ -9,7 +9,7 @@ small `Delta` that is laid over whatever part of the base is read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -30,6 +30,8 @@ from indextables.model.actions import (
 )
 from indextables.model.file_list import empty_file_list, from_actions
 from indextables.model.protocol import LEGACY_PROTOCOL
+from indextables.model.schema_registry import registry_of
+from indextables.model.state import Bounds
 
 RECENT_TXN_IDS = 1_000
 """How many transaction ids a snapshot remembers, so that a writer can prove that its commit landed (rule R5)."""
@@ -38,20 +40,20 @@ RECENT_TXN_IDS = 1_000
 class FileSource(Protocol):
     """Where the file list of a base comes from. `wanted` may rule out whole parts of it before they are fetched."""
 
-    def files(self, wanted: PartFilter | None = None) -> pa.Table:
-        """The live files of the base, at least those in parts that `wanted` keeps."""
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files of the base, at least those in parts that `wanted` keeps; just these columns if they are named."""
         ...
 
 
 class PartFilter(Protocol):
-    """Decides from its bounds whether a part (a manifest) of a file list can hold anything that is asked for."""
+    """Decides from their bounds which parts (manifests) of a file list can hold anything that is asked for."""
 
-    def keeps(
-        self,
-        partition_bounds: Mapping[str, tuple[str | None, str | None]],
-        column_bounds: Mapping[str, tuple[str | None, str | None]],
-    ) -> bool:
-        """Whether the part must be read."""
+    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
+        """Which of `count` parts must be read. `bounds` holds the ends of a column in each part, for columns that have any.
+
+        `typed` says that the ends were found by comparing values of the column's type; otherwise another writer found
+        them, in an order that is not known. A part can always hold files without a value.
+        """
         ...
 
 
@@ -59,9 +61,9 @@ class PartFilter(Protocol):
 class NoFiles:
     """The file source of a table that has no state and no checkpoint."""
 
-    def files(self, wanted: PartFilter | None = None) -> pa.Table:  # noqa: ARG002
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """No files."""
-        return empty_file_list()
+        return _selected(empty_file_list(), columns)
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Header:
     txns: Mapping[str, TxnAction] = field(default_factory=dict)
     skips: Mapping[str, SkipAction] = field(default_factory=dict)
     recent_txn_ids: tuple[str, ...] = ()
+    schema_registry: Mapping[str, str] = field(default_factory=dict)
+    """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
 
 
 @dataclass(frozen=True)
@@ -111,10 +115,14 @@ class Base:
 
 @dataclass(frozen=True)
 class Delta:
-    """What the versions after the base changed: the live additions, and every path they touched."""
+    """What the versions after the base changed: the live additions, every path they touched, and every path they removed.
+
+    A path that was removed and added again is in all three.
+    """
 
     added: Mapping[str, AddAction] = field(default_factory=dict)
     touched: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
 
     @cached_property
     def files(self) -> pa.Table:
@@ -122,11 +130,12 @@ class Delta:
         return from_actions(list(self.added.values()))
 
     def over(self, base: pa.Table) -> pa.Table:
-        """The base's files with this delta laid over them."""
+        """The base's files with this delta laid over them, in the base's columns."""
         if self.touched and base.num_rows:
             touched = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
             base = base.filter(pc.invert(touched))
-        return pa.concat_tables([base, self.files]) if base.num_rows else self.files
+        added = self.files.select(base.column_names)
+        return pa.concat_tables([base, added]) if base.num_rows else added
 
 
 @dataclass(frozen=True)
@@ -154,6 +163,11 @@ class Snapshot:
             raise ValueError("a snapshot is handed out only after its metadata was checked")
         return self.header.metadata
 
+    @property
+    def schema_registry(self) -> dict[str, str]:
+        """Every doc mapping that a file of the table may name, by its hash."""
+        return {**self.header.schema_registry, **registry_of(self.metadata.configuration)}
+
     @cached_property
     def delta(self) -> Delta:
         """What the versions since the base changed."""
@@ -164,11 +178,16 @@ class Snapshot:
         """Every live file as an Arrow table (see `model.files`)."""
         return self.delta.over(self.base.source.files())
 
-    def files(self, wanted: PartFilter | None = None) -> pa.Table:
-        """Live files, at least those in the parts of the list that `wanted` keeps."""
-        if wanted is None or "all_files" in self.__dict__:
-            return self.all_files
-        return self.delta.over(self.base.source.files(wanted))
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Live files, at least those in the parts of the list that `wanted` keeps; just these columns if they are named."""
+        if (wanted is None and columns is None) or "all_files" in self.__dict__:
+            return _selected(self.all_files, columns)
+        read = None if columns is None else list(dict.fromkeys(["path", *columns]))
+        return _selected(self.delta.over(self.base.source.files(wanted, columns=read)), columns)
+
+
+def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    return files if columns is None else files.select(list(columns))
 
 
 def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snapshot:
@@ -184,6 +203,7 @@ def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snap
 def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
     added = dict(delta.added)
     touched = set(delta.touched)
+    removed = set(delta.removed)
     for version in versions:
         for action in version.actions:
             if isinstance(action, AddAction):
@@ -196,7 +216,8 @@ def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
                 added.pop(action.path, None)
         touched |= version.added
         touched |= version.removed
-    return Delta(added, frozenset(touched))
+        removed |= version.removed
+    return Delta(added, frozenset(touched), frozenset(removed))
 
 
 def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Header:

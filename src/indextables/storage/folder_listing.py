@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from operator import itemgetter
 
 from indextables.storage.store import ObjectInfo
 
@@ -16,13 +17,10 @@ def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]
     What vanishes meanwhile is left out. Unfinished writes are not shown. A symbolic link to a folder inside is not
     followed, so that nothing outside the root is ever listed (and then perhaps purged).
     """
-    base = f"{folder}/" if folder else ""
-    for name, entry in _sorted_entries(os.path.join(root, folder)):
-        path = base + name
-        if entry.is_dir(follow_symlinks=False):
-            if path > start_after or start_after.startswith(path):
-                yield from list_files(root, path[:-1], start_after)
-        elif path > start_after and not entry.name.startswith(TEMP_PREFIX):
+    for path, entry in _sorted_entries(root, folder, start_after):
+        if path.endswith("/"):
+            yield from list_files(root, path[:-1], start_after)
+        else:
             info = _file_info(path, entry)
             if info is not None:
                 yield info
@@ -41,15 +39,26 @@ def list_unfinished(root: str) -> Iterator[ObjectInfo]:
                 yield ObjectInfo(os.path.relpath(full, root), stat.st_size, stat.st_mtime_ns // 1_000_000)
 
 
-def _sorted_entries(folder: str) -> list[tuple[str, os.DirEntry[str]]]:
-    """Entries in the order of the paths they stand for: a folder sorts as `name/`. No such folder: nothing in it."""
+def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str, os.DirEntry[str]]]:
+    """What a folder holds that can come after `start_after`, in the order of the paths: a folder sorts as `name/`.
+
+    Nothing is asked of the disk about the rest, so that the end of a long log is found quickly.
+    """
+    base = f"{folder}/" if folder else ""
+    found = []
     try:
-        with os.scandir(folder) as entries:
-            named = [(f"{e.name}/" if e.is_dir(follow_symlinks=False) else e.name, e) for e in entries]
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    path = f"{base}{entry.name}/"
+                    if path > start_after or start_after.startswith(path):
+                        found.append((path, entry))
+                elif (path := base + entry.name) > start_after and not entry.name.startswith(TEMP_PREFIX):
+                    found.append((path, entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    named.sort(key=lambda pair: pair[0])
-    return named
+    found.sort(key=itemgetter(0))
+    return found
 
 
 def _file_info(path: str, entry: os.DirEntry[str]) -> ObjectInfo | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables import __version__, config
-from indextables.config import Settings
+from indextables.config import Settings, state
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError
 from indextables.log.transaction import Changes
@@ -35,6 +35,13 @@ def log_settings(settings: Settings) -> LogSettings:
         retry=settings.group(RetrySettings),
         cache=settings.group(CacheSettings),
         files=settings.group(VersionFileSettings),
+        state_read=settings.group(state.StateReadSettings),
+        checkpoint=settings.group(state.CheckpointSettings),
+        state_write=settings.group(state.StateWriteSettings),
+        compaction=settings.group(state.CompactionSettings),
+        state_retry=settings.group(state.StateRetrySettings),
+        retention=settings.group(state.RetentionSettings),
+        cleanup=settings.group(state.CleanupSettings),
     )
 
 

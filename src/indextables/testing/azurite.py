@@ -12,10 +12,9 @@ import urllib.request
 from email.utils import formatdate
 from pathlib import Path
 
+from indextables.storage.client_config import EMULATOR_ACCOUNT, EMULATOR_KEY
+
 VERSION = "3.37.0"
-ACCOUNT = "devstoreaccount1"
-# Azurite's documented account key, the same everywhere: no secret.
-KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 _API = "2021-08-06"
 
 
@@ -40,12 +39,12 @@ def create_container(endpoint: str, name: str) -> None:
     """Make a container, with the request signed as Azure wants it."""
     date = formatdate(usegmt=True)
     headers = f"x-ms-date:{date}\nx-ms-version:{_API}\n"
-    text = "PUT" + "\n" * 12 + f"{headers}/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    signature = base64.b64encode(hmac.digest(base64.b64decode(KEY), text.encode(), hashlib.sha256)).decode()
+    text = "PUT" + "\n" * 12 + f"{headers}/{EMULATOR_ACCOUNT}/{EMULATOR_ACCOUNT}/{name}\nrestype:container"
+    signature = base64.b64encode(hmac.digest(base64.b64decode(EMULATOR_KEY), text.encode(), hashlib.sha256)).decode()
     request = urllib.request.Request(
-        f"{endpoint}/{ACCOUNT}/{name}?restype=container",
+        f"{endpoint}/{EMULATOR_ACCOUNT}/{name}?restype=container",
         method="PUT",
-        headers={"x-ms-date": date, "x-ms-version": _API, "Authorization": f"SharedKey {ACCOUNT}:{signature}"},
+        headers={"x-ms-date": date, "x-ms-version": _API, "Authorization": f"SharedKey {EMULATOR_ACCOUNT}:{signature}"},
     )
     with urllib.request.urlopen(request, timeout=30):
         return

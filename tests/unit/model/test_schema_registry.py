@@ -13,8 +13,10 @@ from indextables.model.schema_registry import (
     KEY_PREFIX,
     bare_registry,
     deduplicated,
+    in_use,
     registry_of,
-    renormalised,
+    renamed,
+    renames,
     restored,
     schema_hash,
 )
@@ -84,15 +86,15 @@ def test_a_name_that_the_registry_does_not_know_restores_nothing() -> None:
 
 
 def test_equal_mappings_under_many_names_become_one_above_the_threshold() -> None:
-    spellings = {f"old{i}": " " * i + GOLDEN_01 for i in range(6)} | {"unused": "{}"}
-    table = files(*[None] * 7, refs=[*list(spellings)[:6], "lost"])
-    same, untouched = renormalised(table, spellings, threshold=7)
-    assert same.equals(table)
-    assert "unused" not in untouched
-    merged, registry = renormalised(table, spellings, threshold=5)
-    assert list(registry) == ["z7TwwZ-tDWGD-uX5"]
-    assert merged.column("doc_mapping_ref").to_pylist() == ["z7TwwZ-tDWGD-uX5"] * 6 + ["lost"]
-    assert schema_hash(restored(merged, registry).column("doc_mapping_json")[0].as_py()) == "z7TwwZ-tDWGD-uX5"
+    spellings = {f"old{i}": " " * i + GOLDEN_01 for i in range(6)} | {"odd": "no json", schema_hash("{}"): "{}"}
+    assert renames(spellings, threshold=8) == {}
+    names = renames(spellings, threshold=5)
+    assert names == {f"old{i}": "z7TwwZ-tDWGD-uX5" for i in range(6)}
+    table = files(*[None] * 8, refs=[*list(spellings)[:6], "lost", None])
+    assert renamed(table, {}).equals(table)
+    merged = renamed(table, names)
+    assert merged.column("doc_mapping_ref").to_pylist() == ["z7TwwZ-tDWGD-uX5"] * 6 + ["lost", None]
+    assert in_use(merged) == {"z7TwwZ-tDWGD-uX5", "lost"}
 
 
 def test_keys_bare_or_prefixed() -> None:

@@ -78,7 +78,7 @@ def test_skips_add_up_and_end_with_their_split() -> None:
 
 def test_a_delta_is_laid_over_the_base() -> None:
     class Listed:
-        def files(self, wanted: object = None) -> object:
+        def files(self, wanted: object = None, *, columns: object = None) -> object:
             return from_actions([add("a"), add("b"), add("c")])
 
     base = Base(Header(version=4), Listed())

@@ -13,6 +13,7 @@ import pytest
 
 from indextables.errors import AccessDeniedError, InvalidInputError, StorageError
 from indextables.storage.aws_profile import find_profile
+from indextables.storage.client_config import EMULATOR_KEY
 from indextables.storage.clients import load_provider
 from indextables.testing.fault_server import FaultServer, HttpFault
 from indextables.testing.places import Place
@@ -58,6 +59,11 @@ def used_keys(server: FaultServer) -> list[str]:
 def test_keys_from_the_settings(fault_server: FaultServer) -> None:
     fault_server.s3.open().put("x", b"")
     assert used_keys(fault_server) == ["test-access-key"]
+
+
+def test_a_temporary_key_brings_its_token(fault_server: FaultServer) -> None:
+    Place(fault_server.s3.url, {**fault_server.s3.options, "aws.sessionToken": "of-the-hour"}).open().put("x", b"")
+    assert fault_server.headers[0]["x-amz-security-token"] == "of-the-hour"
 
 
 def test_keys_from_the_environment(fault_server: FaultServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +139,7 @@ class TestAzure:
 
     def test_a_connection_string(self, azure: Place) -> None:
         endpoint = azure.options["azure.endpoint"]
-        key = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
-        text = f"AccountName=devstoreaccount1;AccountKey={key};BlobEndpoint={endpoint}/devstoreaccount1;"
+        text = f"AccountName=devstoreaccount1;AccountKey={EMULATOR_KEY};BlobEndpoint={endpoint}/devstoreaccount1;"
         store = Place(f"{azure.url}/connection", {"azure.connectionString": text}).open()
         store.put("x", b"1")
         assert store.get("x") == b"1"
