@@ -7,7 +7,7 @@ gone the cleaner stops. A deletion that fails leaves a file too many, never one 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,7 +106,7 @@ class Cleaner:
                 if not self._still_covered(expiry):
                     failures.append(f"the checkpoint of version {expiry.anchor} has gone")
                     break
-                self.store.delete([file.path for file in batch])
+                self._delete(batch)
                 deleted += batch
             except StorageError as failure:
                 if chosen.failure_policy == "fail":
@@ -114,6 +114,15 @@ class Cleaner:
                 logger.warning("cleaning the log of %s: %s", self.store.url, failure.message)
                 failures.append(failure.message)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
+
+    def _delete(self, batch: Sequence[Expired]) -> None:
+        """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
+        writer that finds the version before its own still there must be able to trust that its own was never deleted.
+        """
+        for file in batch:
+            if file.kind == "version":
+                self.store.delete([file.path])
+        self.store.delete([file.path for file in batch if file.kind != "version"])
 
     def _still_covered(self, expiry: Expiry) -> bool:
         if expiry.anchor is None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from indextables.config.state import CompactionSettings, StateWriteSettings
 from indextables.log.state_files import StateFiles
 from indextables.model.compaction import StateCounts, compaction_reason
+from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot
 from indextables.wire.last_checkpoint import AVRO_STATE
 
 
 @dataclass(frozen=True)
-class StateReport:
+class StateReport(Report):
     """One row about a table. Without a state the figures are the table's own, and `version` is the checkpoint's, if any."""
 
     table_path: str
@@ -28,10 +28,6 @@ class StateReport:
     needs_compaction: bool
     num_skipped: int
     protocol_version: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return dict(self.__dict__)
 
 
 def state_report(

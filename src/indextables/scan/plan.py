@@ -11,6 +11,7 @@ import pyarrow as pa
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.config.read import ReadSettings
+from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import files_in_parts
 from indextables.model.predicate import Predicate
@@ -39,10 +40,11 @@ class ScanPlan:
     query: Query | None
     where: Predicate | None
     splits: tuple[SplitEntry, ...]
-    splits_in_table: int
+    splits_considered: int
     pruned_by_partition: int
     skipped_by_statistics: int
     parallelism: int = 1
+    cache: SplitCacheSettings = SplitCacheSettings()
 
     @property
     def schema(self) -> pa.Schema:
@@ -77,7 +79,6 @@ def plan_scan(
     parsed = parse_query(query, schema, partition_columns, settings) if isinstance(query, str) else query
     files = files_in_parts(snapshot, where)
     splits, by_partition, by_statistics = _pruned(files, where, partition_columns)
-    in_table = snapshot.all_files.num_rows if where is None else files.num_rows
     return ScanPlan(
         spec=spec,
         version=snapshot.version,
@@ -87,10 +88,11 @@ def plan_scan(
         query=parsed,
         where=where,
         splits=splits,
-        splits_in_table=in_table,
+        splits_considered=files.num_rows,
         pruned_by_partition=by_partition,
         skipped_by_statistics=by_statistics,
         parallelism=settings.group(ReadSettings).parallelism,
+        cache=settings.group(SplitCacheSettings),
     )
 
 

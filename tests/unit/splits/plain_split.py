@@ -43,6 +43,7 @@ class PlainSplit:
     path: str = "plain.split"
     columns_read: list[tuple[str, ...]] = field(default_factory=list)
     rows_read: int = 0
+    _view: PlainView | None = None
 
     @property
     def num_rows(self) -> int:
@@ -67,9 +68,11 @@ class PlainSplit:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> PlainView:
-        index = tantivy.Index.open(str(self.folder))
-        register(index, self.mapping.columns)
-        return PlainView(index, self.folder)
+        if self._view is None:
+            index = tantivy.Index.open(str(self.folder))
+            register(index, self.mapping.columns)
+            self._view = PlainView(index, self.folder)
+        return self._view
 
 
 def make_split(table: pa.Table, settings: IndexingSettings, folder: Path) -> PlainSplit:

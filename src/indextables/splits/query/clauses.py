@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -255,8 +256,8 @@ class Clauses:
         return int(digits)
 
 
-def _single_address(text: str) -> int:
+def _single_address(text: str) -> ipaddress.IPv6Address:
     number, mask = address_mask(text)
     if mask != FULL_MASK:
         raise ValueError(f"{text!r} is not a single IP address")
-    return number
+    return ipaddress.IPv6Address(number)

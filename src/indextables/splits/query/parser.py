@@ -11,6 +11,7 @@ is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alte
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from indextables.splits.query.characters import BREAKS, BareWord, Characters
@@ -20,11 +21,14 @@ from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, an
 
 MAX_DEPTH = 100
 MAX_BOOST = 1e6
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse(text: str, fields: QueryFields) -> Query:
     """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields."""
     parser = _Parser(Characters(text, tuple(fields.schema.names)), fields)
+    if broken := _SURROGATE.search(text):
+        raise parser.source.fail("There is half of a surrogate pair, which is no character", at=broken.start())
     query = parser.chain(None, 0)
     if parser.source.peek():
         raise parser.source.fail(

@@ -73,9 +73,9 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
         return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
     if isinstance(leaf, Exists) and not leaf.target.path:
         return np.asarray(pc.is_valid(array), np.bool_)
-    if column.kind == "json":
+    if column.kind == "json" or leaf.target.path:
         return _masked(_json_test(leaf, column), documents(array))
-    if column.kind == "ip":
+    if column.kind == "ip" or isinstance(leaf, Addresses):
         return _by_value(plain_texts(array), _address_test(leaf))
     if isinstance(leaf, Range | Equals | OneOf):
         return typed_mask(leaf, table)
@@ -154,7 +154,8 @@ def _json_test(leaf: Leaf, column: ColumnMapping) -> Callable[[Any], bool]:
 def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonLeaf]], bool]:
     if isinstance(leaf, Range):
         span = leaf
-        return lambda values: any(_within(span, value) for value in values)
+        return lambda values: any(_json_within(span, value) for value in values)
+    tokenizer = column.tokenizer or "raw"
     test = _tokens_test(leaf, column)
     number = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
     wanted = None if number is None else normal_leaf(number)
@@ -163,20 +164,28 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
         if wanted is not None and any(type(v) is type(wanted) and v == wanted for v in values):
             return True
         texts = [v for v in values if isinstance(v, str)]
-        return test(positions.joined([[(t.position, t.text) for t in analyze(v, column.tokenizer)] for v in texts]))
+        return test(positions.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts]))
 
     return check
 
 
-def _within(span: Range, value: JsonLeaf) -> bool:
-    bounds = [b for b in (span.lower, span.upper) if b is not None]
-    text = isinstance(bounds[0], str)
-    if isinstance(value, bool) or isinstance(value, str) != text:
+def _json_within(span: Range, value: JsonLeaf) -> bool:
+    """Numbers are compared with numbers and texts with texts (by their bytes); nothing else lies in a range."""
+    texts = isinstance(span.upper if span.lower is None else span.lower, str)
+    if isinstance(value, bool) or isinstance(value, str) != texts:
         return False
-    found: Any = value.encode() if isinstance(value, str) else value
-    low, high = (b.encode() if isinstance(b, str) else b for b in (span.lower, span.upper))
-    above = low is None or (found >= low if span.include_lower else found > low)
-    return above and (high is None or (found <= high if span.include_upper else found < high))
+    low, high = _bytes(span.lower), _bytes(span.upper)
+    return _within(Range(span.target, low, high, span.include_lower, span.include_upper), _bytes(value))
+
+
+def _bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _within(span: Range, value: Any) -> bool:
+    low, high = span.lower, span.upper
+    above = low is None or (value >= low if span.include_lower else value > low)
+    return bool(above and (high is None or (value <= high if span.include_upper else value < high)))
 
 
 def _address_test(leaf: Leaf) -> Callable[[str], bool]:
@@ -186,7 +195,7 @@ def _address_test(leaf: Leaf) -> Callable[[str], bool]:
             return False
         if isinstance(leaf, Addresses):
             return int(address) & leaf.mask == leaf.value & leaf.mask
-        return isinstance(leaf, Range) and _within(leaf, int(address))
+        return isinstance(leaf, Range) and _within(leaf, address)
 
     return check
 

@@ -6,6 +6,7 @@ columns of numbers, dates and the like are typed already; words keep their text,
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,8 +20,7 @@ class Target:
     path: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        keys = (self.column, *self.path) if self.path else (self.column,)
-        return ".".join(_escaped(key, dots=bool(self.path)) for key in keys)
+        return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Words(Query):
     prefix: bool = False
 
     def __str__(self) -> str:
-        shown = _quote(self.text) if self.quoted or self.prefix else _escaped(self.text)
+        shown = _quote(self.text) if self.quoted or self.prefix or not self.text else _escaped(self.text)
         return f"{self.target}:{shown}{'*' if self.prefix else ''}{f'~{self.slop}' if self.slop else ''}"
 
 
@@ -59,7 +59,7 @@ class Wildcard(Query):
     pattern: str
 
     def __str__(self) -> str:
-        return f"{self.target}:{self.pattern}"
+        return f"{self.target}:{_escaped_pattern(self.pattern)}"
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,13 @@ def all_of(queries: tuple[Query, ...]) -> Query:
 
 
 def _grouped(query: Query) -> str:
-    return f"({query})" if isinstance(query, Bool) else str(query)
+    return f"({query})" if isinstance(query, Bool | Boost) else str(query)
 
 
 def _shown(value: Any) -> str:
-    text = value.isoformat() if hasattr(value, "isoformat") else str(value)
-    return _quote(text) if not text or any(c.isspace() or c in '"[]{}()' for c in text) else text
+    if isinstance(value, str):
+        return _quote(value)
+    return str(value.isoformat() if isinstance(value, datetime.date) else value)
 
 
 def _quote(text: str) -> str:
@@ -205,4 +206,13 @@ def _quote(text: str) -> str:
 def _escaped(text: str, *, dots: bool = False) -> str:
     special = "\\:\"'()[]{}^~*?+-!<>" + ("." if dots else "")
     shown = "".join(f"\\{c}" if c in special or c.isspace() else c for c in text)
-    return f"\\{shown}" if shown in ("AND", "OR", "NOT", "IN", "TO") else shown or '""'
+    return f"\\{shown}" if shown in ("AND", "OR", "NOT", "IN", "TO") else shown
+
+
+def _escaped_pattern(pattern: str) -> str:
+    """A pattern whose stars and question marks stay what they are."""
+    shown = ""
+    characters = iter(pattern)
+    for c in characters:
+        shown += c if c in "*?" else _escaped(next(characters, "\\") if c == "\\" else c)
+    return shown

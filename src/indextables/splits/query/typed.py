@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 
 from indextables.model.predicate import (
@@ -79,5 +80,7 @@ def without_columns(bound: Predicate, present: Iterable[str]) -> Predicate:
 
 def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
     """The rows of a table for which a bound predicate is true."""
+    if table.num_rows == 0:
+        return np.zeros(0, np.bool_)
     found: Mask = evaluate(bound, table).fill_null(False).to_numpy(zero_copy_only=False)
     return found
