@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError, UnavailableError, UnsupportedError
@@ -19,6 +18,7 @@ from indextables.log.checkpoint_pointer import move_pointer
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
 from indextables.log.state_writer import Compact, StateWriter
+from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
 from indextables.model.state import StateManifest
 from indextables.storage.store import PutOutcome, Store
@@ -27,7 +27,7 @@ from indextables.wire.state_manifest import encode_state
 
 
 @dataclass(frozen=True)
-class CheckpointReport:
+class CheckpointReport(Report):
     """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
 
     version: int
@@ -38,10 +38,6 @@ class CheckpointReport:
     num_manifests: int = 0
     is_multi_part: bool = False
     written: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,24 @@ import pyarrow.compute as pc
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import LiveSelection
 from indextables.model.predicate import Predicate
-from indextables.model.pruning import Bounds, all_match, manifests_may_match, may_match
+from indextables.model.pruning import all_match, manifests_may_match, may_match
 from indextables.model.snapshot import Snapshot
+from indextables.model.state import Bounds
 
 
 @dataclass(frozen=True)
-class ManifestFilter:
-    """Keeps the manifests whose bounds allow a match."""
+class _PartsThatMayMatch:
+    """Rules out parts of a file list by a predicate over their bounds."""
 
     where: Predicate
 
     def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
-        """Which manifests can list a file that may match."""
         return list(manifests_may_match(self.where, bounds, count=count, typed=typed).to_pylist())
 
 
 def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
     """Live files, without those in parts of the list that the predicate rules out unread."""
-    return snapshot.all_files if where is None else snapshot.files(ManifestFilter(where))
+    return snapshot.all_files if where is None else snapshot.files(_PartsThatMayMatch(where))
 
 
 def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:

@@ -31,6 +31,10 @@ class ScanTask:
     given_store: Store | None = None
 
     @cached_property
+    def _opened(self) -> dict[str, TableSplit]:
+        return {}
+
+    @cached_property
     def store(self) -> Store:
         """The table's store."""
         return self.given_store or open_store(self.plan.spec)
@@ -41,9 +45,13 @@ class ScanTask:
         return self.plan.schema
 
     def open(self, entry: SplitEntry) -> TableSplit:
-        """One split of the plan."""
-        cache = SplitCache.of(self.plan.cache)
-        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
+        """One split of the plan; opened once, however often it is asked."""
+        found = self._opened.get(entry.path)
+        if found is None:
+            cache = SplitCache.of(self.plan.cache)
+            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
+            self._opened[entry.path] = found
+        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order."""
