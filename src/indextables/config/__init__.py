@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log, read, splits, state, stats, storage
+from indextables.config import indexing, log, read, spark, splits, state, stats, storage
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -30,6 +30,8 @@ GROUPS: tuple[type, ...] = (
     state.StateRetrySettings,
     state.RetentionSettings,
     state.CleanupSettings,
+    spark.SparkReadSettings,
+    spark.SparkWriteSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

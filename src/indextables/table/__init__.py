@@ -8,7 +8,7 @@ from indextables.table.split_verbs import SplitVerbs
 from indextables.table.state_verbs import StateVerbs
 
 
-class Table(LogVerbs, RowVerbs, SplitVerbs, StateVerbs):
+class Table(LogVerbs, RowVerbs, StateVerbs, SplitVerbs):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
 
 
