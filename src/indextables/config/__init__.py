@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log, read, splits, state, stats, storage, upkeep
+from indextables.config import indexing, log, read, spark, splits, state, stats, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -30,6 +30,8 @@ GROUPS: tuple[type, ...] = (
     state.StateRetrySettings,
     state.RetentionSettings,
     state.CleanupSettings,
+    spark.SparkReadSettings,
+    spark.SparkWriteSettings,
     upkeep.MergeSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
