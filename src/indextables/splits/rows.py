@@ -20,9 +20,12 @@ from indextables.splits.panics import tantivy_errors
 from indextables.splits.query.scan import leaf_mask
 from indextables.splits.query.translate import Answer, TermKey, Translator
 from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, all_of
-from indextables.splits.query.typed import predicate_mask, without_columns
+from indextables.splits.query.typed import predicate_mask, to_predicate, without_columns
 from indextables.splits.query.whole import index_needs, whole_query
 from indextables.splits.searchable import Mask, Rows, Searchable, SearchView
+
+_MANY = 20
+"""From this share of the rows on (one in so many), every row group is touched anyway."""
 
 
 def find_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> Rows:
@@ -132,8 +135,8 @@ class OpenQuery:
             within = within & self._hits(answer.query)
         if leaf.target.column not in self.split.schema.names:
             return np.zeros(len(within), np.bool_)
-        mapping = self.split.mapping
-        return self._confirm(within, [leaf.target.column], lambda table: leaf_mask(leaf, table, mapping))
+        mapping, quick = self.split.mapping, to_predicate(leaf) is not None
+        return self._confirm(within, [leaf.target.column], lambda t: leaf_mask(leaf, t, mapping), quick=quick)
 
     def _cost(self, query: Query) -> int:
         """Whether a part is answered by the index (0), or by reading rows (1)."""
@@ -152,16 +155,24 @@ class OpenQuery:
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
         within = np.zeros(self.split.num_rows, np.bool_)
         within[rows] = True
-        return np.flatnonzero(self._confirm(within, names, lambda table: predicate_mask(known, table))).astype(np.int64)
+        found = self._confirm(within, names, lambda table: predicate_mask(known, table), quick=True)
+        return np.flatnonzero(found).astype(np.int64)
 
-    def _confirm(self, within: Mask, names: Sequence[str], test: Callable[[pa.Table], Mask]) -> Mask:
-        """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
+    def _confirm(
+        self, within: Mask, names: Sequence[str], test: Callable[[pa.Table], Mask], *, quick: bool = False
+    ) -> Mask:
+        """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time.
+
+        A test that is quicker than picking rows out of their row groups is put to all rows, if many are wanted.
+        """
         found = np.zeros(len(within), np.bool_)
         rows = np.flatnonzero(within)
+        if quick and len(rows) * _MANY > len(within):
+            rows = np.arange(len(within))
         at = 0
         for batch in self.split.iter_rows(None if len(rows) == len(within) else rows, columns=names):
             here = rows[at : at + batch.num_rows]
             found[here] = test(pa.Table.from_batches([batch]))
             at += batch.num_rows
         self.rows_read += at
-        return found
+        return found & within
