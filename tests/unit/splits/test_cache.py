@@ -124,9 +124,9 @@ def _leave_a_view(split: str, folder: str) -> None:
 
 def test_many_processes_share_and_evict_without_a_wrong_answer(splits: list[Path], tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
-    with context.Pool(3) as pool:
-        work = [([str(p) for p in splits], str(tmp_path / "c"), seed) for seed in range(3)]
-        assert pool.starmap(_search_again_and_again, work) == [0, 0, 0]
+    with context.Pool(2) as pool:
+        work = [([str(p) for p in splits], str(tmp_path / "c"), seed) for seed in range(2)]
+        assert pool.starmap(_search_again_and_again, work) == [0, 0]
 
 
 def _search_again_and_again(paths: list[str], folder: str, seed: int) -> int:
