@@ -151,3 +151,17 @@ def test_explain_says_who_answered(tmp_path: Path) -> None:
     again = report("n777")
     assert again["bytes_read"] == 0
     assert report("n777", ["message"])["bytes_read"]
+
+
+def test_row_groups_without_a_match_are_not_read(tmp_path: Path) -> None:
+    table = log_rows(40_000)
+    reader = open_file(write_file(table, tmp_path / "a.split"))
+    fields = QueryFields(reader.schema, reader.mapping, ("message",))
+    late = table["ts"][39_000].as_py().isoformat()
+    found = explain_split(reader, parse(f"ts:>={late}", fields))
+    assert (found.matched, found.rows_looked_at) == (1_000, 40_000 - 32_768)
+    assert explain_split(reader, parse("ts:<2000-01-01", fields)).rows_looked_at == 0
+    assert explain_split(reader, parse("level:[a TO z]", fields)).rows_looked_at == 0
+    assert explain_split(reader, parse("-ts:*", fields)).matched == 0
+    everything = explain_split(reader, parse("*", fields), where=bind(where(f"ts < TIMESTAMP '{late}'"), reader.schema))
+    assert everything.matched == 39_000
