@@ -23,6 +23,7 @@ from indextables.log.version_reader import VersionReader
 from indextables.model.actions import MetadataAction, ProtocolAction
 from indextables.model.snapshot import Base, Header, PartFilter, replay
 from indextables.model.state import StateManifest
+from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo
 from indextables.wire.state_manifest import decode_state
 
@@ -80,6 +81,9 @@ class BaseReader:
         if state.state_version != version:
             message = f"{info.path} says that it is the state of version {state.state_version}."
             raise BadFileError(message, path=info.path, version=version)
+        if any(t.path.startswith("/") or ":" in t.path for t in state.tombstones):
+            root = self.versions.store.url
+            state = replace(state, tombstones=tuple(replace(t, path=inside(root, t.path)) for t in state.tombstones))
         self._remember("states", info, state, cost_bytes=len(data) * 4)
         return state
 

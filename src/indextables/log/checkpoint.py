@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError, UnavailableError, UnsupportedError
@@ -19,6 +18,7 @@ from indextables.log.checkpoint_pointer import move_pointer
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
 from indextables.log.state_writer import Compact, StateWriter
+from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
 from indextables.model.state import StateManifest
 from indextables.storage.store import PutOutcome, Store
@@ -27,7 +27,7 @@ from indextables.wire.state_manifest import encode_state
 
 
 @dataclass(frozen=True)
-class CheckpointReport:
+class CheckpointReport(Report):
     """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
 
     version: int
@@ -38,10 +38,6 @@ class CheckpointReport:
     num_manifests: int = 0
     is_multi_part: bool = False
     written: bool = True
-
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return dict(self.__dict__)
 
 
 @dataclass(frozen=True)
@@ -64,15 +60,21 @@ class Checkpointer:
         last = max(snapshot.base.header.version, 0)
         return self.settings.enabled and snapshot.version - last >= self.settings.interval
 
-    def write(self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
-        """Checkpoint a snapshot in the form that `state.format` says."""
+    def write(
+        self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED, only_if_due: bool = False
+    ) -> CheckpointReport:
+        """Checkpoint a snapshot in the form that `state.format` says.
+
+        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do.
+        """
         if self.settings.format != "avro":
             legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
             pointer = legacy.write(snapshot)
             move_pointer(self.store, pointer)
             return _legacy_report(snapshot, pointer)
+        interval = self.settings.interval if only_if_due else 1
         for attempt in range(1, self.retry.max_attempts + 1):
-            state, written = self._try_state(snapshot, compact)
+            state, written = self._try_state(snapshot, compact, enough=snapshot.version - interval + 1)
             if state is not None:
                 move_pointer(self.store, _pointer(state))
                 return _report(state, written=written)
@@ -84,11 +86,14 @@ class Checkpointer:
             version=snapshot.version,
         )
 
-    def _try_state(self, snapshot: Snapshot, compact: Compact) -> tuple[StateManifest | None, bool]:
-        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it."""
+    def _try_state(self, snapshot: Snapshot, compact: Compact, *, enough: int) -> tuple[StateManifest | None, bool]:
+        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
+
+        One that is there already will do if its version is `enough` or higher.
+        """
         listing = list_log(self.store, first_version=max(snapshot.base.header.version, 0))
         newest = max(listing.states, default=-1)
-        if newest >= snapshot.version:
+        if newest >= enough:
             found = self._readable(newest, listing)
             if found is not None:
                 return found, False

@@ -7,8 +7,7 @@ gone the cleaner stops. A deletion that fails leaves a file too many, never one 
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +30,6 @@ from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoin
 
 logger = logging.getLogger(__name__)
 _BATCH = 100
-_PART = re.compile(r"\d{20}\.checkpoint\.[^/]+\.\d+\.json")
 
 
 @dataclass(frozen=True)
@@ -108,7 +106,7 @@ class Cleaner:
                 if not self._still_covered(expiry):
                     failures.append(f"the checkpoint of version {expiry.anchor} has gone")
                     break
-                self.store.delete([file.path for file in batch])
+                self._delete(batch)
                 deleted += batch
             except StorageError as failure:
                 if chosen.failure_policy == "fail":
@@ -116,6 +114,15 @@ class Cleaner:
                 logger.warning("cleaning the log of %s: %s", self.store.url, failure.message)
                 failures.append(failure.message)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
+
+    def _delete(self, batch: Sequence[Expired]) -> None:
+        """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
+        writer that finds the version before its own still there must be able to trust that its own was never deleted.
+        """
+        for file in batch:
+            if file.kind == "version":
+                self.store.delete([file.path])
+        self.store.delete([file.path for file in batch if file.kind != "version"])
 
     def _still_covered(self, expiry: Expiry) -> bool:
         if expiry.anchor is None:
@@ -137,9 +144,8 @@ class Cleaner:
             return None
 
     def _parts(self, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
-        paths = [file.path for file in files if file.path.endswith(".checkpoint.json")]
         named: set[str] = set()
-        for path in (p for p in paths if not p.startswith(names.PARQUET_CHECKPOINTS)):
+        for path in (file.path for file in files if file.path.startswith(f"{names.LOG}/0")):
             try:
                 found = decode_checkpoint(self.store.get(path), path=path)
             except (BadFileError, NotFoundError):
@@ -165,14 +171,17 @@ class _Stock:
             self.versions[version] = _object(info)
         elif (version := names.state_version_of(path)) is not None:
             self.states.setdefault(version, []).append(info)
-        elif (version := names.checkpoint_version_of(path.replace(".json", ".parquet"))) is not None or (
-            version := names.checkpoint_version_of(path)
-        ) is not None:
+        elif (version := self._checkpoint_version(path)) is not None:
             self.checkpoints.setdefault(version, []).append(info)
         elif path.endswith(".avro"):
             self.manifests[path] = _object(info)
-        elif _PART.fullmatch(path.removeprefix(f"{names.LOG}/")):
+        elif names.is_checkpoint_part(path):
             self.parts[path] = _object(info)
+
+    @staticmethod
+    def _checkpoint_version(path: str) -> int | None:
+        version = names.checkpoint_version_of(path)
+        return names.checkpoint_note_version_of(path) if version is None else version
 
 
 def _object(info: ObjectInfo) -> LogObject:

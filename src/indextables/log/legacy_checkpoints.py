@@ -12,6 +12,7 @@ import pyarrow as pa
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, NotFoundError
 from indextables.log import names
+from indextables.log.manifest_reader import with_relative_paths
 from indextables.model.actions import AddAction, CommitInfo, LogAction
 from indextables.model.file_list import from_actions
 from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilter, replay
@@ -39,7 +40,7 @@ def read_checkpoint(store: Store, version: int, info: ObjectInfo, settings: Stat
     if isinstance(found, MultiPartManifest):
         found = _read_parts(store, info.path, found, settings)
     files = [action for action in found if isinstance(action, AddAction)]
-    return _base(version, info, found, from_actions(_live(version, info, found, files)))
+    return _base(store.url, version, info, found, from_actions(_live(version, info, found, files)))
 
 
 def _read_parts(store: Store, path: str, manifest: MultiPartManifest, settings: StateReadSettings) -> list[LogAction]:
@@ -61,15 +62,15 @@ def _parquet_base(store: Store, version: int, info: ObjectInfo) -> Base:
         paths = [found.path for found in store.list(folder) if found.path.endswith(".parquet")]
     parts = [decode_parquet_checkpoint(store.get(path), path=path) for path in paths]
     actions = [action for part in parts for action in part.actions]
-    return _base(version, info, actions, pa.concat_tables([part.files for part in parts]))
+    return _base(store.url, version, info, actions, pa.concat_tables([part.files for part in parts]))
 
 
-def _base(version: int, info: ObjectInfo, actions: Iterable[LogAction], files: pa.Table) -> Base:
+def _base(root: str, version: int, info: ObjectInfo, actions: Iterable[LogAction], files: pa.Table) -> Base:
     others = tuple(action for action in actions if not isinstance(action, AddAction))
     times = [a.timestamp for a in others if isinstance(a, CommitInfo) and a.timestamp is not None]
     timestamp_ms = max(times, default=info.last_modified_ms or 0)
     header = replay(Base(), [CommittedVersion(version, timestamp_ms, others)]).header
-    return Base(header, ListedFiles(files))
+    return Base(header, ListedFiles(with_relative_paths(files, root=root)))
 
 
 def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]) -> list[AddAction]:

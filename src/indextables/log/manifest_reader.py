@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.config.state import StateReadSettings
 from indextables.log import names
 from indextables.log.cache import LogCache
 from indextables.model.state import ManifestInfo
+from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.file_entry_reader import decode_file_entries
 
@@ -41,9 +43,24 @@ class ManifestReader:
         path = names.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
         table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+        if manifest.size_bytes is None:
+            table = with_relative_paths(table, root=self.store.url)
         if self.cache:
             self.cache.put("manifests", self.store.url, identity, table, cost_bytes=table.nbytes)
         return table
+
+
+def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:
+    """The files with paths relative to the table: older writers recorded absolute ones. One outside it is refused."""
+    if "path" not in files.column_names:
+        return files
+    paths = files.column("path")
+    absolute = pc.or_(pc.starts_with(paths, "/"), pc.match_substring(paths, ":/"))
+    if not pc.any(absolute).as_py():
+        return files
+    relative = pa.array([inside(root, path) for path in paths.to_pylist()], pa.string())
+    at = files.schema.get_field_index("path")
+    return files.set_column(at, files.schema.field(at), relative)
 
 
 def _identity(manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> Hashable:

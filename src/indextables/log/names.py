@@ -72,14 +72,34 @@ def checkpoint_version_of(path: str) -> int | None:
 
     A Parquet checkpoint is one file, or a folder of files as Spark writes it.
     """
-    in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
-    name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
-    digits, _, rest = name.partition(".")
+    digits, rest, in_folder = _checkpoint_name(path)
     if in_folder:
         known = rest == "checkpoint.parquet" or (rest.startswith("checkpoint.parquet/") and rest.endswith(".parquet"))
     else:
         known = rest == "checkpoint.json"
-    return int(digits) if known and len(digits) == _DIGITS and digits.isdecimal() else None
+    return int(digits) if known and digits else None
+
+
+def checkpoint_note_version_of(path: str) -> int | None:
+    """The version of a small file beside a Parquet checkpoint, or None."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    known = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
+    return int(digits) if known and digits else None
+
+
+def is_checkpoint_part(path: str) -> bool:
+    """Whether the file is a part of a multi-part JSON checkpoint."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    words = rest.split(".")
+    return bool(digits) and not in_folder and len(words) == 4 and words[0] == "checkpoint" and words[3] == "json"
+
+
+def _checkpoint_name(path: str) -> tuple[str, str, bool]:
+    """The digits of a checkpoint's name (empty if it has none), the rest, and whether it lies in the Parquet folder."""
+    in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
+    name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
+    digits, _, rest = name.partition(".")
+    return digits if len(digits) == _DIGITS and digits.isdecimal() else "", rest, in_folder
 
 
 def state_version_of(path: str) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import names
 from indextables.log.bases import BaseReader, Found
+from indextables.log.checkpoint_pointer import read_pointer
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
@@ -39,12 +40,25 @@ class LoadedSnapshot:
 def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
     """The table at its newest version, or at an older one."""
     for attempt in range(RESTARTS):
-        listing = list_log(store)
+        listing = _short_listing(store) if attempt == 0 and version is None else list_log(store)
         try:
             return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
         except LogMovedError:
             continue
     raise CorruptTableError(f"The log of {store.url} changes faster than it can be read.", path=store.url)
+
+
+def _short_listing(store: Store) -> LogListing:
+    """The log from the checkpoint on that the pointer names: a long log is listed in one page instead of many.
+
+    If nothing is found there the pointer was wrong, and the whole log is listed.
+    """
+    pointer = read_pointer(store)
+    if pointer is None:
+        return list_log(store)
+    listing = list_log(store, first_version=pointer.version)
+    known = pointer.version in listing.states or pointer.version in listing.checkpoints
+    return listing if known else list_log(store)
 
 
 def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSnapshot:

@@ -11,24 +11,24 @@ import pyarrow.compute as pc
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import LiveSelection
 from indextables.model.predicate import Predicate
-from indextables.model.pruning import Bounds, all_match, manifests_may_match, may_match
+from indextables.model.pruning import all_match, manifests_may_match, may_match
 from indextables.model.snapshot import Snapshot
+from indextables.model.state import Bounds
 
 
 @dataclass(frozen=True)
-class ManifestFilter:
-    """Keeps the manifests whose bounds allow a match."""
+class _PartsThatMayMatch:
+    """Rules out parts of a file list by a predicate over their bounds."""
 
     where: Predicate
 
     def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
-        """Which manifests can list a file that may match."""
         return list(manifests_may_match(self.where, bounds, count=count, typed=typed).to_pylist())
 
 
 def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
     """Live files, without those in parts of the list that the predicate rules out unread."""
-    return snapshot.all_files if where is None else snapshot.files(ManifestFilter(where))
+    return snapshot.all_files if where is None else snapshot.files(_PartsThatMayMatch(where))
 
 
 def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
@@ -70,5 +70,16 @@ def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveS
         files = snapshot.all_files
         values = files.column("partition_values").to_pylist()
         return files.filter(pa.array([tuple(sorted(v or [])) in wanted for v in values], pa.bool_()))
+
+    return select
+
+
+def files_of_matching_partitions(where: Predicate) -> LiveSelection:
+    """Files of the partitions that match a predicate over partition columns only."""
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        columns = tuple(snapshot.metadata.partition_columns or ())
+        return files.filter(all_match(where, files, partition_columns=columns))
 
     return select

@@ -11,6 +11,7 @@ import pyarrow as pa
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.config.read import ReadSettings
+from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import files_in_parts
 from indextables.model.predicate import Predicate
@@ -43,6 +44,7 @@ class ScanPlan:
     pruned_by_partition: int
     skipped_by_statistics: int
     parallelism: int = 1
+    cache: SplitCacheSettings = SplitCacheSettings()
 
     @property
     def schema(self) -> pa.Schema:
@@ -90,6 +92,7 @@ def plan_scan(
         pruned_by_partition=by_partition,
         skipped_by_statistics=by_statistics,
         parallelism=settings.group(ReadSettings).parallelism,
+        cache=settings.group(SplitCacheSettings),
     )
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.model.stat_text import decode_value
+from indextables.splits.cache import SplitCache
 from indextables.splits.foreign import ForeignReader
 from indextables.splits.mapping import DocMapping
 from indextables.splits.opening import open_split
@@ -128,10 +129,15 @@ def _count(rows: Rows | Mask | None, total: int) -> int:
 
 
 def open_table_split(
-    store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str]
+    store: Store,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    cache: SplitCache | None = None,
 ) -> TableSplit:
     """Open a split of a table. A record count that is not the log's is a BadFileError."""
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     source = open_source(store, entry.path, size=entry.size)
-    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records)
+    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records, cache=cache)
     return TableSplit(reader, schema, {name: entry.partition_values.get(name) for name in partition_columns})

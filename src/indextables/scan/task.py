@@ -14,6 +14,7 @@ import pyarrow as pa
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.split_view import SplitEntry, TableSplit, open_table_split
+from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
 from indextables.splits.rows import count_rows, find_rows
 from indextables.storage.spec import open_store
@@ -30,6 +31,10 @@ class ScanTask:
     given_store: Store | None = None
 
     @cached_property
+    def _opened(self) -> dict[str, TableSplit]:
+        return {}
+
+    @cached_property
     def store(self) -> Store:
         """The table's store."""
         return self.given_store or open_store(self.plan.spec)
@@ -40,8 +45,13 @@ class ScanTask:
         return self.plan.schema
 
     def open(self, entry: SplitEntry) -> TableSplit:
-        """One split of the plan."""
-        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns)
+        """One split of the plan; opened once, however often it is asked."""
+        found = self._opened.get(entry.path)
+        if found is None:
+            cache = SplitCache.of(self.plan.cache)
+            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
+            self._opened[entry.path] = found
+        return found
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order."""

@@ -17,8 +17,8 @@ import tantivy
 from indextables.errors import InvalidInputError
 from indextables.splits.analyzers import ROW_FIELD
 from indextables.splits.mapping import DocMapping
-from indextables.splits.ndjson import batch_lines
-from indextables.splits.panics import tantivy_errors
+from indextables.splits.ndjson import Lines, batch_lines
+from indextables.splits.panics import writing_errors
 from indextables.splits.segments import MIN_HEAP_BYTES, Segment, create_index, open_folder, segments_of
 from indextables.splits.stack import Layer, merge_segments
 
@@ -26,11 +26,15 @@ _MAX_SEGMENTS = 6
 """Tantivy merges eight segments of like size by itself; a folder is closed well before."""
 
 
+_QUEUE_ROWS = 10_000
+"""So many documents wait in tantivy's queue at most, however large they are."""
+
+
 class IndexBuilder:
     """Takes batches, gives one segment. `folder` is the builder's own and is removed by its owner."""
 
     def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
-        """`commit_bytes` of text close a segment at the latest; what waits in tantivy's queue stays within them."""
+        """When more than `commit_bytes` of text may be waiting in tantivy's queue, a segment is closed."""
         self.incomplete: Counter[str] = Counter()
         self._folder = folder
         self._mapping = mapping
@@ -47,11 +51,11 @@ class IndexBuilder:
         """Index the next rows."""
         for chunk in batch_lines(batch, self._mapping, self._rows, self.incomplete):
             writer = self._writer or self._open_part()
-            with tantivy_errors(str(self._folder), "Indexing rows"):
+            with writing_errors(str(self._folder), "Indexing rows"):
                 for line in chunk.lines:
                     writer.add_json(line)
             self._rows += len(chunk.lines)
-            self._after_chunk(chunk.text_bytes)
+            self._after_chunk(chunk)
 
     def finish(self) -> Segment:
         """Commit everything; one segment with every row, in order."""
@@ -73,12 +77,12 @@ class IndexBuilder:
         self._writer = create_index(folder, self._mapping).writer(self._heap_bytes, 1)
         return self._writer
 
-    def _after_chunk(self, text_bytes: int) -> None:
+    def _after_chunk(self, chunk: Lines) -> None:
         """Keep what waits in tantivy's queue bounded, and the number of segments small."""
         assert self._writer is not None
-        self._fed_bytes += text_bytes
-        if self._fed_bytes > self._commit_bytes:
-            with tantivy_errors(str(self._folder), "Indexing rows"):
+        self._fed_bytes += chunk.text_bytes
+        if min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines)) > self._commit_bytes:
+            with writing_errors(str(self._folder), "Indexing rows"):
                 self._writer.commit()
             self._fed_bytes = 0
         if sum(1 for _ in self._parts[-1].glob("*.term")) >= _MAX_SEGMENTS:
@@ -87,7 +91,7 @@ class IndexBuilder:
     def _close_part(self) -> None:
         if self._writer is None:
             return
-        with tantivy_errors(str(self._folder), "Indexing rows"):
+        with writing_errors(str(self._folder), "Indexing rows"):
             self._writer.commit()
             self._writer.wait_merging_threads()
             self._writer = None

@@ -27,7 +27,7 @@ from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
 from indextables.splits.mapping import DocMapping
-from indextables.splits.panics import tantivy_errors
+from indextables.splits.panics import tantivy_errors, writing_errors
 from indextables.splits.parquet_body import ParquetBody
 from indextables.splits.reader import SplitReader
 from indextables.splits.searchable import Searchable
@@ -80,7 +80,9 @@ def merge_splits(
     try:
         living = [source for source in sources if source.rows]
         segment = _stacked(living, mapping, folder) if stack and living else None
-        yield _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
+        with writing_errors(str(folder), "Merging splits"):
+            info = _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
+        yield info
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

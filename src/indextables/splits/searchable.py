@@ -17,6 +17,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.splits.mapping import DocMapping
+from indextables.splits.source import ReadStats
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
@@ -68,6 +69,10 @@ class Searchable(Protocol):
     @property
     def incomplete(self) -> Mapping[str, int]:
         """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed)."""
+
+    @property
+    def stats(self) -> ReadStats:
+        """Requests and bytes so far."""
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers in that order (None: every row), with only the named columns."""

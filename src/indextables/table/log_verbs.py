@@ -16,6 +16,7 @@ from indextables.errors import InvalidInputError
 from indextables.log import history as log_history
 from indextables.log.cache import CacheStats
 from indextables.log.create import create_table
+from indextables.log.described import describe_log
 from indextables.log.selection import pruned_files
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
@@ -97,6 +98,10 @@ class LogVerbs(TableHandle):
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, and which versions can still be read."""
         return log_history.history(self._log, limit=limit)
+
+    def log_actions(self, *, include_all: bool = False) -> pa.Table:
+        """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
+        return describe_log(self._log, include_all=include_all)
 
     def skipped_files(self) -> pa.Table:
         """Splits that an operation could not process: why, how often, and until when they are left alone."""

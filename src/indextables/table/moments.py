@@ -13,9 +13,9 @@ def to_epoch_ms(moment: Moment) -> int:
     """Milliseconds since 1970. A moment without a time zone is in UTC."""
     if isinstance(moment, int) and not isinstance(moment, bool):
         return moment
-    if isinstance(moment, str) and moment.strip().lstrip("-").isdecimal():
-        return int(moment)
     try:
+        if isinstance(moment, str) and moment.strip().lstrip("-").isdecimal():
+            return int(moment)
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment).strip())
     except ValueError:
         raise InvalidInputError(

@@ -12,8 +12,14 @@ from indextables.errors import VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
+from indextables.scan.aggregate import aggregate_table
+from indextables.scan.explain import ScanReport, explain
 from indextables.scan.plan import ScanPlan, plan_scan
+from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask, limited
+from indextables.splits.order import OrderBy
+from indextables.splits.search import SearchRequest
+from indextables.splits.snippets import Snippet
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.predicates import Where, bound_predicate
 from indextables.write.incoming import incoming
@@ -64,6 +70,50 @@ class RowVerbs(TableHandle):
         """Rows as a stream of batches: those that match, the wanted columns, at most `limit` of them."""
         task = self._scan_task(None, where, columns)
         return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), limit))
+
+    def search(
+        self,
+        query: str,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: str | None = None,
+        order_by: str | None = None,
+    ) -> pa.Table:
+        """Rows that match a query: with a `limit` the best by score (or the first by `order_by`), else every match.
+
+        `_score` is there when rows are ranked or `score` is asked for; `snippet` names a text column whose marked
+        passage becomes `_snippet`; `order_by` is a column, with `desc` or without.
+        """
+        task = self._scan_task(query, where, columns)
+        assert task.plan.query is not None
+        request = SearchRequest(
+            task.plan.query,
+            task.plan.columns,
+            where=task.plan.where,
+            limit=limit,
+            offset=offset,
+            score=score,
+            snippet=None if snippet is None else Snippet(snippet),
+            order_by=None if order_by is None else OrderBy.parse(order_by, task.schema.names),
+        )
+        return search_table(task, request)
+
+    def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
+        """Aggregations, exact over every match: terms, histograms, ranges, statistics (see `splits.aggregate`).
+
+        `t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")`
+        """
+        return aggregate_table(self._scan_task(query, where, ()), spec)
+
+    def explain(
+        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> ScanReport:
+        """Carry out a scan or search without returning rows, and say what was pruned, opened, matched and read."""
+        return explain(self._scan_task(query, where, columns))
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
         """How many rows there are, or match: from the log or the index, without reading rows where that is exact."""

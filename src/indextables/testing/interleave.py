@@ -114,8 +114,14 @@ def explore(
     faults: int = 0,
     max_states: int = 400_000,
     stop_at_first: bool = False,
+    private: Callable[[str, Call, Content, Mapping[str, Any]], bool] | None = None,
 ) -> Exploration:
-    """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised)."""
+    """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
+
+    `private` names the calls that no other actor could tell from their happening earlier or later, given the content
+    and who has finished with which result: they are carried out at once, which leaves out schedules that differ in
+    nothing else.
+    """
     found = Exploration()
     steps: dict[tuple[str, tuple[Any, ...]], _Step] = {}
     first = (frozenset(start.items()), faults, tuple(() for _ in actors))
@@ -124,20 +130,23 @@ def explore(
     while stack:
         (content, left, answers), schedule = stack.pop()
         store = dict(content)
-        results: dict[str, Any] = {}
-        for index, (name, actor) in enumerate(actors.items()):
-            step = _step(steps, name, actor, answers[index])
-            if step.call is None:
-                results[name] = step.result
-                continue
-            for after, answer, cost, note in outcomes(store, step.call):
+        steps_now = [
+            _step(steps, name, actor, told) for (name, actor), told in zip(actors.items(), answers, strict=True)
+        ]
+        results = {name: step.result for name, step in zip(actors, steps_now, strict=True) if step.call is None}
+        moves = [
+            (i, name, step.call) for i, (name, step) in enumerate(zip(actors, steps_now, strict=True)) if step.call
+        ]
+        alone = [m for m in moves if private is not None and private(m[1], m[2], store, results)]
+        for index, name, call in alone[:1] or moves:
+            for after, answer, cost, note in outcomes(store, call):
                 if cost > left:
                     continue
                 told = (*answers[:index], (*answers[index], answer), *answers[index + 1 :])
                 state = (frozenset(after.items()), left - cost, told)
                 if state not in seen:
                     seen.add(state)
-                    stack.append((state, (*schedule, f"{name}: {_shown(step.call)} {note}")))
+                    stack.append((state, (*schedule, f"{name}: {_shown(call)} {note}")))
         if len(results) == len(actors):
             found.ends += 1
             why = check(store, results)

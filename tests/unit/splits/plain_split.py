@@ -17,6 +17,7 @@ from indextables.splits.analyzers import register, schema_for
 from indextables.splits.index_values import index_values
 from indextables.splits.mapping import DocMapping
 from indextables.splits.searchable import Mask, Rows
+from indextables.splits.source import ReadStats
 
 
 @dataclass
@@ -43,6 +44,7 @@ class PlainSplit:
     path: str = "plain.split"
     columns_read: list[tuple[str, ...]] = field(default_factory=list)
     rows_read: int = 0
+    stats: ReadStats = field(default_factory=ReadStats)
     _view: PlainView | None = None
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import time
@@ -66,12 +67,25 @@ def test_a_view_in_use_outlives_eviction_and_can_grow(splits: list[Path], tmp_pa
             assert sorted(p.doc for _, p in found) == rows_with(TABLE[column].to_pylist(), term)
 
 
-def test_a_closed_view_leaves_nothing_behind(splits: list[Path], tmp_path: Path) -> None:
+def test_a_closed_view_is_used_again_and_goes_with_its_entry(splits: list[Path], tmp_path: Path) -> None:
     cache = SplitCache(tmp_path / "c", 1 << 30)
-    with open_file(splits[0], cache).open_index(["c1"]) as view:
-        folder = view.folder
-        assert folder.exists()
-    assert not folder.exists()
+    with open_file(splits[0], cache).open_index(["c1"]) as first:
+        pass
+    with open_file(splits[0], cache).open_index(["c3"]) as again, open_file(splits[0], cache).open_index(["c1"]) as two:
+        assert again is first
+        assert two is not first
+    cache.clear()
+    assert not first.folder.exists()
+    assert not two.folder.exists()
+
+
+def test_a_process_takes_its_views_with_it(splits: list[Path], tmp_path: Path) -> None:
+    cache = SplitCache(tmp_path / "c", 1 << 30)
+    open_file(splits[0], cache).open_index(["c1"]).close()
+    assert list((tmp_path / "c").glob("*/views/*"))
+    del cache
+    gc.collect()
+    assert list((tmp_path / "c").glob("*/views/*")) == []
 
 
 def test_hits_and_misses_are_counted(splits: list[Path], tmp_path: Path) -> None:
@@ -97,10 +111,10 @@ def test_what_dead_processes_and_old_boots_left_is_removed(
     alive = SplitCache(tmp_path / "c", 1 << 30)
     kept = open_file(splits[0], alive).open_index(["c1"])
     assert not old_boot.exists()
-    open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)).open_index(["c1"]).close()
-    views = [p for p in (tmp_path / "c").glob("*/views/*/*") if p.is_dir()]
-    assert views == [kept.folder]
-    kept.close()
+    other = SplitCache(tmp_path / "c", 1 << 30)
+    used = open_file(splits[0], other).open_index(["c1"])
+    views = {p for p in (tmp_path / "c").glob("*/views/*/*") if p.is_dir()}
+    assert views == {kept.folder, used.folder}
 
 
 def _leave_a_view(split: str, folder: str) -> None:

@@ -105,7 +105,7 @@ def test_statistics_that_another_writer_spelt_as_numbers_become_text() -> None:
         (b"[1]", "line 1"),
         (b'\xff\xfe{"add"', "line 1"),
     ],
-    ids=["nothing", "blank", "zipped nothing", "cut gzip", "more after gzip", "cut line", "number", "no path", "a list", "not UTF-8"],
+    ids=["nothing", "blank", "zipped", "cut gzip", "more", "cut line", "number", "no path", "a list", "not UTF-8"],
 )
 def test_what_is_broken_is_named(data: bytes, said: str) -> None:
     with pytest.raises(BadFileError, match=said) as caught:

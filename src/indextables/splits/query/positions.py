@@ -49,9 +49,19 @@ def _assign(allowed: Sequence[Sequence[int]], index: int, taken: set[int]) -> bo
 
 def pattern_test(pattern: Pattern, *, anywhere: bool = False) -> Test:
     """Whether a term (or, anywhere, a part of a text) is what a wildcard pattern says."""
-    body = "".join({Gap.ANY: ".*", Gap.ONE: "."}[p] if isinstance(p, Gap) else re.escape(p) for p in pattern)
-    compiled = re.compile(body, re.DOTALL)
+    compiled = _compiled(pattern)
     return lambda text: bool(compiled.search(text) if anywhere else compiled.fullmatch(text))
+
+
+def pattern_search(pattern: Pattern) -> Callable[[str], list[tuple[int, int]]]:
+    """Where in a text a wildcard pattern fits."""
+    compiled = _compiled(pattern)
+    return lambda text: [found.span() for found in compiled.finditer(text)]
+
+
+def _compiled(pattern: Pattern) -> re.Pattern[str]:
+    body = "".join({Gap.ANY: ".*", Gap.ONE: "."}[p] if isinstance(p, Gap) else re.escape(p) for p in pattern)
+    return re.compile(body, re.DOTALL)
 
 
 def fuzzy_test(word: str, distance: int) -> Test:

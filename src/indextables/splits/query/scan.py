@@ -73,9 +73,9 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
         return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
     if isinstance(leaf, Exists) and not leaf.target.path:
         return np.asarray(pc.is_valid(array), np.bool_)
-    if column.kind == "json":
+    if column.kind == "json" or leaf.target.path:
         return _masked(_json_test(leaf, column), documents(array))
-    if column.kind == "ip":
+    if column.kind == "ip" or isinstance(leaf, Addresses):
         return _by_value(plain_texts(array), _address_test(leaf))
     if isinstance(leaf, Range | Equals | OneOf):
         return typed_mask(leaf, table)
@@ -155,6 +155,7 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
     if isinstance(leaf, Range):
         span = leaf
         return lambda values: any(_json_within(span, value) for value in values)
+    tokenizer = column.tokenizer or "raw"
     test = _tokens_test(leaf, column)
     number = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
     wanted = None if number is None else normal_leaf(number)
@@ -163,7 +164,7 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
         if wanted is not None and any(type(v) is type(wanted) and v == wanted for v in values):
             return True
         texts = [v for v in values if isinstance(v, str)]
-        return test(positions.joined([[(t.position, t.text) for t in analyze(v, column.tokenizer)] for v in texts]))
+        return test(positions.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts]))
 
     return check
 

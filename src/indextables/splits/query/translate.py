@@ -33,9 +33,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class TermKey:
-    """A term whose frequency decides a score: the tantivy field (and path), and the text."""
+    """A term whose frequency decides a score, as every split knows it."""
 
-    field: str
+    target: Target
     text: str
 
 
@@ -49,7 +49,7 @@ class Translator:
 
     def answer(self, leaf: Leaf, column: ColumnMapping) -> Answer | None:
         """The tantivy query of a leaf, or None where only the rows can tell."""
-        if not column.indexed:
+        if not is_indexed_as_asked(leaf, column):
             return None
         if isinstance(leaf, Words):
             return self._words(leaf, column)
@@ -61,9 +61,7 @@ class Translator:
             return self._addresses(leaf, column)
         if isinstance(leaf, OneOf):
             return self._one_of(leaf, column)
-        if isinstance(leaf, Range) and column.kind == "ip":
-            return Answer(self._address_range(column.field, leaf))
-        return None
+        return Answer(self._address_range(column.field, leaf)) if isinstance(leaf, Range) else None
 
     def _words(self, leaf: Words, column: ColumnMapping) -> Answer | None:
         if column.tokenizer == "ngram":
@@ -71,28 +69,34 @@ class Translator:
         if leaf.prefix:
             return self._phrase_prefix(leaf, column)
         words = _index_words(column, leaf.text)
-        name = _field_name(column, leaf.target)
+        name = field_name(column, leaf.target)
         number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
         found = Answer(tantivy.Query.empty_query())
         if words and has_long_term(leaf.text, column):
             if self.incomplete.get(column.name):
                 return None
         elif words:
-            found = self._phrase(name, words, column, leaf.slop)
+            found = self._phrase(leaf.target, words, column, leaf.slop)
         if number is None or (value := normal_leaf(number)) is None:
             return found
         same = tantivy.Query.term_query(self.schema, name, value)
         return Answer(_any([found.query, same]), found.exact)
 
-    def _phrase(self, name: str, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> Answer:
+    def _phrase(self, target: Target, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> Answer:
+        name = field_name(column, target)
         if len(words) == 1:
-            return Answer(self._weighted(self._term(name, words[0].text, column), name, words))
+            term = self._term(name, words[0].text, column)
+            rarity = self.rarity.get(TermKey(target, words[0].text))
+            if column.kind == "string" and rarity is not None:
+                # Every value is one term long: its rarity is the whole score, whatever the split's average.
+                return Answer(tantivy.Query.const_score_query(term, rarity[0]))
+            return Answer(self._weighted(term, target, words))
         texts = {w.text for w in words}
         if column.record == "position" and (not slop or len(words) == 2 == len(texts)):
             pairs = [(w.offset, w.text) for w in words]
             phrase = tantivy.Query.phrase_query(self.schema, name, pairs, slop)
-            return Answer(self._weighted(phrase, name, words))
-        return Answer(_all([self._phrase(name, (Word(0, t),), column, 0).query for t in sorted(texts)]), exact=False)
+            return Answer(self._weighted(phrase, target, words))
+        return Answer(_all([self._phrase(target, (Word(0, t),), column, 0).query for t in sorted(texts)]), exact=False)
 
     def _phrase_prefix(self, leaf: Words, column: ColumnMapping) -> Answer | None:
         if self.incomplete.get(column.name):
@@ -103,7 +107,7 @@ class Translator:
         start = self._regex(leaf.target, column, (last.text, Gap.ANY))
         if not before:
             return Answer(start)
-        found = self._phrase(_field_name(column, leaf.target), before, column, 0)
+        found = self._phrase(leaf.target, before, column, 0)
         return Answer(_all([found.query, start]), exact=False)
 
     def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> Answer | None:
@@ -121,7 +125,7 @@ class Translator:
         marked = column.kind == "json" and column.tokenizer in WHOLE_TOKENIZERS
         if word is None or marked or self.incomplete.get(column.name):
             return None
-        name = _field_name(column, leaf.target)
+        name = field_name(column, leaf.target)
         return Answer(tantivy.Query.fuzzy_term_query(self.schema, name, word, distance=leaf.distance))
 
     def _one_of(self, leaf: OneOf, column: ColumnMapping) -> Answer | None:
@@ -173,9 +177,10 @@ class Translator:
             body = f"{_quote(path)}{_PATH_END}{_TEXT_TYPE}({TEXT_MARK})?{body}"
         return tantivy.Query.regex_query(self.schema, column.field, f"(?s){body}")
 
-    def _weighted(self, query: tantivy.Query, name: str, words: tuple[Word, ...]) -> tantivy.Query:
+    def _weighted(self, query: tantivy.Query, target: Target, words: tuple[Word, ...]) -> tantivy.Query:
         """The query with its score as if the whole table were one split: a score is linear in its terms' rarity."""
-        found = [self.rarity[key] for key in term_keys(name, words) if key in self.rarity]
+        keys = (TermKey(target, word.text) for word in words)
+        found = [self.rarity[key] for key in keys if key in self.rarity]
         if not found:
             return query
         return tantivy.Query.boost_query(query, sum(table for table, _ in found) / sum(split for _, split in found))
@@ -184,26 +189,31 @@ class Translator:
 _GAPS = {Gap.ANY: ".*", Gap.ONE: "."}
 
 
-def term_keys(name: str, words: tuple[Word, ...]) -> tuple[TermKey, ...]:
-    """What identifies a scored word or phrase among the statistics."""
-    return tuple(TermKey(name, w.text) for w in words)
+def is_indexed_as_asked(leaf: Leaf, column: ColumnMapping) -> bool:
+    """Whether a column's index is of the kind that a leaf is about (splits of another engine may differ)."""
+    if isinstance(leaf, OneOf):
+        return all(is_indexed_as_asked(item, column) for item in leaf.items)
+    if isinstance(leaf, Words | Wildcard | Fuzzy):
+        return column.kind == "json" or (column.kind in ("string", "text") and not leaf.target.path)
+    return isinstance(leaf, Addresses | Range) and column.kind == "ip"
 
 
 def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
     """The terms by whose rarity a leaf is scored; empty for leaves with a constant score."""
-    if not isinstance(leaf, Words) or leaf.prefix or column.kind not in ("string", "text", "json"):
+    if not isinstance(leaf, Words) or leaf.prefix or not is_indexed_as_asked(leaf, column):
         return ()
     if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
         return ()
-    return term_keys(_field_name(column, leaf.target), _index_words(column, leaf.text))
+    return tuple(TermKey(leaf.target, word.text) for word in _index_words(column, leaf.text))
+
+
+def field_name(column: ColumnMapping, target: Target) -> str:
+    """The name by which tantivy knows a column, or a path in it."""
+    return field_path(column.field, target.path) if column.kind == "json" else column.field
 
 
 def _index_words(column: ColumnMapping, text: str) -> tuple[Word, ...]:
     return terms.words_of(column, searchable_text(text) if column.kind == "json" else text)
-
-
-def _field_name(column: ColumnMapping, target: Target) -> str:
-    return field_path(column.field, target.path) if column.kind == "json" else column.field
 
 
 def _all(queries: list[tantivy.Query]) -> tantivy.Query:

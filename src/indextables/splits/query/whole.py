@@ -8,21 +8,8 @@ import tantivy
 
 from indextables.splits.mapping import ColumnMapping, DocMapping
 from indextables.splits.query import terms
-from indextables.splits.query.translate import Answer
-from indextables.splits.query.tree import (
-    Addresses,
-    AllRows,
-    Bool,
-    Boost,
-    Fuzzy,
-    Leaf,
-    OneOf,
-    Query,
-    Range,
-    Wildcard,
-    Words,
-    leaves,
-)
+from indextables.splits.query.translate import Answer, is_indexed_as_asked
+from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, OneOf, Query, Words, leaves
 
 Ask = Callable[[Leaf], Answer | None]
 
@@ -66,11 +53,7 @@ def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], boo
     positions = False
     for leaf in leaves(query):
         column = mapping.find(leaf.target.column)
-        if column is None or not column.indexed:
-            continue
-        if isinstance(leaf, Words | Wildcard | Fuzzy | Addresses | OneOf) or (
-            isinstance(leaf, Range) and column.kind == "ip"
-        ):
+        if column is not None and is_indexed_as_asked(leaf, column):
             fields.append(column.field)
             positions |= _needs_positions(leaf, column)
     return tuple(dict.fromkeys(fields)), positions
