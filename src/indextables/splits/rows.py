@@ -25,6 +25,7 @@ from indextables.splits.query.whole import index_needs, whole_query
 from indextables.splits.searchable import Mask, Rows, Searchable, SearchView
 
 Test = Callable[[pa.Table], Mask]
+Rarity = Mapping[TermKey, tuple[float, float]]
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -43,25 +44,33 @@ def count_rows(split: Searchable, query: Query, *, where: Predicate | None = Non
 
 @contextmanager
 def open_query(
-    split: Searchable, query: Query, *, norms: bool = False, rarity: Mapping[TermKey, tuple[float, float]] | None = None
+    split: Searchable, query: Query, *, norms: bool = False, rarity: Rarity | None = None
 ) -> Iterator[OpenQuery]:
     """A query against a split, with the parts of the index that it needs open meanwhile."""
     fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
     if not fields or not split.num_rows:
-        yield OpenQuery(split, query, None, None)
+        yield OpenQuery(split, query, None, None, rarity)
         return
     with tantivy_errors(split.path, "A search"), split.open_index(fields, positions=positions, norms=norms) as view:
         translator = Translator(view.index.schema, split.incomplete, rarity or {})
-        yield OpenQuery(split, query, view, translator)
+        yield OpenQuery(split, query, view, translator, rarity)
 
 
 class OpenQuery:
     """A query against one split while its index is open."""
 
-    def __init__(self, split: Searchable, query: Query, view: SearchView | None, translator: Translator | None) -> None:
+    def __init__(
+        self,
+        split: Searchable,
+        query: Query,
+        view: SearchView | None,
+        translator: Translator | None,
+        rarity: Rarity | None = None,
+    ) -> None:
         self.split = split
         self.query = query
         self.view = view
+        self.rarity = rarity or {}
         self.rows_read = 0
         self._translator = translator
         self._answers: dict[Leaf, Answer | None] = {}
