@@ -32,3 +32,10 @@ def test_merging_rewrites_foreign_splits(table: GoldenTable, tmp_path: Path) -> 
     assert fresh.files().num_rows == len(partitions)
     assert {name: fresh.count(where=f"`{name}` IS NOT NULL") for name in kinds} == kinds
     assert fresh.merge().status == "no_action", "what is ours is not rewritten again"
+
+
+@for_each_table
+def test_a_healthy_table_has_no_findings(table: GoldenTable) -> None:
+    report = Table.open(str(table.path)).verify(full=True)
+    assert report.findings == ()
+    assert report.splits_checked == table.expected["live_files"]

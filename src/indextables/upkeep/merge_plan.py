@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -183,15 +184,12 @@ _Listed = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
 
 def _listed(files: pa.Table) -> list[_Listed]:
     """Every split with its partition; by partition, the oldest first."""
-    foreign: dict[str | None, bool] = {None: False}
     found: list[_Listed] = []
     for path, size, records, footer, merges, tags, modified, values, mapping, _ in zip(
         *(files.column(name).to_pylist() for name in _COLUMNS), strict=True
     ):
-        if mapping not in foreign:
-            foreign[mapping] = not _is_ours(mapping)
         source = SourceSplit(
-            path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, foreign[mapping]
+            path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, is_foreign(mapping)
         )
         found.append((tuple(sorted(values or [])), source))
     return sorted(found, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
@@ -201,12 +199,16 @@ def _order(values: tuple[tuple[str, str | None], ...]) -> list[tuple[str, bool, 
     return [(name, value is not None, value or "") for name, value in values]
 
 
-def _is_ours(mapping: str) -> bool:
+@lru_cache(maxsize=64)
+def is_foreign(mapping: str | None) -> bool:
+    """Whether a doc mapping in the log is another engine's. A split without one is taken for ours."""
+    if mapping is None:
+        return False
     try:
         DocMapping.from_json(mapping)
     except BadFileError:
-        return False
-    return True
+        return True
+    return False
 
 
 def _groups(listed: Sequence[_Listed], bounds: MergeBounds) -> Iterator[MergeGroup]:
