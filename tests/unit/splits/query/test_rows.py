@@ -165,3 +165,13 @@ def test_row_groups_without_a_match_are_not_read(tmp_path: Path) -> None:
     assert explain_split(reader, parse("-ts:*", fields)).matched == 0
     everything = explain_split(reader, parse("*", fields), where=bind(where(f"ts < TIMESTAMP '{late}'"), reader.schema))
     assert everything.matched == 39_000
+
+
+def test_patterns_and_lists_of_any_size(split: PlainSplit) -> None:
+    assert rows(split, f"message:{'?' * 300}") == []
+    assert rows(split, f"message:n{'*' * 1}{'?' * 200}*") == []
+    assert rows(split, f"level:{'E*' * 150}") == []
+    listed = " ".join(f"v{i}" for i in range(5_000))
+    assert rows(split, f"level:IN [{listed} ERROR]") == rows(split, "level:ERROR")
+    split.indexed = False
+    assert rows(split, f"level:IN [{listed} ERROR]") == rows(split, "level:ERROR")
