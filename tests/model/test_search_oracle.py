@@ -13,7 +13,7 @@ import pytest
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings
 from indextables.model.predicate import bind
-from indextables.splits.hits import count_hits, hit_rows, listed_rows
+from indextables.splits.hits import IndexHits
 from indextables.splits.mapping import DocMapping
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.implied import implied_predicate
@@ -85,7 +85,8 @@ def test_rows_read_from_the_bitset_are_the_rows_of_the_hits(seed: int, tmp_path:
         query = parse(oracle.make_query(rng, depth=1)[0], fields)
         with open_query(split, query) as opened:
             whole = opened.whole()
-            if whole is not None and opened.view is not None:
-                listed = listed_rows(opened.view, whole, count_hits(opened.view, whole))
-                assert hit_rows(opened.view, whole, max_listed=0).tolist() == listed.tolist(), str(query)
+            if whole is not None and opened.hits is not None:
+                view = split.open_index([])
+                listed, marked = (IndexHits(view, split.path, max_listed=most).rows(whole) for most in (ROWS, 0))
+                assert marked.tolist() == listed.tolist(), str(query)
                 compared += 1
