@@ -60,15 +60,21 @@ class Checkpointer:
         last = max(snapshot.base.header.version, 0)
         return self.settings.enabled and snapshot.version - last >= self.settings.interval
 
-    def write(self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
-        """Checkpoint a snapshot in the form that `state.format` says."""
+    def write(
+        self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED, only_if_due: bool = False
+    ) -> CheckpointReport:
+        """Checkpoint a snapshot in the form that `state.format` says.
+
+        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do.
+        """
         if self.settings.format != "avro":
             legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
             pointer = legacy.write(snapshot)
             move_pointer(self.store, pointer)
             return _legacy_report(snapshot, pointer)
+        interval = self.settings.interval if only_if_due else 1
         for attempt in range(1, self.retry.max_attempts + 1):
-            state, written = self._try_state(snapshot, compact)
+            state, written = self._try_state(snapshot, compact, enough=snapshot.version - interval + 1)
             if state is not None:
                 move_pointer(self.store, _pointer(state))
                 return _report(state, written=written)
@@ -80,11 +86,14 @@ class Checkpointer:
             version=snapshot.version,
         )
 
-    def _try_state(self, snapshot: Snapshot, compact: Compact) -> tuple[StateManifest | None, bool]:
-        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it."""
+    def _try_state(self, snapshot: Snapshot, compact: Compact, *, enough: int) -> tuple[StateManifest | None, bool]:
+        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
+
+        One that is there already will do if its version is `enough` or higher.
+        """
         listing = list_log(self.store, first_version=max(snapshot.base.header.version, 0))
         newest = max(listing.states, default=-1)
-        if newest >= snapshot.version:
+        if newest >= enough:
             found = self._readable(newest, listing)
             if found is not None:
                 return found, False

@@ -126,7 +126,7 @@ class TransactionLog:
         committer = Committer(
             store=self.store,
             reader=self.reader,
-            newest=self.newest,
+            newest=lambda: self.newest(max_staleness_seconds=0),
             reload=self.reload,
             since=self.since,
             retry=self.settings.retry,
@@ -170,7 +170,8 @@ class TransactionLog:
         try:
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
-            self._checkpointer.write(snapshot, compact=Compact.DIRTY if tidy else Compact.AS_NEEDED)
+            compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
+            self._checkpointer.write(snapshot, compact=compact, only_if_due=not tidy)
             self.upkeep.checkpoints += 1
             self.reload()
             if self.settings.cleanup.enabled:
