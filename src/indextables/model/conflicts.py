@@ -104,7 +104,7 @@ def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflic
         reason = "splits were purged meanwhile, and the log does not say which any more"
     elif intent.sets_metadata and newest.metadata != read.metadata:
         reason = "the metadata was changed too"
-    elif intent.writes_data and _layout(newest.metadata) != _layout(read.metadata):
+    elif intent.writes_data and layout(newest.metadata) != layout(read.metadata):
         reason = "the schema or the partitioning was changed"
     return Conflict(newest.version, reason, retry_helps=True) if reason else None
 
@@ -127,12 +127,13 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
         return None
     if intent.sets_metadata:
         return "the metadata was changed too"
-    if intent.writes_data and read is not None and _layout(changed) != _layout(read):
+    if intent.writes_data and read is not None and layout(changed) != layout(read):
         return "the schema or the partitioning was changed"
     return None
 
 
-def _layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
+def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
+    """What data is made for: the schema and the partition columns."""
     return metadata.schema_string, tuple(metadata.partition_columns or ())
 
 

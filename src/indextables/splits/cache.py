@@ -19,14 +19,15 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 from typing import Protocol
 
 from indextables.config.splits import SplitCacheSettings
-from indextables.errors import RefusedError
+from indextables.errors import RefusedError, StorageError
 from indextables.splits.kept import Idle, Recent
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -76,19 +77,17 @@ class SplitCache:
         """The cache of the default settings."""
         return cls.of(SplitCacheSettings())
 
-    def link(self, key: str, build: Callable[[Path], None]) -> Path:
+    def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
         """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
-        home = self._process_home()
-        while True:
-            folder = home / uuid.uuid4().hex
-            folder.mkdir()
-            try:
-                self._link_entry(self._entries / key, folder)
-                return folder
-            except FileNotFoundError:
-                # There is no entry, or it was evicted while links were made.
+        with _folder_errors(self.directory):
+            home = self._process_home()
+            while True:
+                folder = home / uuid.uuid4().hex
+                folder.mkdir()
+                if self._link_entry(self._entries / key, names, folder):
+                    return folder
                 shutil.rmtree(folder)
-            self._build_entry(key, build)
+                self._build_entry(key, build)
 
     def read(self, key: str) -> bytes | None:
         """Bytes that were kept under a key."""
@@ -106,8 +105,9 @@ class SplitCache:
             (folder / "data").write_bytes(data)
             (folder / _RANGES).touch()
 
-        self._build_entry(key, build)
-        self.added(key, len(data))
+        with _folder_errors(self.directory):
+            self._build_entry(key, build)
+            self.added(key, len(data))
 
     def release(self, folder: Path) -> None:
         """Give up a private folder."""
@@ -139,15 +139,23 @@ class SplitCache:
         self.idle_views.clear()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
-    def _link_entry(self, entry: Path, folder: Path) -> None:
-        # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
-        directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+    def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
+        """Whether there is an entry, whole; one of which somebody removed a part is given up."""
         try:
-            for name in sorted(os.listdir(directory)):  # noqa: PTH208 (a descriptor, not a path)
+            # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
+            directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            for name in names:
                 os.link(name, folder / name, src_dir_fd=directory)
             os.utime(_RANGES, dir_fd=directory)
+        except FileNotFoundError:
+            self._evict(entry)
+            return False
         finally:
             os.close(directory)
+        return True
 
     def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
         aside = self._process_home() / f"new-{uuid.uuid4().hex}"
@@ -176,7 +184,7 @@ class SplitCache:
             fcntl.flock(lock, fcntl.LOCK_EX)
             home.mkdir()
             self._home = os.getpid(), home, lock
-            weakref.finalize(self, _leave, home, os.getpid())
+            weakref.finalize(self, _leave, home, lock, os.getpid())
             return home
 
     def _sweep(self) -> None:
@@ -196,7 +204,7 @@ class SplitCache:
             try:
                 size = sum(file.stat().st_blocks * 512 for file in entry.iterdir())
                 found.append(((entry / _RANGES).stat().st_mtime, size, entry))
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
 
@@ -236,9 +244,10 @@ class DisposableView(Protocol):
         ...
 
 
-def _leave(home: Path, pid: int) -> None:
+def _leave(home: Path, lock: int, pid: int) -> None:
     """At the end of the process that made it, a home goes, and everything in it."""
     if os.getpid() == pid:
+        os.close(lock)
         shutil.rmtree(home, ignore_errors=True)
         home.with_suffix(".lock").unlink(missing_ok=True)
 
@@ -256,6 +265,16 @@ def _boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     except OSError:
         return f"process-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _folder_errors(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        message = f"The cache folder {directory} cannot be used: {e}."
+        hint = "Free some space, or set cache.directoryPath to a local disk that knows hard links."
+        raise StorageError(message, hint=hint, path=str(directory)) from e
 
 
 def _own(directory: Path) -> None:

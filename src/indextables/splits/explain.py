@@ -75,7 +75,7 @@ def _answered(opened: OpenQuery, leaf: Leaf) -> str:
 
 def _way(split: Searchable, parts: Sequence[LeafReport], rows_read: int) -> str:
     if not split.indexed:
-        return "scan of a foreign split"
+        return "rows (the split has no index)"
     if any(part.answered_by != ROWS for part in parts):
         return BOTH if rows_read else INDEX
     return ROWS if rows_read else INDEX

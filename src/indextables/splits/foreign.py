@@ -19,6 +19,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
+from indextables.model.predicate import Predicate
 from indextables.splits.bundle import read_directory, unbundle
 from indextables.splits.foreign_values import to_array
 from indextables.splits.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
@@ -88,6 +89,8 @@ class ForeignReader:
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number, by mask, or all."""
         fields = self._columns(columns)
+        if not fields:
+            return pa.table({"": pa.nulls(len(self._numbers(rows)))}).select([])
         batches = [self._batch(part, fields) for part in _parts(self._numbers(rows))]
         return pa.Table.from_batches(batches, pa.schema(fields))
 
@@ -98,6 +101,10 @@ class ForeignReader:
         fields = self._columns(columns)
         for part in _parts(self._numbers(rows)):
             yield self._batch(part, fields)
+
+    def may_match(self, bound: Predicate) -> Mask | None:  # noqa: ARG002
+        """Nothing is known of the rows of another engine before they are read."""
+        return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
         """Never possible: the term dictionary has another form."""

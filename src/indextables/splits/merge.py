@@ -26,6 +26,7 @@ from indextables.splits.cache import SplitCache
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
+from indextables.splits.layout import MAX_ROWS
 from indextables.splits.mapping import DocMapping
 from indextables.splits.panics import tantivy_errors, writing_errors
 from indextables.splits.parquet_body import ParquetBody
@@ -74,6 +75,8 @@ def merge_splits(
     `schema` and `mapping` are those of the table now; columns that a source does not have are NULL. `stack=False`
     indexes every row again.
     """
+    if sum(source.rows for source in sources) > MAX_ROWS:
+        raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
     folder = Path(tempfile.mkdtemp(prefix="indextables-merge-", dir=settings.temp_directory or None))
     schema = schema.remove_metadata()
     statistics = SplitStatistics(schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags)

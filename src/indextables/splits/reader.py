@@ -18,9 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate
 from indextables.splits.cache import SplitCache
 from indextables.splits.layout import SectionTable
 from indextables.splits.mapping import DocMapping
+from indextables.splits.row_groups import rows_that_may_match
 from indextables.splits.rowfile import read_groups, windows
 from indextables.splits.source import ReadStats, SplitSource
 from indextables.splits.tail import SplitTail
@@ -122,6 +124,10 @@ class SplitReader:
             if len(here) != table.num_rows:
                 table = table.take(pa.array(self._places(np.array(run), here)))
             yield from table.to_batches()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
+        return rows_that_may_match(self._tail, bound)
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> IndexView:
         """The index with the data of these tantivy fields, proven and present. Close the view after use.

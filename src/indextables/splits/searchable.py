@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
+from indextables.model.predicate import Predicate
 from indextables.splits.mapping import DocMapping
 from indextables.splits.source import ReadStats
 
@@ -81,6 +82,9 @@ class Searchable(Protocol):
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The same in file order as a stream, in bounded memory."""
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
         """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""

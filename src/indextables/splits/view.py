@@ -59,7 +59,8 @@ class IndexView:
                 idle._source, idle._tail = source, tail
                 return idle
             idle.dispose()
-        return cls(source, tail, mapping, cache, key, cache.link(key, lambda folder: _build(folder, tail)))
+        names = [META, _RANGES, *(tail.table.file_name(component) for component in tail.table.components)]
+        return cls(source, tail, mapping, cache, key, cache.link(key, names, lambda folder: _build(folder, tail)))
 
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
         """Make sure that the data of these fields is present and proven."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from indextables.config.upkeep import MergeSettings
+from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
-from indextables.upkeep import drop_partitions, restore
+from indextables.upkeep import drop_partitions, merge, merge_plan, restore
 from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.merge import Execute
+from indextables.upkeep.merge_plan import MergeBounds
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.restore import RestorePlan, RestoreReport
 
 
@@ -23,6 +29,46 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO)
+        self._snapshot = self._log.newest()
+        return report
+
+    def merge(
+        self,
+        *,
+        target_size: int | str | None = None,
+        where: Where | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute | None = None,
+    ) -> MergeReport:
+        """Merge small splits of the same partition into larger ones; no row changes.
+
+        `where` chooses partitions; the oldest splits come first. A split that cannot be read is skipped for a while and
+        stays in the table. `execute` runs the groups elsewhere than in threads of this process.
+        """
+        self._refuse_if_pinned()
+        snapshot = self._log.newest()
+        bounds = MergeBounds.of(
+            self.settings.group(MergeSettings),
+            target_bytes=None if target_size is None else parsed_size(target_size),
+            max_source_splits=max_source_splits,
+            max_dest_splits=max_dest_splits,
+        )
+        bound = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
+        planned = merge_plan.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
+        if dry_run or not planned.groups:
+            return planned.preview()
+        report = merge.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            settings=self.settings,
+            execute=execute,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
         self._snapshot = self._log.newest()
         return report
 
@@ -43,3 +89,12 @@ class UpkeepVerbs(TableHandle):
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
         self._snapshot = self._log.newest()
         return report
+
+
+def parsed_size(size: int | str) -> int:
+    """A size as people write it, in bytes."""
+    try:
+        return parse_size(size)
+    except ValueError:
+        message = f"{size!r} is not a size."
+        raise InvalidInputError(message, hint="Give bytes, or a text such as 100M or 4G.", size=str(size)) from None

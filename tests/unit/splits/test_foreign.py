@@ -157,6 +157,7 @@ def test_several_segments_are_read_one_after_another(tmp_path: Path) -> None:
     path = bundle(index(tmp_path / "i", documents), tmp_path / "a.split")
     reader = ForeignReader.open(LocalSource(path), SCHEMA)
     assert sorted(reader.read_rows(columns=["i"])["i"].to_pylist()) == [0, 1, 2, 3, 4]
+    assert reader.read_rows(columns=[]).num_rows == 5
 
 
 def test_what_is_not_stored_cannot_be_read(tmp_path: Path) -> None:
