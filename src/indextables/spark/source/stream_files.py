@@ -62,7 +62,9 @@ class StreamFiles:
         for file, offset in self._steps(start, until):
             if file is not None:
                 size += file.size
-                if (max_files is not None and count >= max_files) or (max_bytes is not None and count and size > max_bytes):
+                if (max_files is not None and count >= max_files) or (
+                    max_bytes is not None and count and size > max_bytes
+                ):
                     break
                 count += 1
             end = offset
