@@ -70,6 +70,10 @@ class SteppedStore:
         """One page with everything in it."""
         return iter(self._call(("list", prefix, start_after)))
 
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """Nothing is ever half there."""
+        return iter(())
+
     def delete(self, paths: Iterable[str]) -> None:
         """Each deletion is a step of its own."""
         for path in paths:
