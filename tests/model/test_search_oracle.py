@@ -11,12 +11,18 @@ import pyarrow as pa
 import pytest
 
 from indextables.config.indexing import IndexingSettings
+from indextables.config.splits import SplitWriterSettings
 from indextables.splits.hits import count_hits, hit_rows, listed_rows
+from indextables.splits.mapping import DocMapping
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.parser import parse
 from indextables.splits.query.scan import scan_mask
+from indextables.splits.reader import SplitReader
 from indextables.splits.rows import count_rows, find_rows, open_query
+from indextables.splits.searchable import Searchable
+from indextables.splits.writer import write_splits
 from tests.model import search_oracle as oracle
+from tests.support.splits import open_file
 from tests.unit.splits.plain_split import make_split
 
 SETTINGS = IndexingSettings(
@@ -29,12 +35,24 @@ SETTINGS = IndexingSettings(
 ROWS, QUERIES = 250, 100
 
 
+def written(table: pa.Table, mapping: DocMapping, path: Path) -> SplitReader:
+    """The same rows as a real split."""
+    (made,) = (
+        s.path.read_bytes()
+        for s in write_splits(table.to_batches(), table.schema, mapping, settings=SplitWriterSettings())
+    )
+    path.write_bytes(made)
+    return open_file(path)
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_every_query_finds_exactly_its_rows(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     rows = oracle.make_rows(rng, ROWS)
     table = pa.Table.from_pylist(rows, schema=oracle.SCHEMA)
-    split = make_split(table, SETTINGS, tmp_path / "index")
+    split: Searchable = make_split(table, SETTINGS, tmp_path / "index")
+    if seed % 2:
+        split = written(table, split.mapping, tmp_path / "a.split")
     fields = QueryFields(table.schema, split.mapping, ("message", "bare"))
     for _ in range(QUERIES):
         text, meaning = oracle.make_query(rng)

@@ -19,6 +19,8 @@ from indextables.splits.writer import write_splits
 
 WORDS = ("timeout", "from", "remote", "host", "retry", "login", "failed", "disk", "full", "cache")
 TEXT = {"message": "text"}
+SCRATCH = SplitWriterSettings(temp_directory="/dev/shm" if Path("/dev/shm").is_dir() else "")
+"""Writers that build in memory where there is such a folder: tantivy waits for the disk at every commit."""
 
 
 def log_rows(count: int, *, seed: int = 0) -> pa.Table:
@@ -48,7 +50,7 @@ def write_file(
 ) -> Path:
     """Write rows as exactly one split at a path."""
     mapping = mapping_of(table.schema, typemap)
-    splits = write_splits(table.to_batches(), table.schema, mapping, settings=settings or SplitWriterSettings())
+    splits = write_splits(table.to_batches(), table.schema, mapping, settings=settings or SCRATCH)
     count = 0
     for split in splits:
         count += 1

@@ -5,15 +5,21 @@ from __future__ import annotations
 import pyarrow as pa
 
 from indextables.commands.environment import environment
-from indextables.commands.results import rows, shaped
+from indextables.commands.results import reported, rows, shaped
 from indextables.commands.session import Session
 from indextables.commands.values import (
     DescribeComponentSizes,
     DescribeEnvironment,
     DescribeHistory,
     DescribeSkippedFiles,
+    DescribeState,
     DescribeTransactionLog,
 )
+
+
+def describe_state(command: DescribeState, session: Session) -> pa.Table:
+    """DESCRIBE INDEXTABLES STATE."""
+    return reported(command, session.open(command.table).state())
 
 
 def describe_history(command: DescribeHistory, session: Session) -> pa.Table:

@@ -7,15 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.commands import caches, descriptions
+from indextables.commands import caches, descriptions, upkeep
 from indextables.commands.session import Session
 from indextables.commands.values import (
+    Checkpoint,
     Command,
     DescribeComponentSizes,
     DescribeDiskCache,
     DescribeEnvironment,
     DescribeHistory,
     DescribeSkippedFiles,
+    DescribeState,
     DescribeTransactionLog,
     FlushDiskCache,
     InvalidateCache,
@@ -24,6 +26,8 @@ from indextables.commands.values import (
 from indextables.errors import UnsupportedError
 
 EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
+    Checkpoint: upkeep.checkpoint,
+    DescribeState: descriptions.describe_state,
     DescribeTransactionLog: descriptions.describe_transaction_log,
     DescribeHistory: descriptions.describe_history,
     DescribeSkippedFiles: descriptions.describe_skipped_files,

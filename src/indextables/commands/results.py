@@ -30,6 +30,7 @@ from indextables.commands.values import (
     Verify,
 )
 from indextables.model.action_rows import ACTION_ROW_SCHEMA
+from indextables.model.report import Report
 
 _TYPES = {
     "s": pa.string(),
@@ -112,6 +113,12 @@ def rows(command: Command | type[Command], found: Iterable[Mapping[str, Any]]) -
         if row.keys() != set(schema.names):
             raise ValueError(f"columns {sorted(row)} instead of {sorted(schema.names)}")
     return pa.Table.from_pylist(listed, schema=schema)
+
+
+def reported(command: Command | type[Command], report: Report, **others: Any) -> pa.Table:
+    """The figures of a report as one row; `others` are columns that it does not have, or names otherwise."""
+    figures = {**report.to_dict(), **others}
+    return rows(command, [{name: figures[name] for name in schema_of(command).names}])
 
 
 def shaped(command: Command | type[Command], table: pa.Table) -> pa.Table:

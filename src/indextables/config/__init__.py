@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log, read, spark, splits, state, stats, storage
+from indextables.config import indexing, log, read, spark, splits, state, stats, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -32,6 +32,7 @@ GROUPS: tuple[type, ...] = (
     state.CleanupSettings,
     spark.SparkReadSettings,
     spark.SparkWriteSettings,
+    upkeep.MergeSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

@@ -72,3 +72,14 @@ def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveS
         return files.filter(pa.array([tuple(sorted(v or [])) in wanted for v in values], pa.bool_()))
 
     return select
+
+
+def files_of_matching_partitions(where: Predicate) -> LiveSelection:
+    """Files of the partitions that match a predicate over partition columns only."""
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        columns = tuple(snapshot.metadata.partition_columns or ())
+        return files.filter(all_match(where, files, partition_columns=columns))
+
+    return select

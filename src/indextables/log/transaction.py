@@ -44,7 +44,7 @@ class SkipRequest:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a version shall do. Removals are named splits that must still be live, or a selection planned anew each time."""
+    """What a version shall do. Removals are named splits that must still be live, and a selection planned anew each time."""
 
     operation: str
     adds: Sequence[AddAction] = ()
@@ -94,17 +94,16 @@ class Changes:
         return newest is not None and newest.version >= version
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
-        if self.selected is not None:
-            return to_actions(self.selected(snapshot))
+        found = [] if self.selected is None else to_actions(self.selected(snapshot))
         if not self.removes:
-            return []
+            return found
         files = snapshot.all_files
         chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(self.removes, pa.string())))
         missing = set(self.removes) - set(chosen.column("path").to_pylist())
         if missing:
             message = f"{min(missing)} is not part of version {snapshot.version} and cannot be removed."
             raise InvalidInputError(message, path=min(missing), version=snapshot.version)
-        return to_actions(chosen)
+        return list({action.path: action for action in (*found, *to_actions(chosen))}.values())
 
     def _remove(self, file: AddAction, now_ms: int) -> RemoveAction:
         return RemoveAction(

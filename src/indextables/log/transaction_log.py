@@ -126,7 +126,7 @@ class TransactionLog:
         committer = Committer(
             store=self.store,
             reader=self.reader,
-            newest=self.newest,
+            newest=lambda: self.newest(max_staleness_seconds=0),
             reload=self.reload,
             since=self.since,
             retry=self.settings.retry,

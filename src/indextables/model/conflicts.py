@@ -20,8 +20,10 @@ want to commit; `=` rebase, `P` rebase after planning again on what is live now,
     3  X only if a split that ours replaces is no longer live: its rows would come back or stand twice
     4  X: both set the metadata
 
-Two more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
-ours superfluous (it is skipped, not refused), and a raised protocol is checked again before the retry.
+Three more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
+ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
+log what it is about to delete, so a commit that would add a split which a purge has taken for an orphan is X, and so is
+one that revives splits of the past (restore) after any purge.
 """
 
 from __future__ import annotations
@@ -49,6 +51,12 @@ class Operation(StrEnum):
     SKIP = "SKIP"
     COMPACT = "COMPACT"
     PROTOCOL = "UPGRADE PROTOCOL"
+    PURGE = "PURGE"
+    REPAIR = "REPAIR"
+
+
+PURGE_TXN = "indextables.purge"
+"""The appId whose `txn` every purge raises, so that even a snapshot tells that there was one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Intent:
     sets_metadata: bool = False
     writes_data: bool = True
     """Whether it adds files made for the schema and partitioning that it read."""
+    revives: bool = False
+    """Whether it adds splits that the table had before, which a purge may be deleting."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +100,11 @@ def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflic
         reason = f"{_some(intent.replaces - live)} no longer part of the table"
     elif intent.adds & live:
         reason = f"{_some(intent.adds & live)} already part of the table"
+    elif (intent.adds or intent.revives) and newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN):
+        reason = "splits were purged meanwhile, and the log does not say which any more"
     elif intent.sets_metadata and newest.metadata != read.metadata:
         reason = "the metadata was changed too"
-    elif intent.writes_data and _layout(newest.metadata) != _layout(read.metadata):
+    elif intent.writes_data and layout(newest.metadata) != layout(read.metadata):
         reason = "the schema or the partitioning was changed"
     return Conflict(newest.version, reason, retry_helps=True) if reason else None
 
@@ -104,17 +116,24 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
     doubled = intent.adds & theirs.added
     if doubled:
         return f"{_some(doubled)} already part of the table"
+    if theirs.info.operation == Operation.PURGE:
+        purged = intent.adds & theirs.removed
+        if purged:
+            return f"{_some(purged)} taken for an orphan and purged"
+        if intent.revives:
+            return "splits were purged meanwhile"
     changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
     if changed is None:
         return None
     if intent.sets_metadata:
         return "the metadata was changed too"
-    if intent.writes_data and read is not None and _layout(changed) != _layout(read):
+    if intent.writes_data and read is not None and layout(changed) != layout(read):
         return "the schema or the partitioning was changed"
     return None
 
 
-def _layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
+def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
+    """What data is made for: the schema and the partition columns."""
     return metadata.schema_string, tuple(metadata.partition_columns or ())
 
 

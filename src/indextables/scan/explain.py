@@ -31,7 +31,7 @@ class ScanReport(Report):
 
     query: str | None
     where: str | None
-    columns: tuple[str, ...]
+    columns: str
     version: int
     splits_considered: int
     splits_pruned_by_partition: int
@@ -44,11 +44,6 @@ class ScanReport(Report):
     bytes_in_opened_splits: int
     splits: tuple[SplitReport, ...]
 
-    def __str__(self) -> str:
-        head = "\n".join(line for line in super().__str__().splitlines() if not line.startswith("splits  "))
-        lines = [f"  {s.path}: {s.rows_matched:,} of {s.rows:,} rows by {s.answered_by}" for s in self.splits]
-        return "\n".join([head, *lines])
-
 
 def explain(task: ScanTask) -> ScanReport:
     """Carry out a scan, count what it touches, and leave its rows."""
@@ -58,7 +53,7 @@ def explain(task: ScanTask) -> ScanReport:
     return ScanReport(
         query=None if plan.query is None else str(plan.query),
         where=None if plan.where is None else str(plan.where),
-        columns=plan.columns,
+        columns=", ".join(plan.columns),
         version=plan.version,
         splits_considered=plan.splits_considered,
         splits_pruned_by_partition=plan.pruned_by_partition,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.cache import SplitCache
 from indextables.splits.foreign import ForeignReader
@@ -91,6 +92,11 @@ class TableSplit:
             return
         for batch in self.reader.iter_rows(rows, columns=stored):
             yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
+        stored = set(self._stored(self.schema.names))
+        return self.reader.may_match(bound) if stored.issuperset(columns_of(bound)) else None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
         """The split's index."""

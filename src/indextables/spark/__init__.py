@@ -1,1 +1,39 @@
-"""PySpark: sessions, the data source, native scans, streams and SQL."""
+"""Tables in Spark: `import indextables.spark as its`.
+
+spark = its.session()
+its.write(df, "/data/logs", partition_by="day", options={"indexing.typemap.message": "text"})
+its.table(spark, "/data/logs").groupBy("day").count().show()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indextables.spark.reads import table
+    from indextables.spark.sessions import session
+    from indextables.spark.shim import install, register
+    from indextables.spark.writes import write
+
+# Loaded on first use: a worker that reads splits needs neither sessions nor writers.
+_WHERE = {
+    "install": "shim",
+    "register": "shim",
+    "session": "sessions",
+    "table": "reads",
+    "write": "writes",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'indextables.spark' has no attribute {name!r}")
+    return getattr(import_module(f"indextables.spark.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])
+
+
+__all__ = ["install", "register", "session", "table", "write"]

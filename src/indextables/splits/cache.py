@@ -18,15 +18,22 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
+from typing import Protocol
 
 from indextables.config.splits import SplitCacheSettings
-from indextables.errors import RefusedError
+from indextables.errors import RefusedError, StorageError
+from indextables.splits.kept import Idle, Recent
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_RANGES = "ranges"
+_TAIL_BYTES = 64 << 20
+_IDLE_VIEWS = 32
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
@@ -39,6 +46,7 @@ class CacheUsage:
     directory: str
     bytes: int
     splits: int
+    """Splits of which parts of the index are there."""
     hits: int
     misses: int
 
@@ -53,6 +61,8 @@ class SplitCache:
         self._root = directory / f"{socket.gethostname()}-{_boot_id()}"
         self._entries = self._root / "entries"
         self._views = self._root / "views"
+        self.tails: Recent[object] = Recent(_TAIL_BYTES)
+        self.idle_views: Idle[DisposableView] = Idle(_IDLE_VIEWS, lambda view: view.dispose())
         self._home: tuple[int, Path, int] | None = None
         self._unchecked_bytes = max_bytes
         self._lock = threading.Lock()
@@ -67,19 +77,37 @@ class SplitCache:
         """The cache of the default settings."""
         return cls.of(SplitCacheSettings())
 
-    def link(self, key: str, build: Callable[[Path], None]) -> Path:
+    def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
         """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
-        home = self._process_home()
-        while True:
-            folder = home / uuid.uuid4().hex
-            folder.mkdir()
-            try:
-                self._link_entry(self._entries / key, folder)
-                return folder
-            except FileNotFoundError:
-                # There is no entry, or it was evicted while links were made.
+        with _folder_errors(self.directory):
+            home = self._process_home()
+            while True:
+                folder = home / uuid.uuid4().hex
+                folder.mkdir()
+                if self._link_entry(self._entries / key, names, folder):
+                    return folder
                 shutil.rmtree(folder)
+                self._build_entry(key, build)
+
+    def read(self, key: str) -> bytes | None:
+        """Bytes that were kept under a key."""
+        try:
+            data = (self._entries / key / "data").read_bytes()
+            os.utime(self._entries / key / _RANGES)
+        except FileNotFoundError:
+            return None
+        return data
+
+    def keep(self, key: str, data: bytes) -> None:
+        """Keep bytes under a key."""
+
+        def build(folder: Path) -> None:
+            (folder / "data").write_bytes(data)
+            (folder / _RANGES).touch()
+
+        with _folder_errors(self.directory):
             self._build_entry(key, build)
+            self.added(key, len(data))
 
     def release(self, folder: Path) -> None:
         """Give up a private folder."""
@@ -103,21 +131,31 @@ class SplitCache:
     def usage(self) -> CacheUsage:
         """What is in the cache now."""
         found = self._measure()
-        return CacheUsage(str(self.directory), sum(size for _, size, _ in found), len(found), self.hits, self.misses)
+        splits = sum(not path.name.startswith("tail-") for _, _, path in found)
+        return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
 
     def clear(self) -> int:
         """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+        self.idle_views.clear()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
-    def _link_entry(self, entry: Path, folder: Path) -> None:
-        # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
-        directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+    def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
+        """Whether there is an entry, whole; one of which somebody removed a part is given up."""
         try:
-            for name in sorted(os.listdir(directory)):  # noqa: PTH208 (a descriptor, not a path)
+            # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
+            directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            for name in names:
                 os.link(name, folder / name, src_dir_fd=directory)
-            os.utime("ranges", dir_fd=directory)
+            os.utime(_RANGES, dir_fd=directory)
+        except FileNotFoundError:
+            self._evict(entry)
+            return False
         finally:
             os.close(directory)
+        return True
 
     def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
         aside = self._process_home() / f"new-{uuid.uuid4().hex}"
@@ -146,6 +184,7 @@ class SplitCache:
             fcntl.flock(lock, fcntl.LOCK_EX)
             home.mkdir()
             self._home = os.getpid(), home, lock
+            weakref.finalize(self, _leave, home, lock, os.getpid())
             return home
 
     def _sweep(self) -> None:
@@ -164,12 +203,13 @@ class SplitCache:
         for entry in self._entries.glob("*") if self._entries.exists() else ():
             try:
                 size = sum(file.stat().st_blocks * 512 for file in entry.iterdir())
-                found.append(((entry / "ranges").stat().st_mtime, size, entry))
-            except FileNotFoundError:
+                found.append(((entry / _RANGES).stat().st_mtime, size, entry))
+            except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
 
     def _make_room(self, keep: str) -> None:
+        self.idle_views.clear(lambda view: view.evicted)
         entries = sorted(self._measure(), key=lambda e: e[0])
         total = sum(size for _, size, _ in entries)
         if total <= self.max_bytes:
@@ -178,6 +218,7 @@ class SplitCache:
             if total <= self.max_bytes * _KEEP_SHARE:
                 return
             if entry.name != keep and self._evict(entry):
+                self.idle_views.clear(lambda view: view.evicted)
                 total -= size
 
     def _evict(self, entry: Path) -> bool:
@@ -188,6 +229,27 @@ class SplitCache:
             return False
         shutil.rmtree(aside, ignore_errors=True)
         return True
+
+
+class DisposableView(Protocol):
+    """An index view, as far as the cache knows it."""
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the entry it links to is gone."""
+        ...
+
+    def dispose(self) -> None:
+        """Give up the view's folder."""
+        ...
+
+
+def _leave(home: Path, lock: int, pid: int) -> None:
+    """At the end of the process that made it, a home goes, and everything in it."""
+    if os.getpid() == pid:
+        os.close(lock)
+        shutil.rmtree(home, ignore_errors=True)
+        home.with_suffix(".lock").unlink(missing_ok=True)
 
 
 @once
@@ -203,6 +265,16 @@ def _boot_id() -> str:
         return _BOOT_ID.read_text().strip()
     except OSError:
         return f"process-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _folder_errors(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        message = f"The cache folder {directory} cannot be used: {e}."
+        hint = "Free some space, or set cache.directoryPath to a local disk that knows hard links."
+        raise StorageError(message, hint=hint, path=str(directory)) from e
 
 
 def _own(directory: Path) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from indextables.errors import BadFileError
 from indextables.splits.bundle import is_bundle, read_directory
 from indextables.splits.mapping import DocMapping
 from indextables.splits.parquet_body import leaf_places
@@ -29,8 +30,12 @@ class ComponentSize:
 
 def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> list[ComponentSize]:
     """The components of a split of either kind; of another engine's bundle, its files by their extension."""
-    foreign = source.size >= 8 and is_bundle(source.read_many([(source.size - 8, 8)])[0])
-    found = _bundle_sizes(source) if foreign else _sizes(read_tail(source, footer_start))
+    try:
+        found = _sizes(read_tail(source, footer_start))
+    except BadFileError:
+        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+            raise
+        found = _bundle_sizes(source)
     rest = source.size - sum(size.size_bytes for size in found)
     return [*found, ComponentSize("footer", None, rest)]
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
+from indextables.model.predicate import Predicate
 from indextables.splits.bundle import read_directory, unbundle
 from indextables.splits.foreign_values import to_array
 from indextables.splits.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
@@ -28,6 +29,8 @@ from indextables.splits.segments import read_meta
 from indextables.splits.source import ReadStats, SplitSource
 
 _BATCH_ROWS = 4_096
+_FAST_TYPES = ("i64", "u64", "f64", "bool")
+"""What can be read back from its column where the documents do not store it."""
 
 
 class ForeignReader:
@@ -86,6 +89,8 @@ class ForeignReader:
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number, by mask, or all."""
         fields = self._columns(columns)
+        if not fields:
+            return pa.table({"": pa.nulls(len(self._numbers(rows)))}).select([])
         batches = [self._batch(part, fields) for part in _parts(self._numbers(rows))]
         return pa.Table.from_batches(batches, pa.schema(fields))
 
@@ -96,6 +101,10 @@ class ForeignReader:
         fields = self._columns(columns)
         for part in _parts(self._numbers(rows)):
             yield self._batch(part, fields)
+
+    def may_match(self, bound: Predicate) -> Mask | None:  # noqa: ARG002
+        """Nothing is known of the rows of another engine before they are read."""
+        return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
         """Never possible: the term dictionary has another form."""
@@ -120,13 +129,18 @@ class ForeignReader:
     def _batch(self, rows: Rows, fields: Sequence[pa.Field]) -> pa.RecordBatch:
         starts = np.cumsum([0, *self._sizes])
         searcher = self._searcher
-        documents = []
+        segments = np.searchsorted(starts, rows, side="right") - 1
+        places = [tantivy.DocAddress(int(s), int(row - starts[s])) for row, s in zip(rows, segments, strict=True)]
+        stored = [f for f in fields if self._option(f.name, "stored")]
+        values: dict[str, list[Any]] = {}
         with tantivy_errors(self.path, "Reading documents"):
-            for row in rows:
-                segment = int(np.searchsorted(starts, row, side="right")) - 1
-                address = tantivy.DocAddress(segment, int(row - starts[segment]))
-                documents.append(searcher.doc(address).to_dict())
-        arrays = [to_array([_first(d.get(f.name)) for d in documents], f, self.path) for f in fields]
+            documents = [searcher.doc(place).to_dict() for place in places] if stored else []
+            for field in fields:
+                if field in stored:
+                    values[field.name] = [_first(document.get(field.name)) for document in documents]
+                else:
+                    values[field.name] = searcher.fast_field_values(field.name, places)
+        arrays = [to_array(values[f.name], f, self.path) for f in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
@@ -136,10 +150,14 @@ class ForeignReader:
             message = f"The split {self.path} has no column {', '.join(map(repr, unknown))}."
             raise InvalidInputError(message, hint=f"Its columns: {', '.join(self.schema.names)}.", columns=unknown)
         for name in names:
-            if not self._fields[name].get("options", {}).get("stored", False):
+            fast = self._fields[name]["type"] in _FAST_TYPES and self._option(name, "fast")
+            if not fast and not self._option(name, "stored"):
                 message = f"The split {self.path} does not store column {name!r}; its values cannot be read back."
                 raise UnsupportedError(message, path=self.path, column=name)
         return [self.schema.field(name) for name in names]
+
+    def _option(self, name: str, option: str) -> bool:
+        return bool(self._fields[name].get("options", {}).get(option, False))
 
     def _numbers(self, rows: Rows | Mask | None) -> Rows:
         found = np.arange(self.num_rows) if rows is None else np.asarray(rows)

@@ -22,7 +22,7 @@ def to_array(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
     """A column of document values in the column's type."""
     try:
         return pa.array([_convert(v, field.type, nested=False) for v in values], field.type)
-    except (pa.ArrowException, ValueError, TypeError, KeyError, OverflowError, ArithmeticError) as e:
+    except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
         message = f"Column {field.name!r} of the split {path} does not fit the table's {field.type}: {e}."
         raise BadFileError(message, path=path, column=field.name) from e
 

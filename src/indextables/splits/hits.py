@@ -22,6 +22,7 @@ from indextables.splits.tantivy_files import INDEX_FORMAT
 MAX_LISTED = 10_000
 """Up to so many hits are listed; above, the bitset is quicker."""
 _WRITER_HEAP_BYTES = 15_000_000
+_MEMORY = "/dev/shm"
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
@@ -64,23 +65,33 @@ def listed_rows(view: SearchView, query: tantivy.Query, count: int) -> Rows:
 
 
 def marked_rows(view: SearchView, query: tantivy.Query) -> Rows | None:
-    """The rows that tantivy marks when told to delete what matches; None if the marks cannot be read with certainty."""
-    with tempfile.TemporaryDirectory(prefix="indextables-rows-") as made:
-        scratch = Path(made)
-        meta = _link(view.folder, scratch)
-        segments = meta.get("segments", [])
-        if len(segments) != 1 or segments[0].get("deletes") is not None:
-            return None
-        index = tantivy.Index.open(str(scratch))
-        writer = index.writer(_WRITER_HEAP_BYTES, 1)
-        writer.delete_documents_by_query(query)
-        writer.commit()
-        writer.wait_merging_threads()
-        after = json.loads((scratch / "meta.json").read_text(encoding="utf-8"))["segments"]
-        if len(after) != 1 or after[0].get("deletes") is None:
-            return None
-        name = f"{after[0]['segment_id'].replace('-', '')}.{after[0]['deletes']['opstamp']}.del"
-        return _deleted(scratch / name, int(after[0]["max_doc"]))
+    """The rows that tantivy marks when told to delete what matches; None if the marks cannot be had with certainty."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="indextables-rows-", dir=_memory_folder()) as made:
+            return _marked(view, query, Path(made))
+    except (OSError, ValueError):
+        return None
+
+
+def _memory_folder() -> str | None:
+    """Where files stay in memory: tantivy syncs what it writes, and a disk would make it wait."""
+    return _MEMORY if os.access(_MEMORY, os.W_OK) else None
+
+
+def _marked(view: SearchView, query: tantivy.Query, scratch: Path) -> Rows | None:
+    segments = _link(view.folder, scratch).get("segments", [])
+    if len(segments) != 1 or segments[0].get("deletes") is not None:
+        return None
+    index = tantivy.Index.open(str(scratch))
+    writer = index.writer(_WRITER_HEAP_BYTES, 1)
+    writer.delete_documents_by_query(query)
+    writer.commit()
+    writer.wait_merging_threads()
+    after = json.loads((scratch / "meta.json").read_text(encoding="utf-8"))["segments"]
+    if len(after) != 1 or after[0].get("deletes") is None:
+        return None
+    name = f"{after[0]['segment_id'].replace('-', '')}.{after[0]['deletes']['opstamp']}.del"
+    return _deleted(scratch / name, int(after[0]["max_doc"]))
 
 
 def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:

@@ -18,7 +18,7 @@ from indextables.errors import InvalidInputError
 from indextables.splits.analyzers import ROW_FIELD
 from indextables.splits.mapping import DocMapping
 from indextables.splits.ndjson import Lines, batch_lines
-from indextables.splits.panics import tantivy_errors
+from indextables.splits.panics import writing_errors
 from indextables.splits.segments import MIN_HEAP_BYTES, Segment, create_index, open_folder, segments_of
 from indextables.splits.stack import Layer, merge_segments
 
@@ -51,7 +51,7 @@ class IndexBuilder:
         """Index the next rows."""
         for chunk in batch_lines(batch, self._mapping, self._rows, self.incomplete):
             writer = self._writer or self._open_part()
-            with tantivy_errors(str(self._folder), "Indexing rows"):
+            with writing_errors(str(self._folder), "Indexing rows"):
                 for line in chunk.lines:
                     writer.add_json(line)
             self._rows += len(chunk.lines)
@@ -82,7 +82,7 @@ class IndexBuilder:
         assert self._writer is not None
         self._fed_bytes += chunk.text_bytes
         if min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines)) > self._commit_bytes:
-            with tantivy_errors(str(self._folder), "Indexing rows"):
+            with writing_errors(str(self._folder), "Indexing rows"):
                 self._writer.commit()
             self._fed_bytes = 0
         if sum(1 for _ in self._parts[-1].glob("*.term")) >= _MAX_SEGMENTS:
@@ -91,7 +91,7 @@ class IndexBuilder:
     def _close_part(self) -> None:
         if self._writer is None:
             return
-        with tantivy_errors(str(self._folder), "Indexing rows"):
+        with writing_errors(str(self._folder), "Indexing rows"):
             self._writer.commit()
             self._writer.wait_merging_threads()
             self._writer = None

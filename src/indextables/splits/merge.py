@@ -26,8 +26,9 @@ from indextables.splits.cache import SplitCache
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
+from indextables.splits.layout import MAX_ROWS
 from indextables.splits.mapping import DocMapping
-from indextables.splits.panics import tantivy_errors
+from indextables.splits.panics import tantivy_errors, writing_errors
 from indextables.splits.parquet_body import ParquetBody
 from indextables.splits.reader import SplitReader
 from indextables.splits.searchable import Searchable
@@ -74,13 +75,17 @@ def merge_splits(
     `schema` and `mapping` are those of the table now; columns that a source does not have are NULL. `stack=False`
     indexes every row again.
     """
+    if sum(source.rows for source in sources) > MAX_ROWS:
+        raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
     folder = Path(tempfile.mkdtemp(prefix="indextables-merge-", dir=settings.temp_directory or None))
     schema = schema.remove_metadata()
     statistics = SplitStatistics(schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags)
     try:
         living = [source for source in sources if source.rows]
         segment = _stacked(living, mapping, folder) if stack and living else None
-        yield _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
+        with writing_errors(str(folder), "Merging splits"):
+            info = _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
+        yield info
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

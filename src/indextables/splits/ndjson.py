@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-import polars as pl
 import pyarrow as pa
 
 from indextables.splits.analyzers import ROW_FIELD
@@ -38,7 +38,7 @@ def batch_lines(
             raw[column.field] = values.texts.to_pylist()
         else:
             texts[column.field] = values.texts
-    frame = pl.DataFrame({field: pl.Series(field, array) for field, array in texts.items()})
+    frame = _frame(texts)
     size = sum(a.nbytes for a in texts.values()) + sum(len(t or "") for column in raw.values() for t in column)
     step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * batch.num_rows // max(size, 1)))
     for start in range(0, batch.num_rows, step):
@@ -50,11 +50,18 @@ def batch_lines(
         yield Lines(lines, sum(map(len, lines)))
 
 
-def _plain_lines(frame: pl.DataFrame, count: int) -> list[str]:
+def _frame(texts: Mapping[str, pa.Array]) -> Any:
+    # Only writers need polars; a search should not wait for its import.
+    import polars as pl  # noqa: PLC0415
+
+    return pl.DataFrame({field: pl.Series(field, array) for field, array in texts.items()})
+
+
+def _plain_lines(frame: Any, count: int) -> list[str]:
     """JSON of the text columns. Tantivy refuses null; a name and null side by side can only be a member, never text."""
     if not frame.width:
         return ["{}"] * count
-    text = frame.write_ndjson()
+    text: str = frame.write_ndjson()
     for field in frame.columns:
         if frame[field].null_count():
             text = text.replace(f'"{field}":null', f'"{field}":[]')

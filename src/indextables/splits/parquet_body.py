@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 from indextables.splits.mapping import DocMapping
 
 ROW_GROUP_ROWS = 8_192
+ROW_GROUP_BYTES = 64 << 20
+"""Row groups of very large rows end earlier, so that memory stays bounded."""
 _DICTIONARY_WORTHWHILE = 0.5
 """A column whose first row group has more distinct values than this share gets no dictionary."""
 
@@ -31,7 +33,7 @@ class ParquetBody:
         self.rows = 0
         self._mapping = mapping
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
         self._sink = pa.OSFile(str(path), "wb")
         self._writer: pq.ParquetWriter | None = None
 
@@ -40,10 +42,13 @@ class ParquetBody:
         self.rows += batch.num_rows
         while batch.num_rows:
             part = batch.slice(0, ROW_GROUP_ROWS - self._waiting_rows)
+            if part.nbytes > ROW_GROUP_BYTES:
+                part = part.slice(0, max(1, part.num_rows * ROW_GROUP_BYTES // part.nbytes))
             batch = batch.slice(part.num_rows)
             self._waiting.append(part)
             self._waiting_rows += part.num_rows
-            if self._waiting_rows == ROW_GROUP_ROWS:
+            self._waiting_bytes += part.nbytes
+            if self._waiting_rows == ROW_GROUP_ROWS or self._waiting_bytes >= ROW_GROUP_BYTES:
                 self._flush()
 
     def end_rows(self) -> int:
@@ -83,7 +88,7 @@ class ParquetBody:
         if table.num_rows:
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_groups += 1
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
     def _open_writer(self, first: pa.Table) -> pq.ParquetWriter:
         """The first row group decides which columns get a dictionary."""

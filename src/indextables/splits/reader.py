@@ -12,19 +12,21 @@ wanted rows, the chunks of the wanted columns, the index data of the wanted fiel
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate
 from indextables.splits.cache import SplitCache
 from indextables.splits.layout import SectionTable
 from indextables.splits.mapping import DocMapping
+from indextables.splits.row_groups import rows_that_may_match
 from indextables.splits.rowfile import read_groups, windows
 from indextables.splits.source import ReadStats, SplitSource
-from indextables.splits.tail import SplitTail, read_tail
+from indextables.splits.tail import SplitTail
+from indextables.splits.tail_cache import open_tail
 from indextables.splits.tantivy_files import Mask
 from indextables.splits.view import IndexView
 
@@ -44,7 +46,8 @@ class SplitReader:
         cls, source: SplitSource, *, footer_start: int | None = None, cache: SplitCache | None = None
     ) -> SplitReader:
         """Open a split of ours. One read when the footer start is known from the log."""
-        return cls(source, read_tail(source, footer_start), cache or SplitCache.default())
+        cache = cache or SplitCache.default()
+        return cls(source, open_tail(source, footer_start, cache), cache)
 
     @property
     def path(self) -> str:
@@ -81,15 +84,22 @@ class SplitReader:
         """Columns of which the index does not hold every value completely, and how many values that are."""
         return self._tail.table.incomplete
 
-    @cached_property
+    @property
     def mapping(self) -> DocMapping:
         """How the columns are indexed."""
-        return DocMapping.from_json(self._tail.table.mapping)
+        return self._tail.mapping
+
+    @property
+    def tail(self) -> SplitTail:
+        """The end of the file, decoded."""
+        return self._tail
 
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
         names = self._columns(columns)
         numbers = self._numbers(rows)
+        if not names:
+            return pa.table({"": pa.nulls(len(numbers))}).select([])
         wanted = numbers if rows is not None else None
         groups = np.arange(self._tail.metadata.num_row_groups) if wanted is None else self._groups_of(numbers)
         table = read_groups(self._source, self._tail, [int(g) for g in groups], names)
@@ -103,6 +113,9 @@ class SplitReader:
         numbers = self._numbers(rows)
         if len(numbers) > 1 and bool((np.diff(numbers) <= 0).any()):
             raise InvalidInputError("Row numbers must ascend when rows are streamed.", path=self.path)
+        if not names:
+            yield pa.record_batch({"": pa.nulls(len(numbers))}).select([])
+            return
         groups = self._groups_of(numbers)
         for run in windows(self._tail, groups, names):
             table = read_groups(self._source, self._tail, run, names)
@@ -111,6 +124,10 @@ class SplitReader:
             if len(here) != table.num_rows:
                 table = table.take(pa.array(self._places(np.array(run), here)))
             yield from table.to_batches()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
+        return rows_that_may_match(self._tail, bound)
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> IndexView:
         """The index with the data of these tantivy fields, proven and present. Close the view after use.
@@ -125,6 +142,14 @@ class SplitReader:
             view.close()
             raise
         return view
+
+    def prewarm(self, columns: Iterable[str] | None = None) -> int:
+        """Bring the index of some columns (None: of all) into the disk cache; returns the bytes that were fetched."""
+        wanted = [c.field for c in self.mapping.indexed if columns is None or c.name in set(columns)]
+        before = self.stats.bytes
+        if wanted and self.indexed:
+            self.open_index(wanted, positions=True, norms=True).close()
+        return self.stats.bytes - before
 
     def whole_index(self, cache: SplitCache) -> IndexView:
         """A view in a cache of the caller's, for merging: it will be filled with everything."""

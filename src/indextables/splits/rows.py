@@ -13,16 +13,21 @@ import numpy as np
 import pyarrow as pa
 import tantivy
 
-from indextables.model.predicate import Predicate, columns_of
+from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.hits import count_hits, hit_rows
-from indextables.splits.mapping import ColumnMapping
+from indextables.splits.mapping import ColumnMapping, is_text
 from indextables.splits.panics import tantivy_errors
 from indextables.splits.query.scan import leaf_mask
 from indextables.splits.query.translate import Answer, TermKey, Translator
-from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, all_of
-from indextables.splits.query.typed import predicate_mask, without_columns
+from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
+from indextables.splits.query.typed import predicate_mask, to_predicate, without_columns
 from indextables.splits.query.whole import index_needs, whole_query
 from indextables.splits.searchable import Mask, Rows, Searchable, SearchView
+
+Test = Callable[[pa.Table], Mask]
+Rarity = Mapping[TermKey, tuple[float, float]]
+_MANY = 20
+"""From this share of the rows on (one in so many), every row group is touched anyway."""
 
 
 def find_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> Rows:
@@ -39,25 +44,33 @@ def count_rows(split: Searchable, query: Query, *, where: Predicate | None = Non
 
 @contextmanager
 def open_query(
-    split: Searchable, query: Query, *, norms: bool = False, rarity: Mapping[TermKey, tuple[float, float]] | None = None
+    split: Searchable, query: Query, *, norms: bool = False, rarity: Rarity | None = None
 ) -> Iterator[OpenQuery]:
     """A query against a split, with the parts of the index that it needs open meanwhile."""
     fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
     if not fields or not split.num_rows:
-        yield OpenQuery(split, query, None, None)
+        yield OpenQuery(split, query, None, None, rarity)
         return
     with tantivy_errors(split.path, "A search"), split.open_index(fields, positions=positions, norms=norms) as view:
         translator = Translator(view.index.schema, split.incomplete, rarity or {})
-        yield OpenQuery(split, query, view, translator)
+        yield OpenQuery(split, query, view, translator, rarity)
 
 
 class OpenQuery:
     """A query against one split while its index is open."""
 
-    def __init__(self, split: Searchable, query: Query, view: SearchView | None, translator: Translator | None) -> None:
+    def __init__(
+        self,
+        split: Searchable,
+        query: Query,
+        view: SearchView | None,
+        translator: Translator | None,
+        rarity: Rarity | None = None,
+    ) -> None:
         self.split = split
         self.query = query
         self.view = view
+        self.rarity = rarity or {}
         self.rows_read = 0
         self._translator = translator
         self._answers: dict[Leaf, Answer | None] = {}
@@ -132,8 +145,11 @@ class OpenQuery:
             within = within & self._hits(answer.query)
         if leaf.target.column not in self.split.schema.names:
             return np.zeros(len(within), np.bool_)
-        mapping = self.split.mapping
-        return self._confirm(within, [leaf.target.column], lambda table: leaf_mask(leaf, table, mapping))
+        mapping, names = self.split.mapping, [leaf.target.column]
+        bound = self._as_predicate(leaf)
+        if bound is not None:
+            return self._confirm_quickly(within, names, lambda table: leaf_mask(leaf, table, mapping), bound)
+        return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
 
     def _cost(self, query: Query) -> int:
         """Whether a part is answered by the index (0), or by reading rows (1)."""
@@ -152,9 +168,28 @@ class OpenQuery:
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
         within = np.zeros(self.split.num_rows, np.bool_)
         within[rows] = True
-        return np.flatnonzero(self._confirm(within, names, lambda table: predicate_mask(known, table))).astype(np.int64)
+        found = self._confirm_quickly(within, names, lambda table: predicate_mask(known, table), known)
+        return np.flatnonzero(found).astype(np.int64)
 
-    def _confirm(self, within: Mask, names: Sequence[str], test: Callable[[pa.Table], Mask]) -> Mask:
+    def _as_predicate(self, leaf: Leaf) -> Predicate | None:
+        """A leaf about whole values as a bound predicate, if it is one in a type that predicates know."""
+        kind = self.split.schema.field(leaf.target.column).type
+        other_text = is_text(kind) and not pa.types.is_string(kind)
+        if other_text or (self.column(leaf).kind in ("json", "ip") and not isinstance(leaf, Exists)):
+            return None
+        predicate = to_predicate(leaf)
+        return None if predicate is None else bind(predicate, self.split.schema)
+
+    def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
+        """`_confirm` where statistics rule out rows, and testing a row costs less than picking it from its row group."""
+        possible = self.split.may_match(bound) if within.any() else None
+        if possible is None:
+            possible = np.ones(len(within), np.bool_)
+        within = within & possible
+        many = np.count_nonzero(within) * _MANY > np.count_nonzero(possible)
+        return self._confirm(possible, names, test) & within if many else self._confirm(within, names, test)
+
+    def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
         found = np.zeros(len(within), np.bool_)
         rows = np.flatnonzero(within)

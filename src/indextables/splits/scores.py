@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 import tantivy
 
 from indextables.model.predicate import Predicate
 from indextables.splits.hits import count_hits, scored_hits
-from indextables.splits.query.tree import AllRows, Bool, Boost, Query
+from indextables.splits.query.scan_score import Scores, scan_scores
+from indextables.splits.query.tree import AllRows, Bool, Boost, Query, columns
 from indextables.splits.rows import OpenQuery
 from indextables.splits.searchable import Mask, Rows
 
-Scores = npt.NDArray[np.float32]
 _FIRST_LIMIT, _GROWTH = 1_000, 8
 
 
@@ -40,6 +40,8 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
     if whole is not None and where is None and opened.view is not None:
         return Hits(*scored_hits(opened.view, whole, limit))
     rows = opened.rows(where)
+    if not opened.split.indexed:
+        return _best(rows, scored_rows(opened, rows), limit)
     try:
         scoring = _scoring(opened, opened.query)
     except _NotOneQueryError:
@@ -62,9 +64,23 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
 
 def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
     """The scores of rows that match the query."""
+    if not opened.split.indexed:
+        return _scanned(opened, rows)
     _, scores = _dense(opened, opened.query, np.ones(opened.split.num_rows, np.bool_))
     found: Scores = scores[rows]
     return found
+
+
+def _scanned(opened: OpenQuery, rows: Rows) -> Scores:
+    """The scores of rows of a split without an index, from the rows themselves."""
+    split = opened.split
+    names = [name for name in columns(opened.query) if name in split.schema.names]
+    if not names:
+        return np.zeros(len(rows), np.float32)
+    parts = [np.empty(0, np.float32)]
+    for batch in split.iter_rows(rows, columns=names):
+        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.rarity))
+    return np.concatenate(parts)
 
 
 def _best(rows: Rows, scores: Scores, limit: int) -> Hits:

@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
+from indextables.model.predicate import Predicate
 from indextables.splits.mapping import DocMapping
+from indextables.splits.source import ReadStats
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
@@ -69,6 +71,10 @@ class Searchable(Protocol):
     def incomplete(self) -> Mapping[str, int]:
         """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed)."""
 
+    @property
+    def stats(self) -> ReadStats:
+        """Requests and bytes so far."""
+
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these numbers in that order (None: every row), with only the named columns."""
 
@@ -76,6 +82,9 @@ class Searchable(Protocol):
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """The same in file order as a stream, in bounded memory."""
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearchView:
         """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""

@@ -37,6 +37,16 @@ class SplitSource(Protocol):
         ...
 
     @property
+    def identity(self) -> str:
+        """What tells this file from any other, and from what may have been in its place before."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether reading it costs requests."""
+        ...
+
+    @property
     def stats(self) -> ReadStats:
         """What was read so far."""
         ...
@@ -49,14 +59,18 @@ class SplitSource(Protocol):
 class LocalSource:
     """A split on this machine's disk, read where it lies."""
 
+    remote = False
+
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = name or str(path)
         self.stats = ReadStats()
         self._path = path
         try:
-            self.size = path.stat().st_size
+            found = path.stat()
         except FileNotFoundError as e:
             raise _missing(self.path) from e
+        self.size = found.st_size
+        self.identity = f"{path.absolute()}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Plain reads: a mapped file that somebody cuts short would kill the process."""
@@ -82,9 +96,12 @@ class LocalSource:
 class StoreSource:
     """A split in an object store, read by ranges: near ones together, all of a call in parallel."""
 
+    remote = True
+
     def __init__(self, store: Store, path: str, size: int) -> None:
         self.path = path
         self.size = size
+        self.identity = f"{store.url}/{path}:{size}"
         self.stats = ReadStats()
         self._store = store
 
@@ -105,10 +122,14 @@ class StoreSource:
 
 
 def open_source(store: Store, path: str, *, size: int | None = None) -> SplitSource:
-    """The split at a path of a store. A size that the log names is taken as true for a remote split."""
+    """The split at a path of a store. A size that the log names must be the file's; a remote one shows it on reading."""
     local = store.local_path(path)
     if local is not None:
-        return LocalSource(local, path)
+        source = LocalSource(local, path)
+        if size is not None and source.size != size:
+            message = f"The split {path} has {source.size} bytes; the log says {size}."
+            raise BadFileError(message, path=path, start=min(size, source.size), length=abs(size - source.size))
+        return source
     if size is None:
         found = store.head(path)
         if found is None:

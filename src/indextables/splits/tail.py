@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 from indextables.errors import BadFileError
 from indextables.splits.container import chunk_places
 from indextables.splits.layout import TABLE_KEY, SectionTable, Span, decode_table
+from indextables.splits.mapping import DocMapping
 from indextables.splits.seal import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal, sealed_start
 from indextables.splits.source import SplitSource
 
@@ -32,6 +35,16 @@ class SplitTail:
     """Checksum of every column chunk: [row group, leaf column]."""
     group_starts: npt.NDArray[np.int64]
     """The first row of every row group, and the number of rows at the end."""
+
+    @cached_property
+    def mapping(self) -> DocMapping:
+        """How the columns are indexed."""
+        return DocMapping.from_json(self.table.mapping)
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this very content."""
+        return hashlib.sha256(b"%d:" % self.footer_start + self.data).hexdigest()[:40]
 
     def hot(self, span: Span) -> bytes:
         """Bytes of the hot section."""

@@ -8,7 +8,6 @@ tantivy can only open folders, so the ranges that are used are copied out once.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
 from collections.abc import Iterable, Sequence
@@ -33,7 +32,7 @@ _RANGES = "ranges"
 
 
 class IndexView:
-    """An open index. Close it when done; its folder must not be written to."""
+    """An open index. Close it when done: it may be used again; its folder must not be written to."""
 
     def __init__(
         self, source: SplitSource, tail: SplitTail, mapping: DocMapping, cache: SplitCache, key: str, folder: Path
@@ -53,8 +52,15 @@ class IndexView:
         """A view without any field's data yet."""
         if not tail.table.components:
             raise InvalidInputError(f"The split {tail.path} has no indexed column.", path=tail.path)
-        key = hashlib.sha256(b"%d:" % tail.footer_start + tail.data).hexdigest()[:40]
-        return cls(source, tail, mapping, cache, key, cache.link(key, lambda folder: _build(folder, tail)))
+        key = tail.digest
+        idle = cache.idle_views.take(key)
+        if isinstance(idle, IndexView):
+            if not idle.evicted:
+                idle._source, idle._tail = source, tail
+                return idle
+            idle.dispose()
+        names = [META, _RANGES, *(tail.table.file_name(component) for component in tail.table.components)]
+        return cls(source, tail, mapping, cache, key, cache.link(key, names, lambda folder: _build(folder, tail)))
 
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
         """Make sure that the data of these fields is present and proven."""
@@ -79,8 +85,17 @@ class IndexView:
                 self._index = open_folder(self.folder, self._mapping)
         return self._index
 
+    @property
+    def evicted(self) -> bool:
+        """Whether the cache no longer holds what the view links to."""
+        return (self.folder / _RANGES).stat().st_nlink < 2
+
     def close(self) -> None:
-        """Give up the view."""
+        """Hand the view back for the next user."""
+        self._cache.idle_views.give(self._key, self)
+
+    def dispose(self) -> None:
+        """Give up the view and its folder for good."""
         self._index = None
         self._cache.release(self.folder)
 

@@ -28,6 +28,7 @@ from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
 from indextables.splits.mapping import DocMapping
+from indextables.splits.panics import writing_errors
 from indextables.splits.parquet_body import ROW_GROUP_ROWS, ParquetBody
 from indextables.splits.statistics import SplitStatistics
 
@@ -71,7 +72,8 @@ class SplitWriter:
         if self._current is None:
             return []
         current, self._current = self._current, None
-        info, self._index_ratio = current.finish()
+        with writing_errors(str(self._folder), "Completing a split"):
+            info, self._index_ratio = current.finish()
         return [info]
 
     def close(self) -> None:
@@ -92,10 +94,11 @@ class SplitWriter:
     def _write_piece(self, piece: pa.RecordBatch) -> list[SplitInfo]:
         full = []
         while piece.num_rows:
-            current = self._current = self._current or self._open()
-            part = piece.slice(0, self._settings.max_rows - current.rows)
-            piece = piece.slice(part.num_rows)
-            current.add(part)
+            with writing_errors(str(self._folder), "Writing rows"):
+                current = self._current = self._current or self._open()
+                part = piece.slice(0, self._settings.max_rows - current.rows)
+                piece = piece.slice(part.num_rows)
+                current.add(part)
             if current.rows >= self._settings.max_rows or self._estimate(current) >= self._settings.target_bytes:
                 full += self.finish()
         return full

@@ -12,6 +12,7 @@ from indextables.errors import VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
+from indextables.scan.aggregate import aggregate_table
 from indextables.scan.explain import ScanReport, explain
 from indextables.scan.plan import ScanPlan, plan_scan
 from indextables.scan.search import search_table
@@ -100,6 +101,13 @@ class RowVerbs(TableHandle):
             order_by=None if order_by is None else OrderBy.parse(order_by, task.schema.names),
         )
         return search_table(task, request)
+
+    def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
+        """Aggregations, exact over every match: terms, histograms, ranges, statistics (see `splits.aggregate`).
+
+        `t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")`
+        """
+        return aggregate_table(self._scan_task(query, where, ()), spec)
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None

@@ -114,12 +114,13 @@ def explore(
     faults: int = 0,
     max_states: int = 400_000,
     stop_at_first: bool = False,
-    private: Callable[[str, Call], bool] | None = None,
+    private: Callable[[str, Call, Content, Mapping[str, Any]], bool] | None = None,
 ) -> Exploration:
     """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
 
-    `private` names the calls that no other actor could tell from their happening earlier or later: they are carried
-    out at once, which leaves out schedules that differ in nothing else.
+    `private` names the calls that no other actor could tell from their happening earlier or later, given the content
+    and who has finished with which result: they are carried out at once, which leaves out schedules that differ in
+    nothing else.
     """
     found = Exploration()
     steps: dict[tuple[str, tuple[Any, ...]], _Step] = {}
@@ -136,7 +137,7 @@ def explore(
         moves = [
             (i, name, step.call) for i, (name, step) in enumerate(zip(actors, steps_now, strict=True)) if step.call
         ]
-        alone = [move for move in moves if private is not None and private(move[1], move[2])]
+        alone = [m for m in moves if private is not None and private(m[1], m[2], store, results)]
         for index, name, call in alone[:1] or moves:
             for after, answer, cost, note in outcomes(store, call):
                 if cost > left:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-from polars_avro._avro_rs import AvroSource
 
 from indextables.errors import BadFileError
 from indextables.model.files import FILE_SCHEMA
@@ -22,6 +21,8 @@ from indextables.wire.avro_records import read_records
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS, EntryField
 
 _BATCH_ROWS = 16384
+_MANY_ROWS = 2_000
+"""From here on the columnar library is quicker than the row library and its import together."""
 _BY_COLUMN = {field.column: field for field in FIELDS}
 _KNOWN = {field.name for field in FIELDS}
 
@@ -68,15 +69,17 @@ class _ColumnsFailedError(Exception):
 
 def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
     """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
-    try:
-        return _read_columns(data, names)
-    except _ColumnsFailedError as first:
-        rows = read_records(data, container, path=path)
+    first = "few rows"
+    if container.rows >= _MANY_ROWS:
         try:
-            return {name: _typed(name, [row[name] for row in rows]) for name in names}
-        except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
-            message = f"{path} cannot be decoded: {second}."
-            raise BadFileError(message, path=path, first=str(first)) from second
+            return _read_columns(data, names)
+        except _ColumnsFailedError as failure:
+            first = str(failure)
+    rows = read_records(data, container, path=path)
+    try:
+        return {name: _typed(name, [row[name] for row in rows]) for name in names}
+    except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
+        raise BadFileError(f"{path} cannot be decoded: {second}.", path=path, first=first) from second
 
 
 class _Source:
@@ -94,6 +97,9 @@ class _Source:
 
 
 def _read_columns(data: bytes, names: list[str]) -> dict[str, Any]:
+    # Brings in polars, which takes longer to import than a search takes; small tables never need it.
+    from polars_avro._avro_rs import AvroSource  # noqa: PLC0415
+
     source = _Source(data)
     try:
         batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)

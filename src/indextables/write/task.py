@@ -7,7 +7,6 @@ random, so that a task that runs twice never overwrites what the other run wrote
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -19,19 +18,13 @@ from indextables.model.actions import AddAction
 from indextables.model.schema import schema_from_json
 from indextables.splits.info import SplitInfo
 from indextables.splits.mapping import DocMapping
+from indextables.splits.naming import new_split_name, split_path
 from indextables.splits.writer import write_splits
-from indextables.storage.partitions import partition_folder
-from indextables.storage.paths import join
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.write.incoming import conformed
 from indextables.write.partitioning import PartitionKey, partitions
 from indextables.write.spill import Spill
-
-
-def new_split_name() -> str:
-    """A name no other split has."""
-    return f"split-{uuid.uuid4()}.split"
 
 
 def _now_ms() -> int:
@@ -94,7 +87,9 @@ class _Writing:
 
     def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
         task = self._task
-        for split in write_splits(batches, self._body, task.mapping, settings=task.splits, tags=task.tags):
+        for split in write_splits(
+            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags
+        ):
             self._upload(key, split)
 
     def abandon(self) -> None:
@@ -102,7 +97,7 @@ class _Writing:
 
     def _upload(self, key: PartitionKey, split: SplitInfo) -> None:
         values = dict(zip(self._task.partition_columns, key, strict=True))
-        path = join(partition_folder(values), "splits", self._new_name())
+        path = split_path(values, self._new_name())
         action = split.add_action(path, partition_values=values, modification_time=self._now_ms())
         # Noted before the upload, so that one that fails half-way is cleaned up too.
         self.added.append(action)

@@ -146,7 +146,7 @@ def test_the_log_is_told_action_by_action(path: str) -> None:
 
 def test_the_log_is_told_from_the_newest_checkpoint_on(path: str) -> None:
     table = Table.open(path)
-    table._log.checkpoint()
+    table.checkpoint()
     append(table, "d")
     found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x", path).to_pylist()
     base = [r for r in found if r["is_checkpoint"]]
@@ -160,7 +160,7 @@ def test_the_log_is_told_from_the_newest_checkpoint_on(path: str) -> None:
 
 def test_a_state_stands_for_versions_that_were_cleaned_away(path: str) -> None:
     table = Table.open(path)
-    table._log.checkpoint()
+    table.checkpoint()
     for version in (0, 1):
         (Path(path) / f"_transaction_log/{version:020d}.json").unlink()
     found = ran("DESCRIBE INDEXTABLES TRANSACTION LOG $x INCLUDE ALL", path).to_pylist()
@@ -182,3 +182,35 @@ def test_what_another_writer_added_to_the_log_is_shown(path: str) -> None:
     assert json.loads(add["unknown_fields"]) == {"newField": {"a": [1]}}
     assert add["modification_time"] is None, "no calendar has that day"
     assert (unknown["action_type"], json.loads(unknown["unknown_fields"])) == ("newAction", {"x": 1})
+
+
+def test_a_checkpoint_is_written_and_described(path: str) -> None:
+    (before,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert (before["format"], before["version"], before["latest_version"], before["num_files"]) == ("none", None, 2, 3)
+    (done,) = ran("CHECKPOINT INDEXTABLES $x", path).to_pylist()
+    assert (done["table_path"], done["status"], done["checkpoint_version"]) == (path, "success", 2)
+    assert (done["num_files"], done["protocol_version"], done["is_multi_part"]) == (3, 4, False)
+    (after,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert (after["version"], after["num_manifests"], after["total_bytes"]) == (2, done["num_manifests"], 300)
+    assert not after["needs_compaction"] and after["protocol_version"] == 4
+    (again,) = ran("CHECKPOINT INDEXTABLES $x", path).to_pylist()
+    assert (again["status"], again["checkpoint_version"]) == ("no_action", 2)
+
+
+def test_compacting_writes_the_state_anew(path: str) -> None:
+    table = Table.open(path, options={"checkpoint.enabled": "false"})
+    table.checkpoint()
+    with table.transaction() as tx:
+        tx.remove("splits/a.split")
+    ran("CHECKPOINT INDEXTABLES $x", path)
+    append(table, "d")
+    (done,) = ran("COMPACT INDEXTABLES $x", path).to_pylist()
+    assert (done["status"], done["checkpoint_version"], done["num_files"]) == ("success", 4, 3)
+    (state,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert (state["version"], state["num_tombstones"], state["num_manifests"]) == (4, 0, 1)
+
+
+def test_a_json_checkpoint_by_setting(path: str) -> None:
+    (done,) = ran("CHECKPOINT INDEXTABLES $x", path, {"state.format": "json"}).to_pylist()
+    assert (done["status"], done["num_manifests"], done["num_files"]) == ("success", 0, 3)
+    assert Table.open(path).files().num_rows == 3

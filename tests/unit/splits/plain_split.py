@@ -13,10 +13,12 @@ import pyarrow as pa
 import tantivy
 
 from indextables.config.indexing import IndexingSettings
+from indextables.model.predicate import Predicate
 from indextables.splits.analyzers import register, schema_for
 from indextables.splits.index_values import index_values
 from indextables.splits.mapping import DocMapping
 from indextables.splits.searchable import Mask, Rows
+from indextables.splits.source import ReadStats
 
 
 @dataclass
@@ -43,6 +45,7 @@ class PlainSplit:
     path: str = "plain.split"
     columns_read: list[tuple[str, ...]] = field(default_factory=list)
     rows_read: int = 0
+    stats: ReadStats = field(default_factory=ReadStats)
     _view: PlainView | None = None
 
     @property
@@ -66,6 +69,9 @@ class PlainSplit:
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> PlainView:
         if self._view is None:

@@ -14,9 +14,7 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, InvalidInputError, SchemaMismatchError
 from indextables.splits.merge import MergeSource, merge_splits, stackable
 from indextables.splits.reader import SplitReader
-from tests.support.splits import TEXT, log_rows, mapping_of, open_file, rows_with, term_rows, write_file
-
-SETTINGS = SplitWriterSettings()
+from tests.support.splits import SCRATCH, TEXT, log_rows, mapping_of, open_file, rows_with, term_rows, write_file
 
 
 def sources_of(tables: Sequence[pa.Table], folder: Path, *, typemap: dict[str, str] = TEXT) -> list[SplitReader]:
@@ -32,7 +30,7 @@ def merged(
     stack: bool = True,
     typemap: dict[str, str] = TEXT,
 ) -> SplitReader:
-    with merge_splits(sources, schema, mapping_of(schema, typemap), settings=SETTINGS, stack=stack) as info:
+    with merge_splits(sources, schema, mapping_of(schema, typemap), settings=SCRATCH, stack=stack) as info:
         assert info is not None
         shutil.copyfile(info.path, target)
     assert not info.path.exists()
@@ -84,7 +82,7 @@ def test_nothing_left_is_no_split(tmp_path: Path) -> None:
     table = log_rows(10)
     (reader,) = sources_of([table], tmp_path / "sources")
     source = MergeSource(reader, np.zeros(10, np.bool_))
-    with merge_splits([source], table.schema, mapping_of(table.schema), settings=SETTINGS) as info:
+    with merge_splits([source], table.schema, mapping_of(table.schema), settings=SCRATCH) as info:
         assert info is None
 
 

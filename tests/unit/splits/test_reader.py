@@ -60,6 +60,13 @@ def test_only_touched_row_groups_and_wanted_columns_are_read(split: Path) -> Non
     assert reader.stats.bytes - opened < 5_000
 
 
+def test_no_columns_still_have_rows(split: Path) -> None:
+    reader = open_file(split)
+    assert reader.read_rows(columns=[]).num_rows == 40_000
+    assert reader.read_rows(np.array([3, 3]), columns=[]).num_rows == 2
+    assert [b.num_rows for b in reader.iter_rows(np.array([3, 4]), columns=[])] == [2]
+
+
 def test_a_wrong_request_is_named(split: Path) -> None:
     reader = open_file(split)
     with pytest.raises(InvalidInputError, match=r"no column 'nope'.*Its columns: ts, level"):
@@ -121,7 +128,7 @@ def test_a_second_process_finds_ranges_in_the_cache(split: Path, memory_place: P
     assert term_rows(first, "message", "timeout")
     store, second = remote(split, memory_place, tmp_path)
     assert term_rows(second, "message", "timeout") == rows_with(TABLE["message"].to_pylist(), "timeout")
-    assert store.costs.requests == {"get_ranges": 1}
+    assert store.costs.requests == {}
 
 
 def test_remote_rows_are_fetched_in_few_requests(split: Path, memory_place: Place, tmp_path: Path) -> None:

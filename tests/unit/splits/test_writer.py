@@ -83,6 +83,17 @@ def test_a_new_split_begins_at_the_target_size() -> None:
     assert all(0.4 * (1 << 20) < size < 2 * (1 << 20) for size, _ in sizes[:-1])
 
 
+def test_very_large_rows_make_smaller_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indextables.splits.parquet_body.ROW_GROUP_BYTES", 1 << 20)
+    table = pa.table({"a": [str(n) * 100_000 for n in range(30)], "n": list(range(30))})
+    path = write_file(table, tmp_path / "a.split", typemap={})
+    assert pq.read_metadata(path).num_row_groups > 2
+    reader = open_file(path)
+    assert reader.read_rows().equals(table)
+    rows = np.array([29, 0, 15])
+    assert reader.read_rows(rows, columns=["n"])["n"].to_pylist() == rows.tolist()
+
+
 def test_nothing_in_nothing_out(tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.string())])
     settings = SplitWriterSettings(temp_directory=str(tmp_path))

@@ -89,6 +89,13 @@ def test_staleness_is_allowed_where_it_is_asked_for(path: str) -> None:
     assert Table.open(path).version == 1
 
 
+def test_a_commit_never_builds_on_a_stale_snapshot(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA, options={"transaction.cache.expirationSeconds": 600})
+    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    assert append(table, "b") == 2
+    assert Table.open(path, max_staleness=0).files().num_rows == 2
+
+
 def test_a_table_made_anew_at_the_same_place_is_not_mistaken_for_the_old(path: str) -> None:
     import shutil
 

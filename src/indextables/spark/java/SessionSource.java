@@ -38,6 +38,11 @@ public class SessionSource extends UserDefinedPythonDataSource {
     return super.createWriteInfoInPython(name, schema, withSession(options), overwrite, streaming);
   }
 
+  /** Tasks carry the source along; executors do not know this class, and do not need it. */
+  public Object writeReplace() {
+    return new UserDefinedPythonDataSource(dataSourceCls());
+  }
+
   /** The options over the session's settings: a key that is an option, with or without prefix, stays as it is. */
   private static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
     Map all = new HashMap(options.asCaseSensitiveMap());

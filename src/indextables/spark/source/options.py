@@ -25,6 +25,7 @@ OWN = (
     "timestampAsOf",
     "score",
     "snippet",
+    "only",
     "partitionColumns",
     "mergeSchema",
     "replaceWhere",

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask, limited
+from indextables.spark.foreign import foreign_splits
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.grouping import grouped
 from indextables.spark.source.options import SourceOptions
@@ -55,6 +56,9 @@ class TableReader(DataSourceReader):
         plan = table.plan_scan(
             query=self._options.text("query"), where=self._options.text("where"), columns=self._schema.names
         )
+        if self._options.text("only") == "foreign":
+            # What Spark can read itself is read by Spark itself: the native scan asks for the rest.
+            plan = plan.with_splits(foreign_splits(table, plan.splits))
         limit = self._options.number("limit")
         if limit is not None:
             return [SplitGroup(plan, limit)]

@@ -157,7 +157,8 @@ class Boost(Query):
     factor: float
 
     def __str__(self) -> str:
-        return f"{_grouped(self.query)}^{self.factor:g}"
+        inner = f"({self.query})" if isinstance(self.query, Boost) else _grouped(self.query)
+        return f"{inner}^{self.factor:g}"
 
 
 Leaf = Words | Wildcard | Fuzzy | Equals | Range | Addresses | OneOf | Exists
@@ -190,7 +191,7 @@ def all_of(queries: tuple[Query, ...]) -> Query:
 
 
 def _grouped(query: Query) -> str:
-    return f"({query})" if isinstance(query, Bool | Boost) else str(query)
+    return f"({query})" if isinstance(query, Bool) else str(query)
 
 
 def _shown(value: Any) -> str:

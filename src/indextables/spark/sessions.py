@@ -34,9 +34,10 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {key: _text(value) for key, value in (conf or {}).items()}
     builder = SparkSession.builder.appName(app_name)
-    if master is None and not any(os.environ.get(name) for name in _LAUNCHED_BY):
+    if master is None and not _is_placed():
         master = "local[*]"
-    if master is not None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and "SPARK_REMOTE" not in os.environ:
+        # A JVM will be started here.
         home = java_home()
         if home is not None:
             os.environ["JAVA_HOME"] = home
@@ -49,6 +50,11 @@ def session(
     spark = builder.getOrCreate()
     install(spark)
     return spark
+
+
+def _is_placed() -> bool:
+    """Whether somebody else has decided where Spark runs."""
+    return any(os.environ.get(name) for name in _LAUNCHED_BY) or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
 
 
 def local_defaults() -> dict[str, str]:
