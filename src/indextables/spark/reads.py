@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import UnsupportedError
@@ -16,8 +16,8 @@ from indextables.spark.foreign import parquet_splits
 from indextables.spark.native import has_file_system, in_order, native_scan
 from indextables.spark.parquet_paths import can_list_paths, scan_paths
 from indextables.spark.schemas import readable
-from indextables.spark.session_settings import with_session
-from indextables.spark.shim import has_jvm, register
+from indextables.spark.session_settings import has_jvm, source_options, with_session
+from indextables.spark.shim import register
 from indextables.storage.location import parse_location
 from indextables.table import Table
 
@@ -67,20 +67,11 @@ def source_frame(
     spark: SparkSession, found: Table, options: Mapping[str, object] | None, *, only: str | None = None
 ) -> DataFrame:
     """The rows of a snapshot through the data source."""
-    reader = source_reader(spark, options).option("versionAsOf", found.version)
-    if only is not None:
-        reader = reader.option("only", only)
-    return in_order(reader.load(found.path), readable(found.metadata.schema_string))
-
-
-def source_reader(spark: SparkSession, options: Mapping[str, object] | None) -> DataFrameReader:
-    """A reader of the data source that knows the session's settings."""
     if has_jvm(spark):
         register(spark)
-        given = dict(options or {})
-    else:
-        given = with_session(spark, options)
-    return spark.read.format("indextables").options(**{key: str(value) for key, value in given.items()})
+    given = source_options(spark, options, {"versionAsOf": found.version, "only": only})
+    frame = spark.read.format("indextables").options(**given).load(found.path)
+    return in_order(frame, readable(found.metadata.schema_string))
 
 
 def _scan(spark: SparkSession, found: Table, files: pa.Table) -> DataFrame:

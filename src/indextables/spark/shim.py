@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.udf import _wrap_function
 
+from indextables.spark.session_settings import has_jvm
 from indextables.spark.source.datasource import DefaultSource
 
 PACKAGE = "indextables"
@@ -59,11 +60,6 @@ def one_unit(sources: dict[str, str]) -> str:
     imports = sorted({line for text in sources.values() for line in _IMPORT.findall(text)})
     bodies = [_IMPORT.sub("", text.removeprefix(_PACKAGE_LINE)) for text in sources.values()]
     return _PACKAGE_LINE + "".join(imports) + "".join(bodies)
-
-
-def has_jvm(spark: SparkSession) -> bool:
-    """Whether this process talks to the driver itself, not through Spark Connect."""
-    return hasattr(spark, "_jsparkSession")
 
 
 def java_classes(spark: SparkSession) -> JavaClasses:

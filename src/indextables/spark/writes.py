@@ -19,8 +19,7 @@ from indextables.errors import InvalidInputError, TableExistsError, TableNotFoun
 from indextables.model.actions import AddAction
 from indextables.spark.columns import quoted
 from indextables.spark.schemas import arrow_schema
-from indextables.spark.session_settings import with_session
-from indextables.spark.shim import has_jvm
+from indextables.spark.session_settings import has_jvm, with_session
 from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
 from indextables.table import Table
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import tantivy
 
 from indextables.model.predicate import Predicate
-from indextables.splits.hits import count_hits, scored_hits
-from indextables.splits.query.scan_score import Scores, scan_scores
+from indextables.splits.hits import Scores
+from indextables.splits.query.scan_score import scan_scores
 from indextables.splits.query.tree import AllRows, Bool, Boost, Query, columns
 from indextables.splits.rows import OpenQuery
 from indextables.splits.searchable import Mask, Rows
@@ -37,8 +37,8 @@ class _NotOneQueryError(Exception):
 def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> Hits:
     """The rows with the highest scores, best first; equal scores in row order."""
     whole = opened.whole()
-    if whole is not None and where is None and opened.view is not None:
-        return Hits(*scored_hits(opened.view, whole, limit))
+    if whole is not None and where is None and opened.hits is not None:
+        return Hits(*opened.hits.scored(whole, limit))
     rows = opened.rows(where)
     if not opened.split.indexed:
         return _best(rows, scored_rows(opened, rows), limit)
@@ -46,13 +46,13 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
         scoring = _scoring(opened, opened.query)
     except _NotOneQueryError:
         return _best(rows, scored_rows(opened, rows), limit)
-    if scoring is None or opened.view is None or not len(rows):
+    if scoring is None or opened.hits is None or not len(rows):
         return Hits(rows[:limit], np.zeros(len(rows[:limit]), np.float32))
     wanted = np.zeros(opened.split.num_rows, np.bool_)
     wanted[rows] = True
-    available, ask = count_hits(opened.view, scoring), max(_FIRST_LIMIT, limit)
+    available, ask = opened.hits.count(scoring), max(_FIRST_LIMIT, limit)
     while True:
-        found, scores = scored_hits(opened.view, scoring, ask)
+        found, scores = opened.hits.scored(scoring, ask)
         kept = wanted[found]
         if np.count_nonzero(kept) >= limit or ask >= available:
             break
@@ -137,7 +137,7 @@ def _dense_bool(opened: OpenQuery, query: Bool, within: Mask) -> tuple[Mask, Sco
 
 def _all_scores(opened: OpenQuery, query: tantivy.Query) -> Scores:
     scores = np.zeros(opened.split.num_rows, np.float32)
-    if opened.view is not None:
-        rows, found = scored_hits(opened.view, query, opened.split.num_rows)
+    if opened.hits is not None:
+        rows, found = opened.hits.scored(query, opened.split.num_rows)
         scores[rows] = found
     return scores

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from indextables.spark.schemas import readable, with_path
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import TableReader, open_table
-from indextables.spark.source.writer import TableWriter, planned_write
+from indextables.spark.source.requests import ReadRequest
+from indextables.spark.source.stream_reader import TableStreamReader
+from indextables.spark.source.stream_writer import TableStreamWriter
+from indextables.spark.source.writer import TableWriter, planned_write, write_request
 
 
 class DefaultSource(DataSource):
@@ -20,16 +22,9 @@ class DefaultSource(DataSource):
         return "indextables"
 
     def schema(self) -> StructType:
-        """The columns that a read returns, with the table's path where Spark will have lost the options."""
+        """The columns that a read returns."""
         options = self._parsed()
-        path = options.required_path()
-        table = open_table(options, path)
-        full = readable(table.metadata.schema_string)
-        columns = options.names("columns")
-        if columns is not None:
-            spelled = table.plan_scan(columns=columns).columns
-            full = StructType([full[name] for name in spelled])
-        return with_path(full, table.path)
+        return ReadRequest.parse(options).schema(open_table(options, options.required_path()))
 
     def reader(self, schema: StructType) -> TableReader:
         """A batch read."""
@@ -38,6 +33,14 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""
         return TableWriter(planned_write(self._parsed(), schema, overwrite=overwrite))
+
+    def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
+        """A stream of what is appended to a table."""
+        return TableStreamReader(self._parsed(), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
+        """A stream into a table, each batch once."""
+        return TableStreamWriter(write_request(self._parsed(), schema, overwrite=overwrite), schema)
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)

@@ -26,6 +26,7 @@ OWN = (
     "score",
     "snippet",
     "only",
+    "limitPerTask",
     "partitionColumns",
     "mergeSchema",
     "replaceWhere",

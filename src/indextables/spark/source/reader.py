@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,11 +12,15 @@ from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.scan.plan import ScanPlan
+from indextables.scan.search import search_one, word_statistics
 from indextables.scan.task import ScanTask, limited
 from indextables.spark.foreign import foreign_splits
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.grouping import grouped
 from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.requests import ReadRequest
+from indextables.splits.rarity import TermStatistics
+from indextables.splits.search import SearchRequest, merge_results
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.table import Table
@@ -34,13 +38,29 @@ def open_table(options: SourceOptions, path: str) -> Table:
 
 @dataclass
 class SplitGroup(InputPartition):
-    """The part of a scan that one task does."""
+    """The part of a read that one task does."""
 
     plan: ScanPlan
     limit: int | None = None
+    search: SearchRequest | None = None
+    statistics: TermStatistics | None = None
 
     def __repr__(self) -> str:
         return f"SplitGroup({len(self.plan.splits)} splits)"
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the group."""
+        task = ScanTask(self.plan, worker_store(self.plan.spec))
+        if self.search is None:
+            yield from limited(task.batches(), self.limit)
+            return
+        search, statistics = self.search, self.statistics
+        found = task.each(lambda entry: search_one(task, entry, search, statistics))
+        if self.limit is None:
+            for table in found:
+                yield from table.to_batches()
+        else:
+            yield from merge_results(list(found), search, task.schema).to_batches()
 
 
 class TableReader(DataSourceReader):
@@ -49,29 +69,29 @@ class TableReader(DataSourceReader):
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._options = options
         self._schema = schema
+        self._request = ReadRequest.parse(options)
 
-    def partitions(self) -> list[InputPartition]:
-        """One group of splits per task; a limit makes it one task, so that it is a limit of the whole."""
-        table = open_table(self._options, self._options.required_path(path_in(self._schema)))
-        plan = table.plan_scan(
-            query=self._options.text("query"), where=self._options.text("where"), columns=self._schema.names
-        )
-        if self._options.text("only") == "foreign":
+    def partitions(self) -> Sequence[InputPartition]:
+        """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
+        options, request = self._options, self._request
+        table = open_table(options, options.required_path(path_in(self._schema)))
+        stored, search = request.search(table, self._schema.names)
+        plan = table.plan_scan(query=request.query, where=request.where, columns=stored)
+        if options.text("only") == "foreign":
             # What Spark can read itself is read by Spark itself: the native scan asks for the rest.
             plan = plan.with_splits(foreign_splits(table, plan.splits))
-        limit = self._options.number("limit")
-        if limit is not None:
-            return [SplitGroup(plan, limit)]
+        statistics = word_statistics(ScanTask(plan), search) if search is not None and search.scores else None
+        whole = SplitGroup(plan, request.limit, search, statistics)
+        if request.limit is not None and not request.limit_is_of_task:
+            return [whole]
         per_task = table.settings.group(SparkReadSettings).splits_per_task
         groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
-        return [SplitGroup(plan.with_splits(splits)) for splits in groups]
+        return [SplitGroup(plan.with_splits(splits), request.limit, search, statistics) for splits in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
-        if not isinstance(partition, SplitGroup):
-            return
-        task = ScanTask(partition.plan, worker_store(partition.plan.spec))
-        yield from SparkBatches(self._schema)(limited(task.batches(), partition.limit))
+        if isinstance(partition, SplitGroup):
+            yield from SparkBatches(self._schema)(partition.batches())
 
 
 @lru_cache(maxsize=8)

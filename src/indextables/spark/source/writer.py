@@ -21,10 +21,14 @@ logger = logging.getLogger(__name__)
 
 def planned_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> PlannedWrite:
     """The write that options ask for, checked against the table."""
-    data = arrow_schema(schema)
+    return plan_table_write(write_request(options, schema, overwrite=overwrite), arrow_schema(schema))
+
+
+def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool) -> WriteRequest:
+    """The write that options ask for."""
     version = options.number("txnVersion")
     app_id = options.text("txnAppId")
-    request = WriteRequest(
+    return WriteRequest(
         path=options.required_path(path_in(schema)),
         overwrite=overwrite,
         partition_by=options.names("partitionColumns"),
@@ -33,9 +37,8 @@ def planned_write(options: SourceOptions, schema: StructType, *, overwrite: bool
         merge_schema=options.flag("mergeSchema"),
         user_metadata=options.text("userMetadata"),
         txn=(app_id, version) if app_id is not None and version is not None else None,
-        settings=spelled(options.settings, data.names),
+        settings=spelled(options.settings, schema.names),
     )
-    return plan_table_write(request, data)
 
 
 @dataclass
