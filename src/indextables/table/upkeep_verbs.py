@@ -19,9 +19,10 @@ from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
 from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate, verify
 from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.merge import Execute
+from indextables.upkeep.execution import Execute
 from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.merge_task import MergeOutcome, MergeTask
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.purge_plan import Retention
@@ -53,7 +54,7 @@ class UpkeepVerbs(TableHandle):
         max_source_splits: int | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
-        execute: Execute | None = None,
+        execute: Execute[MergeTask, MergeOutcome] | None = None,
     ) -> MergeReport:
         """Merge small splits of the same partition into larger ones; no row changes.
 

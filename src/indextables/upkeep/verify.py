@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,9 +15,10 @@ from indextables.model.schema_registry import restored
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
+from indextables.upkeep.execution import Execute, in_threads
 from indextables.upkeep.findings import ERROR, Finding
-from indextables.upkeep.merge_plan import is_foreign
 from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.source_splits import is_foreign
 from indextables.upkeep.status import DRY_RUN
 from indextables.upkeep.verify_log import LogCheck
 from indextables.upkeep.verify_task import SplitRecord, VerifyTask
@@ -30,8 +30,7 @@ _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "min_values", "max_values"),
     *("partition_values", "doc_mapping_json", "doc_mapping_ref"),
 ]
-Execute = Callable[[Sequence[VerifyTask]], Iterable[Sequence[Finding]]]
-"""Runs tasks wherever there is room for them."""
+_Execute = Execute[VerifyTask, Sequence[Finding]]
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def run(
     *,
     spec: StoreSpec,
     parallelism: int,
-    execute: Execute | None = None,
+    execute: _Execute | None = None,
     progress: Progress = silent,
 ) -> VerifyReport:
     """Verify a table, also one that cannot be opened. Commits made meanwhile are no findings."""
@@ -105,7 +104,9 @@ def run(
         files = restored(snapshot.files(columns=_COLUMNS), snapshot.schema_registry)
         count = files.num_rows
         splits = _SplitCheck(log.store, snapshot, files, spec, full=planned.full)
-        found += _unless_removed(splits.run(execute or in_threads(log.store, parallelism), progress), log, snapshot)
+        found += _unless_removed(
+            splits.run(execute or in_threads(log.store, parallelism=parallelism), progress), log, snapshot
+        )
     return VerifyReport(
         table_path=planned.table_path,
         status=DAMAGED if found else HEALTHY,
@@ -114,16 +115,6 @@ def run(
         splits_checked=count,
         findings=tuple(found),
     )
-
-
-def in_threads(store: Store, parallelism: int) -> Execute:
-    """Runs tasks in threads of this process."""
-
-    def execute(work: Sequence[VerifyTask]) -> Iterator[Sequence[Finding]]:
-        with ThreadPoolExecutor(min(parallelism, len(work)), thread_name_prefix="indextables-verify") as pool:
-            yield from pool.map(lambda task: task.run(store=store), work)
-
-    return execute
 
 
 def _unless_removed(found: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
@@ -146,7 +137,7 @@ class _SplitCheck:
     full: bool
     findings: list[Finding] = field(default_factory=list)
 
-    def run(self, execute: Execute, progress: Progress) -> list[Finding]:
+    def run(self, execute: _Execute, progress: Progress) -> list[Finding]:
         """Presence and size by one listing; then the splits themselves."""
         there = {info.path: info.size for info in self.store.list()} if self.files.num_rows else {}
         sound = [record for record in self._records() if self._is_there(record, there.get(record.path))]
