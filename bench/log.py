@@ -9,6 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench import log_states
 from bench.log_tables import SCHEMA, append_iceberg, create_delta, create_iceberg, create_ours, delta_action, ours
 from bench.report import Report, timed_ms
 from indextables import Table
@@ -123,6 +124,7 @@ def main() -> None:
         list_many_commits(report, root / "commits")
         commit_on_many(report, root / "one", 100_000)
         contention(report, root / "contention")
+        log_states.run(report, root)
     report.finish()
 
 

@@ -19,14 +19,20 @@ from indextables.commands.values import (
     DescribeSkippedFiles,
     DescribeState,
     DescribeTransactionLog,
+    DropPartitions,
     FlushDiskCache,
     InvalidateCache,
+    MergeSplits,
     PrewarmCache,
+    Restore,
 )
 from indextables.errors import UnsupportedError
 
 EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
+    MergeSplits: upkeep.merge_splits,
+    DropPartitions: upkeep.drop_partitions,
     Checkpoint: upkeep.checkpoint,
+    Restore: upkeep.restore,
     DescribeState: descriptions.describe_state,
     DescribeTransactionLog: descriptions.describe_transaction_log,
     DescribeHistory: descriptions.describe_history,

@@ -33,6 +33,7 @@ GROUPS: tuple[type, ...] = (
     spark.SparkReadSettings,
     spark.SparkWriteSettings,
     upkeep.MergeSettings,
+    upkeep.PurgeSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.config.registry import setting
-from indextables.config.values import integer, number, size
+from indextables.config.values import boolean, hours, integer, number, size
 
 MIN_TARGET_BYTES = 1 << 20
 MIN_SOURCES = 2
@@ -29,3 +29,24 @@ class MergeSettings:
     )
     batch_groups: int = setting("merge.batchSize", integer(1), 16, "Merged splits that are committed together.")
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
+
+
+@dataclass(frozen=True)
+class PurgeSettings:
+    """What a purge keeps."""
+
+    split_hours: float = setting(
+        "purge.defaultRetentionHours",
+        hours(),
+        168.0,
+        "For how long a split is kept after it was removed, or written without ever being committed.",
+    )
+    log_hours: float = setting(
+        "purge.txLogRetentionHours", hours(), 720.0, "For how long version files are kept when a table is purged."
+    )
+    check_retention: bool = setting(
+        "purge.retentionCheckEnabled", boolean(), True, "Refuse to purge what is younger than 24 hours."
+    )
+    delete_retries: int = setting(
+        "purge.deleteRetries", integer(0, 100), 3, "How often deleting a batch of files is repeated after a failure."
+    )

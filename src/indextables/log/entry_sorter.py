@@ -20,7 +20,7 @@ from indextables.model.file_values import TextMaps
 from indextables.model.schema import schema_from_json
 from indextables.model.stat_text import decode_values
 
-GROUP_ROWS = 300_000
+GROUP_ROWS = 200_000
 ReadPart = Callable[[Sequence[str] | None], pa.Table]
 """Reads the live entries of one part: all columns, or those named."""
 

@@ -12,6 +12,7 @@ from indextables.errors import VersionNotFoundError
 from indextables.log.listing import LogListing, list_log
 from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
+from indextables.model.conflicts import PURGE_TXN
 from indextables.model.snapshot import CommittedVersion
 
 HISTORY_SCHEMA = pa.schema(
@@ -35,9 +36,10 @@ class _Moment:
 
 
 def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
-    """The versions the log still tells of, newest first."""
+    """The versions the log still tells of, newest first. One that has lost splits to a purge is not readable."""
+    purged = log.newest().header.txns.get(PURGE_TXN)
     listing = list_log(log.store)
-    readable = set(readable_versions(listing))
+    readable = {version for version in readable_versions(listing) if purged is None or version >= purged.version}
     told = sorted({*listing.versions, *listing.states}, reverse=True)[:limit]
     committed = {
         v.version: v for v in log.reader.read([(v, listing.versions[v]) for v in told if v in listing.versions])

@@ -156,6 +156,10 @@ class TransactionLog:
         self.reload()
         return report
 
+    def checkpoint_version(self, snapshot: Snapshot) -> int:
+        """The version that a checkpoint of this snapshot would be of: its own, or that of the upgrade it needs first."""
+        return snapshot.version + self._needs_upgrade(snapshot)
+
     def cleaner(self) -> Cleaner:
         """The cleaner of this log."""
         return Cleaner(self.store, self.bases, self.now_ms)

@@ -13,12 +13,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import tantivy
 
 from indextables.errors import BadFileError
+from indextables.splits.panics import tantivy_errors
 from indextables.splits.searchable import Rows, SearchView
 from indextables.splits.tantivy_files import INDEX_FORMAT
 
+Scores = npt.NDArray[np.float32]
 MAX_LISTED = 10_000
 """Up to so many hits are listed; above, the bitset is quicker."""
 _WRITER_HEAP_BYTES = 15_000_000
@@ -26,42 +29,39 @@ _MEMORY = "/dev/shm"
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
-def count_hits(view: SearchView, query: tantivy.Query) -> int:
-    """How many rows match. Reads no row."""
-    return int(view.index.searcher().search(query, limit=1, count=True).count)
+class IndexHits:
+    """What an open index finds. Whatever fails in tantivy is `BadFileError` that names the split."""
 
+    def __init__(self, view: SearchView, path: str, *, max_listed: int = MAX_LISTED) -> None:
+        self._view = view
+        self._path = path
+        self._max_listed = max_listed
 
-def hit_rows(view: SearchView, query: tantivy.Query, *, max_listed: int = MAX_LISTED) -> Rows:
-    """The numbers of all rows that match, ascending."""
-    count = count_hits(view, query)
-    if count == 0:
-        return _NO_ROWS
-    if count == view.index.searcher().num_docs:
-        return np.arange(count, dtype=np.int64)
-    if count > max_listed:
-        found = marked_rows(view, query)
-        if found is not None and len(found) == count:
-            return found
-    return listed_rows(view, query, count)
+    def count(self, query: tantivy.Query) -> int:
+        """How many rows match. Reads no row."""
+        with tantivy_errors(self._path, "A search"):
+            return int(self._view.index.searcher().search(query, limit=1, count=True).count)
 
+    def rows(self, query: tantivy.Query) -> Rows:
+        """The numbers of all rows that match, ascending."""
+        count = self.count(query)
+        with tantivy_errors(self._path, "A search"):
+            if count == 0:
+                return _NO_ROWS
+            if count == self._view.index.searcher().num_docs:
+                return np.arange(count, dtype=np.int64)
+            found = marked_rows(self._view, query) if count > self._max_listed else None
+        return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
 
-def scored_hits(
-    view: SearchView, query: tantivy.Query, limit: int
-) -> tuple[Rows, np.ndarray[tuple[int], np.dtype[np.float32]]]:
-    """The best rows and their scores, best first; equal scores in row order."""
-    searcher = view.index.searcher()
-    bounded = min(limit, searcher.num_docs)
-    if bounded < 1:
-        return _NO_ROWS, np.empty(0, np.float32)
-    hits = searcher.search(query, limit=bounded, count=False).hits
-    rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
-    return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
-
-
-def listed_rows(view: SearchView, query: tantivy.Query, count: int) -> Rows:
-    """The rows of as many hits as were counted, from tantivy's list of them."""
-    rows, _ = scored_hits(view, query, count)
-    return np.sort(rows)
+    def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
+        """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
+        with tantivy_errors(self._path, "A search"):
+            searcher = self._view.index.searcher()
+            bounded = min(limit, searcher.num_docs)
+            # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.
+            hits = searcher.search(query, limit=bounded, count=False).hits if bounded > 0 else []
+            rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+            return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
 
 def marked_rows(view: SearchView, query: tantivy.Query) -> Rows | None:

@@ -14,17 +14,18 @@ import pyarrow as pa
 import tantivy
 
 from indextables.model.predicate import Predicate, bind, columns_of
-from indextables.splits.hits import count_hits, hit_rows
+from indextables.splits.hits import IndexHits
 from indextables.splits.mapping import ColumnMapping, is_text
 from indextables.splits.panics import tantivy_errors
 from indextables.splits.query.scan import leaf_mask
 from indextables.splits.query.translate import Answer, TermKey, Translator
 from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
 from indextables.splits.query.typed import predicate_mask, to_predicate, without_columns
-from indextables.splits.query.whole import index_needs, whole_query
-from indextables.splits.searchable import Mask, Rows, Searchable, SearchView
+from indextables.splits.query.whole import index_needs, needs_norms, whole_query
+from indextables.splits.searchable import Mask, Rows, Searchable
 
 Test = Callable[[pa.Table], Mask]
+Rarity = Mapping[TermKey, tuple[float, float]]
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -43,32 +44,40 @@ def count_rows(split: Searchable, query: Query, *, where: Predicate | None = Non
 
 @contextmanager
 def open_query(
-    split: Searchable, query: Query, *, norms: bool = False, rarity: Mapping[TermKey, tuple[float, float]] | None = None
+    split: Searchable, query: Query, *, norms: bool = False, rarity: Rarity | None = None
 ) -> Iterator[OpenQuery]:
     """A query against a split, with the parts of the index that it needs open meanwhile."""
     fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
     if not fields or not split.num_rows:
-        yield OpenQuery(split, query, None, None)
+        yield OpenQuery(split, query, None, None, rarity)
         return
-    with tantivy_errors(split.path, "A search"), split.open_index(fields, positions=positions, norms=norms) as view:
+    with split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping)) as view:
         translator = Translator(view.index.schema, split.incomplete, rarity or {})
-        yield OpenQuery(split, query, view, translator)
+        yield OpenQuery(split, query, IndexHits(view, split.path), translator, rarity)
 
 
 class OpenQuery:
     """A query against one split while its index is open."""
 
-    def __init__(self, split: Searchable, query: Query, view: SearchView | None, translator: Translator | None) -> None:
+    def __init__(
+        self,
+        split: Searchable,
+        query: Query,
+        hits: IndexHits | None,
+        translator: Translator | None,
+        rarity: Rarity | None = None,
+    ) -> None:
         self.split = split
         self.query = query
-        self.view = view
+        self.hits = hits
+        self.rarity = rarity or {}
         self.rows_read = 0
         self._translator = translator
         self._answers: dict[Leaf, Answer | None] = {}
 
     def whole(self, query: Query | None = None) -> tantivy.Query | None:
         """The query (or a part of it) as one tantivy query, if the index alone can answer it."""
-        if self.view is None:
+        if self.hits is None:
             return None
         return whole_query(self.query if query is None else query, self.ask)
 
@@ -77,7 +86,8 @@ class OpenQuery:
         if self._translator is None:
             return None
         if leaf not in self._answers:
-            self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
+            with tantivy_errors(self.split.path, "A search"):
+                self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
         return self._answers[leaf]
 
     def column(self, leaf: Leaf) -> ColumnMapping:
@@ -88,8 +98,8 @@ class OpenQuery:
     def rows(self, where: Predicate | None = None) -> Rows:
         """The numbers of the rows that match, ascending."""
         whole = self.whole()
-        if whole is not None and self.view is not None:
-            found = hit_rows(self.view, whole)
+        if whole is not None and self.hits is not None:
+            found = self.hits.rows(whole)
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -97,8 +107,8 @@ class OpenQuery:
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
         whole = self.whole() if where is None else None
-        if whole is not None and self.view is not None:
-            return count_hits(self.view, whole)
+        if whole is not None and self.hits is not None:
+            return self.hits.count(whole)
         return len(self.rows(where))
 
     def matches(self, query: Query, within: Mask) -> Mask:
@@ -148,8 +158,8 @@ class OpenQuery:
 
     def _hits(self, query: tantivy.Query) -> Mask:
         found = np.zeros(self.split.num_rows, np.bool_)
-        if self.view is not None:
-            found[hit_rows(self.view, query)] = True
+        if self.hits is not None:
+            found[self.hits.rows(query)] = True
         return found
 
     def _where(self, rows: Rows, where: Predicate) -> Rows:

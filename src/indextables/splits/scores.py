@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 import tantivy
 
 from indextables.model.predicate import Predicate
-from indextables.splits.hits import count_hits, scored_hits
-from indextables.splits.query.tree import AllRows, Bool, Boost, Query
+from indextables.splits.hits import Scores
+from indextables.splits.query.scan_score import scan_scores
+from indextables.splits.query.tree import AllRows, Bool, Boost, Query, columns
 from indextables.splits.rows import OpenQuery
 from indextables.splits.searchable import Mask, Rows
 
-Scores = npt.NDArray[np.float32]
 _FIRST_LIMIT, _GROWTH = 1_000, 8
 
 
@@ -37,20 +37,22 @@ class _NotOneQueryError(Exception):
 def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> Hits:
     """The rows with the highest scores, best first; equal scores in row order."""
     whole = opened.whole()
-    if whole is not None and where is None and opened.view is not None:
-        return Hits(*scored_hits(opened.view, whole, limit))
+    if whole is not None and where is None and opened.hits is not None:
+        return Hits(*opened.hits.scored(whole, limit))
     rows = opened.rows(where)
+    if not opened.split.indexed:
+        return _best(rows, scored_rows(opened, rows), limit)
     try:
         scoring = _scoring(opened, opened.query)
     except _NotOneQueryError:
         return _best(rows, scored_rows(opened, rows), limit)
-    if scoring is None or opened.view is None or not len(rows):
+    if scoring is None or opened.hits is None or not len(rows):
         return Hits(rows[:limit], np.zeros(len(rows[:limit]), np.float32))
     wanted = np.zeros(opened.split.num_rows, np.bool_)
     wanted[rows] = True
-    available, ask = count_hits(opened.view, scoring), max(_FIRST_LIMIT, limit)
+    available, ask = opened.hits.count(scoring), max(_FIRST_LIMIT, limit)
     while True:
-        found, scores = scored_hits(opened.view, scoring, ask)
+        found, scores = opened.hits.scored(scoring, ask)
         kept = wanted[found]
         if np.count_nonzero(kept) >= limit or ask >= available:
             break
@@ -62,9 +64,23 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
 
 def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
     """The scores of rows that match the query."""
+    if not opened.split.indexed:
+        return _scanned(opened, rows)
     _, scores = _dense(opened, opened.query, np.ones(opened.split.num_rows, np.bool_))
     found: Scores = scores[rows]
     return found
+
+
+def _scanned(opened: OpenQuery, rows: Rows) -> Scores:
+    """The scores of rows of a split without an index, from the rows themselves."""
+    split = opened.split
+    names = [name for name in columns(opened.query) if name in split.schema.names]
+    if not names:
+        return np.zeros(len(rows), np.float32)
+    parts = [np.empty(0, np.float32)]
+    for batch in split.iter_rows(rows, columns=names):
+        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.rarity))
+    return np.concatenate(parts)
 
 
 def _best(rows: Rows, scores: Scores, limit: int) -> Hits:
@@ -121,7 +137,7 @@ def _dense_bool(opened: OpenQuery, query: Bool, within: Mask) -> tuple[Mask, Sco
 
 def _all_scores(opened: OpenQuery, query: tantivy.Query) -> Scores:
     scores = np.zeros(opened.split.num_rows, np.float32)
-    if opened.view is not None:
-        rows, found = scored_hits(opened.view, query, opened.split.num_rows)
+    if opened.hits is not None:
+        rows, found = opened.hits.scored(query, opened.split.num_rows)
         scores[rows] = found
     return scores

@@ -152,6 +152,10 @@ class RemoteStore:
             last = info.path
             yield info
 
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """None: an object appears when it is complete, and parts of uploads are the service's to clear away."""
+        return iter(())
+
     def delete(self, paths: Iterable[str]) -> None:
         """Delete these objects, many in a request where the store can."""
         remaining = iter(paths)

@@ -80,8 +80,12 @@ class Store(Protocol):
         """
         ...
 
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """Leftovers of writers, dead or still at work, that no listing shows; none where objects appear whole."""
+        ...
+
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete these objects; one that is not there is no error."""
+        """Delete these objects, unfinished ones too; one that is not there is no error."""
         ...
 
     def local_path(self, path: str) -> Path | None:

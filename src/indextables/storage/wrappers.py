@@ -62,6 +62,10 @@ class StoreWrapper:
         """See `Store.list`."""
         return self.inner.list(prefix, start_after=start_after)
 
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """See `Store.unfinished`."""
+        return self.inner.unfinished()
+
     def delete(self, paths: Iterable[str]) -> None:
         """See `Store.delete`."""
         self.inner.delete(paths)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from indextables.config.upkeep import MergeSettings
+from collections.abc import Callable, Sequence
+
+from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
-from indextables.upkeep import drop_partitions, merge, merge_plan, restore
+from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.merge import Execute
 from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_report import MergeReport
 from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.purge_plan import Retention
 from indextables.upkeep.restore import RestorePlan, RestoreReport
+from indextables.upkeep.truncate import TruncateReport
 
 
 class UpkeepVerbs(TableHandle):
@@ -69,6 +75,47 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
+        self._snapshot = self._log.newest()
+        return report
+
+    def purge(
+        self,
+        *,
+        older_than_hours: float | None = None,
+        log_retention_hours: float | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        delete: Callable[[Sequence[str]], None] | None = None,
+    ) -> PurgeReport:
+        """Delete splits that no version of the retention period has, expired files of the log, and leftovers.
+
+        By default splits are kept for 168 hours after they were removed, and version files for 720. Less than 24 hours
+        is refused unless the setting `purge.retentionCheckEnabled` is false. `delete` deletes files elsewhere.
+        """
+        self._refuse_if_pinned()
+        settings = self.settings.group(PurgeSettings)
+        retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+        planned = purge_plan.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return purge.preview(planned)
+        report = purge.run(
+            planned,
+            self._log,
+            retries=settings.delete_retries,
+            delete=delete,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        self._snapshot = self._log.newest()
+        return report
+
+    def truncate_time_travel(self, *, dry_run: bool = False) -> TruncateReport:
+        """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge."""
+        self._refuse_if_pinned()
+        planned = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return planned.preview()
+        report = truncate.run(planned, self._log)
         self._snapshot = self._log.newest()
         return report
 

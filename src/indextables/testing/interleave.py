@@ -70,6 +70,10 @@ class SteppedStore:
         """One page with everything in it."""
         return iter(self._call(("list", prefix, start_after)))
 
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """Nothing is ever half there."""
+        return iter(())
+
     def delete(self, paths: Iterable[str]) -> None:
         """Each deletion is a step of its own."""
         for path in paths:
@@ -106,52 +110,100 @@ class _Step:
     result: Any = None
 
 
+class _Stories:
+    """What an actor has been told, as a tree: a story is a number, its next chapter another one."""
+
+    def __init__(self, name: str, actor: Actor) -> None:
+        self.name = name
+        self._actor = actor
+        self._told: list[tuple[Any, ...]] = [()]
+        self._next: dict[tuple[int, Any], int] = {}
+        self._steps: dict[int, _Step] = {}
+
+    def step(self, story: int) -> _Step:
+        """What the actor does next."""
+        if story not in self._steps:
+            self._steps[story] = _run(self._actor, self._told[story])
+        return self._steps[story]
+
+    def continued(self, story: int, answer: Any) -> int:
+        """The story after one more answer."""
+        key = (story, answer)
+        if key not in self._next:
+            self._next[key] = len(self._told)
+            self._told.append((*self._told[story], answer))
+        return self._next[key]
+
+
+class _Contents:
+    """The contents of the store that were seen, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[frozenset[tuple[str, bytes]], int] = {}
+        self._held: list[dict[str, bytes]] = []
+
+    def number(self, content: dict[str, bytes]) -> int:
+        """The number of a content."""
+        key = frozenset(content.items())
+        if key not in self._numbers:
+            self._numbers[key] = len(self._held)
+            self._held.append(content)
+        return self._numbers[key]
+
+    def __getitem__(self, number: int) -> dict[str, bytes]:
+        return self._held[number]
+
+
 def explore(
     actors: Mapping[str, Actor],
     check: Callable[[Content, Mapping[str, Any]], str | None],
     *,
     start: Content,
     faults: int = 0,
+    unknowns: bool = True,
     max_states: int = 400_000,
     stop_at_first: bool = False,
     private: Callable[[str, Call, Content, Mapping[str, Any]], bool] | None = None,
+    alike: tuple[str, str] | None = None,
 ) -> Exploration:
     """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
 
-    `private` names the calls that no other actor could tell from their happening earlier or later, given the content
-    and who has finished with which result: they are carried out at once, which leaves out schedules that differ in
-    nothing else.
+    What leaves out schedules that differ in nothing else: `private` names the calls that no other actor could tell from
+    their happening earlier or later, given the content and who has finished with which result, and which are carried
+    out at once; `alike` names two actors that differ only in their name, of which the first one then begins; without
+    `unknowns` a lost answer is met again as "exists", which the reader of the answer treats in the same way.
     """
     found = Exploration()
-    steps: dict[tuple[str, tuple[Any, ...]], _Step] = {}
-    first = (frozenset(start.items()), faults, tuple(() for _ in actors))
+    stories = [_Stories(name, actor) for name, actor in actors.items()]
+    contents = _Contents()
+    waits = [_place_of(stories, name) for name in alike] if alike else []
+    first = (contents.number(dict(start)), faults, tuple(0 for _ in stories))
     seen = {first}
-    stack: list[tuple[Any, tuple[str, ...]]] = [(first, ())]
+    stack: list[tuple[tuple[int, int, tuple[int, ...]], tuple[Any, ...]]] = [(first, ())]
     while stack:
-        (content, left, answers), schedule = stack.pop()
-        store = dict(content)
-        steps_now = [
-            _step(steps, name, actor, told) for (name, actor), told in zip(actors.items(), answers, strict=True)
-        ]
-        results = {name: step.result for name, step in zip(actors, steps_now, strict=True) if step.call is None}
-        moves = [
-            (i, name, step.call) for i, (name, step) in enumerate(zip(actors, steps_now, strict=True)) if step.call
-        ]
-        alone = [m for m in moves if private is not None and private(m[1], m[2], store, results)]
-        for index, name, call in alone[:1] or moves:
-            for after, answer, cost, note in outcomes(store, call):
+        (content, left, told), schedule = stack.pop()
+        store = contents[content]
+        steps = [story.step(at) for story, at in zip(stories, told, strict=True)]
+        results = {s.name: step.result for s, step in zip(stories, steps, strict=True) if step.call is None}
+        moves = [(i, step.call) for i, step in enumerate(steps) if step.call is not None]
+        if waits and not told[waits[0]]:
+            moves = [move for move in moves if move[0] != waits[1]]
+        alone = [m for m in moves if private is not None and private(stories[m[0]].name, m[1], store, results)]
+        for index, call in alone[:1] or moves:
+            for after, answer, cost, note in outcomes(store, call, unknowns=unknowns):
                 if cost > left:
                     continue
-                told = (*answers[:index], (*answers[index], answer), *answers[index + 1 :])
-                state = (frozenset(after.items()), left - cost, told)
+                further = stories[index].continued(told[index], answer)
+                number = content if after is store else contents.number(after)
+                state = (number, left - cost, (*told[:index], further, *told[index + 1 :]))
                 if state not in seen:
                     seen.add(state)
-                    stack.append((state, (*schedule, f"{name}: {_shown(call)} {note}")))
-        if len(results) == len(actors):
+                    stack.append((state, (schedule, stories[index].name, call, note)))
+        if len(results) == len(stories):
             found.ends += 1
             why = check(store, results)
             if why:
-                found.violations.append(Violation(why, schedule))
+                found.violations.append(Violation(why, tuple(_written(schedule))))
                 if stop_at_first:
                     break
         if len(seen) > max_states:
@@ -161,11 +213,18 @@ def explore(
     return found
 
 
-def _step(known: dict[tuple[str, tuple[Any, ...]], _Step], name: str, actor: Actor, answers: tuple[Any, ...]) -> _Step:
-    key = (name, answers)
-    if key not in known:
-        known[key] = _run(actor, answers)
-    return known[key]
+def _place_of(stories: Sequence[_Stories], name: str) -> int:
+    """The place of an actor."""
+    return next(i for i, story in enumerate(stories) if story.name == name)
+
+
+def _written(schedule: tuple[Any, ...]) -> list[str]:
+    """A schedule, held as a chain from its end, as lines from its beginning."""
+    lines = []
+    while schedule:
+        schedule, name, call, note = schedule
+        lines.append(f"{name}: {_shown(call)} {note}")
+    return lines[::-1]
 
 
 def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
@@ -188,7 +247,9 @@ def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
     return step
 
 
-def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes], Any, int, str]]:
+def outcomes(
+    store: dict[str, bytes], call: Call, *, unknowns: bool = True
+) -> list[tuple[dict[str, bytes], Any, int, str]]:
     """Every way a call can end: the content after it, the answer, what it costs of the fault budget, a note."""
     verb, path, *rest = call
     if verb == "get":
@@ -204,13 +265,16 @@ def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes]
     if path in store:
         return [(store, PutOutcome.EXISTS, 0, "exists")]
     created = {**store, path: rest[0]}
-    return [
+    told = [
         (created, PutOutcome.CREATED, 0, "created"),
         (created, PutOutcome.EXISTS, 1, "created, the answer lost, met again by its own retry"),
-        (created, PutOutcome.UNKNOWN, 1, "created, the answer lost"),
         (store, PutOutcome.EXISTS, 1, "refused with 409, nothing created"),
+    ]
+    silent = [
+        (created, PutOutcome.UNKNOWN, 1, "created, the answer lost"),
         (store, PutOutcome.UNKNOWN, 1, "failed, nothing created"),
     ]
+    return told + silent if unknowns else told
 
 
 def _listed(store: Content, prefix: str, start_after: str | None) -> tuple[ObjectInfo, ...]:

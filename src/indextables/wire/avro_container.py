@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,15 +21,20 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_VARINT_BYTES = 10
 _SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
+_EMPTY_FIELDS = "indextables.emptyFields"
 
 
 @dataclass(frozen=True)
 class Container:
-    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end)."""
+    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
+
+    `empty_fields` are null in every row, so nobody need decode them; only our own files tell.
+    """
 
     schema: dict[str, Any]
     codec: str
     blocks: tuple[tuple[int, int, int], ...]
+    empty_fields: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:
@@ -48,14 +53,17 @@ def zigzag(number: int) -> bytes:
     return bytes(out)
 
 
-def assemble(schema_json: str, codec: str, blocks: Sequence[tuple[int, bytes]]) -> bytes:
+def assemble(
+    schema_json: str, codec: str, blocks: Sequence[tuple[int, bytes]], *, empty_fields: Iterable[str] = ()
+) -> bytes:
     """A container of (row count, compressed rows) blocks.
 
     The sync marker is a digest of the content: the same rows always give the same bytes.
     """
     body = [part for rows, packed in blocks for part in (zigzag(rows), zigzag(len(packed)), packed)]
-    crc = _checksum(schema_json.encode(), codec.encode(), body)
-    header = _header({_CODEC: codec, _SCHEMA: schema_json, _CRC32: f"{crc:08x}"})
+    meta = {_CODEC: codec, _SCHEMA: schema_json, _EMPTY_FIELDS: ",".join(sorted(empty_fields))}
+    crc = _checksum({key: text.encode() for key, text in meta.items()}, body)
+    header = _header({**meta, _CRC32: f"{crc:08x}"})
     sync = hashlib.sha256(b"".join([header, *body])).digest()[:SYNC_BYTES]
     out = [header, sync]
     for at in range(0, len(body), 3):
@@ -70,9 +78,11 @@ def _header(meta: dict[str, str]) -> bytes:
     return b"".join([*out, b"\x00"])
 
 
-def _checksum(schema: bytes, codec: bytes, blocks: Iterable[bytes | memoryview]) -> int:
-    """CRC32 over the schema, the codec and every block with its two numbers, sync markers left out."""
-    crc = zlib.crc32(codec, zlib.crc32(schema))
+def _checksum(meta: Mapping[str, bytes], blocks: Iterable[bytes | memoryview]) -> int:
+    """CRC32 over what the header says and every block with its two numbers, sync markers left out."""
+    crc = 0
+    for key in (_SCHEMA, _CODEC, _EMPTY_FIELDS):
+        crc = zlib.crc32(meta.get(key, b""), crc)
     for part in blocks:
         crc = zlib.crc32(part, crc)
     return crc
@@ -88,7 +98,7 @@ def read_container(data: bytes, *, path: str) -> Container:
     meta = _metadata(frame)
     sync = frame.take(SYNC_BYTES)
     blocks: list[tuple[int, int, int]] = []
-    crc = _checksum(meta.get(_SCHEMA, b""), meta.get(_CODEC, b"null"), ())
+    crc = _checksum(meta, ())
     while frame.at < len(data):
         start = frame.at
         count, size = frame.long(), frame.long()
@@ -101,7 +111,9 @@ def read_container(data: bytes, *, path: str) -> Container:
             raise frame.bad("has a block that does not end in its sync marker", at=start)
     if _CRC32 in meta and meta[_CRC32] != b"%08x" % crc:
         raise frame.bad("does not match its checksum", at=0)
-    return Container(_schema(frame, meta), _text(frame, meta.get(_CODEC, b"null")), tuple(blocks))
+    codec = _text(frame, meta.get(_CODEC, b"null"))
+    empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
+    return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
 
 
 def _metadata(frame: _Frame) -> dict[str, bytes]:

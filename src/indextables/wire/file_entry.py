@@ -124,7 +124,14 @@ def encode_file_entries(files: pa.Table, *, compression: str = "zstd", level: in
     blocks: list[tuple[int, bytes]] = []
     for part in _slices(files.select(FILE_SCHEMA.names)):
         blocks += _pack(_rows(part), codec)
-    return assemble(_SCHEMA_JSON, codec.name, blocks)
+    empty = [f.name for f in FIELDS if f.optional and _is_empty(files, f)]
+    return assemble(_SCHEMA_JSON, codec.name, blocks, empty_fields=empty)
+
+
+def _is_empty(files: pa.Table, field: EntryField) -> bool:
+    if field.name == NULL_PARTITIONS:
+        return not any(chunk.items.null_count for chunk in files.column("partition_values").chunks)
+    return bool(files.column(field.column).null_count == files.num_rows)
 
 
 def manifest_name(content: bytes) -> str:

@@ -60,7 +60,7 @@ def _fields_to_read(container: Container, wanted: Sequence[str], path: str) -> l
         names.add(NULL_PARTITIONS)
     if "unknown" in wanted:
         names.update(str(name) for name in present if name not in _KNOWN)
-    return [str(name) for name in present if name in names]
+    return [str(name) for name in present if name in names and name not in container.empty_fields]
 
 
 class _ColumnsFailedError(Exception):

@@ -87,7 +87,9 @@ class _Writing:
 
     def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
         task = self._task
-        for split in write_splits(batches, self._body, task.mapping, settings=task.splits, tags=task.tags):
+        for split in write_splits(
+            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags
+        ):
             self._upload(key, split)
 
     def abandon(self) -> None:

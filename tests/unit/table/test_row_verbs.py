@@ -71,6 +71,15 @@ def test_what_was_written_is_read_back(table: Table) -> None:
     assert all(dict(v) for v in files.column("min_values").to_pylist())
 
 
+def test_statistics_follow_the_settings(tmp_path: Path) -> None:
+    options = {"dataSkippingStatsColumns": "message", "stats.truncation.maxLength": 5}
+    made = Table.create(str(tmp_path / "s"), schema=SCHEMA, options=options)
+    made.append(rows(0, 10))
+    entry = made.files().to_pylist()[0]
+    assert dict(entry["min_values"]) == {"message": "login"}
+    assert dict(entry["max_values"]) == {"message": "timep"}
+
+
 @pytest.mark.parametrize("form", ["polars", "pandas", "duckdb", "batches", "reader", "batch"])
 def test_rows_come_in_every_form(table: Table, form: str) -> None:
     more = rows(100, 10)

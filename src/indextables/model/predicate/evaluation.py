@@ -40,9 +40,7 @@ _TEXT_KERNELS = {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "cont
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     """TRUE, FALSE or NULL for every row. Rows for which a filter holds are those that are TRUE."""
     found = _evaluate(bound, batch)
-    if isinstance(found, pa.ChunkedArray):
-        return pa.concat_arrays(found.chunks) if found.num_chunks != 1 else found.chunk(0)
-    return found
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def _evaluate(tree: Predicate, batch: pa.Table | pa.RecordBatch) -> Any:

@@ -13,6 +13,7 @@ A column is compared with literals only. A boolean column may stand alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 
 from indextables.model.predicate.cursor import Cursor, nearest
 from indextables.model.predicate.functions import FUNCTIONS, cast_literal, compare_literals, is_cast
@@ -223,12 +224,15 @@ class _Parser(Cursor):
     def signed_number(self) -> Literal:
         negative = self.advance().value == "-"
         if self.token.is_sign("-", "+"):
-            inner = self.deeper(self.signed_number)
-            return Literal(-inner.value) if negative else inner
-        if self.token.kind != "number":
+            value = self.deeper(self.signed_number).value
+        elif self.token.kind == "number":
+            value = self.advance().value
+        else:
             self.fail("a number")
-        value = self.advance().value
-        return Literal(-value if negative else value)
+        if not negative:
+            return Literal(value)
+        # Decimal's own minus rounds to the precision of the context.
+        return Literal(value.copy_negate() if isinstance(value, Decimal) else -value)
 
     def call(self, token: Token) -> Node:
         """`startswith(column, 'x')` and its like, `CAST(literal AS type)`, `double('NaN')`."""

@@ -36,32 +36,46 @@ def has_row(tokens: Sequence[Token], tests: Sequence[tuple[int, Test]]) -> bool:
 
 
 def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high: int) -> bool:
-    """Whether every word has a place of its own between the bounds (equal words must not share one)."""
-    allowed = [[p + w.offset for p in found if low <= p <= high] for w, found in zip(words, places, strict=True)]
-    return all(allowed) and _assign(allowed, 0, set())
+    """Whether every word has a place of its own between the bounds (equal words must not share one).
 
-
-def _assign(allowed: Sequence[Sequence[int]], index: int, taken: set[int]) -> bool:
-    if index == len(allowed):
-        return True
-    return any(_assign(allowed, index + 1, taken | {p}) for p in allowed[index] if p not in taken)
+    The places open to equal words shift with the words' offsets, so giving each the first that is left is best.
+    """
+    last: dict[str, int] = {}
+    for word, found in sorted(zip(words, places, strict=True), key=lambda pair: pair[0].offset):
+        free = (p + word.offset for p in found if low <= p <= high and p + word.offset > last.get(word.text, -1))
+        chosen = next(free, None)
+        if chosen is None:
+            return False
+        last[word.text] = chosen
+    return True
 
 
 def pattern_test(pattern: Pattern, *, anywhere: bool = False) -> Test:
     """Whether a term (or, anywhere, a part of a text) is what a wildcard pattern says."""
-    compiled = _compiled(pattern)
+    compiled = _compiled(pattern, whole=not anywhere)
     return lambda text: bool(compiled.search(text) if anywhere else compiled.fullmatch(text))
 
 
 def pattern_search(pattern: Pattern) -> Callable[[str], list[tuple[int, int]]]:
     """Where in a text a wildcard pattern fits."""
-    compiled = _compiled(pattern)
+    compiled = _compiled(pattern, whole=False)
     return lambda text: [found.span() for found in compiled.finditer(text)]
 
 
-def _compiled(pattern: Pattern) -> re.Pattern[str]:
-    body = "".join({Gap.ANY: ".*", Gap.ONE: "."}[p] if isinstance(p, Gap) else re.escape(p) for p in pattern)
-    return re.compile(body, re.DOTALL)
+def _compiled(pattern: Pattern, *, whole: bool) -> re.Pattern[str]:
+    """A pattern as an expression that never tries a star twice: the first place where what follows fits is taken.
+
+    Only the text after the last star of a whole match must be at the end, wherever it was seen before.
+    """
+    runs = [""]
+    for piece in pattern:
+        if piece is Gap.ANY:
+            runs.append("")
+        else:
+            runs[-1] += "." if isinstance(piece, Gap) else re.escape(piece)
+    first, *rest = runs
+    ending = f".*{rest.pop()}" if whole and rest else ""
+    return re.compile(first + "".join(f"(?>.*?{run})" for run in rest) + ending, re.DOTALL)
 
 
 def fuzzy_test(word: str, distance: int) -> Test:

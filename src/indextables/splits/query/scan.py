@@ -56,7 +56,10 @@ def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask
     for below in query.must:
         found &= combine(below, num_rows, answer)
     if query.should and not query.must:
-        found &= np.logical_or.reduce([combine(below, num_rows, answer) for below in query.should])
+        some = np.zeros(num_rows, np.bool_)
+        for below in query.should:
+            some |= combine(below, num_rows, answer)
+        found &= some
     for below in query.must_not:
         found &= ~combine(below, num_rows, answer)
     return found
@@ -69,6 +72,11 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
         return np.zeros(table.num_rows, np.bool_)
     column = mapping.find(name) or ColumnMapping(name, "", "none")
     array = table.column(name)
+    if isinstance(leaf, OneOf) and column.kind == "string":
+        wanted = {
+            term for item in leaf.items if isinstance(item, Words) for term in terms_of(item.text, column.tokenizer)
+        }
+        return _by_value(plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in wanted)
     if isinstance(leaf, OneOf) and column.kind != "none":
         return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
     if isinstance(leaf, Exists) and not leaf.target.path:

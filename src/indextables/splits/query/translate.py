@@ -106,9 +106,9 @@ class Translator:
             return Answer(tantivy.Query.empty_query())
         start = self._regex(leaf.target, column, (last.text, Gap.ANY))
         if not before:
-            return Answer(start)
+            return None if start is None else Answer(start)
         found = self._phrase(leaf.target, before, column, 0)
-        return Answer(_all([found.query, start]), exact=False)
+        return Answer(_all([found.query, *([start] if start else [])]), exact=False)
 
     def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> Answer | None:
         if self.incomplete.get(column.name):
@@ -117,8 +117,8 @@ class Translator:
         if column.tokenizer == "ngram":
             return self._grams(column, [p for p in patterns[0] if isinstance(p, str)], exact=False)
         closed = [p for p in patterns if not terms.is_open(p)] or patterns[:1]
-        regexes = [self._regex(leaf.target, column, p) for p in closed]
-        return Answer(_all(regexes), exact=len(patterns) == 1)
+        regexes = [r for p in closed if (r := self._regex(leaf.target, column, p)) is not None]
+        return Answer(_all(regexes), exact=len(patterns) == 1) if regexes else None
 
     def _fuzzy(self, leaf: Fuzzy, column: ColumnMapping) -> Answer | None:
         word = terms.plain_word(column, leaf.text)
@@ -129,14 +129,16 @@ class Translator:
         return Answer(tantivy.Query.fuzzy_term_query(self.schema, name, word, distance=leaf.distance))
 
     def _one_of(self, leaf: OneOf, column: ColumnMapping) -> Answer | None:
+        if column.kind == "string":
+            short = [i for i in leaf.items if isinstance(i, Words) and not has_long_term(i.text, column)]
+            if len(short) < len(leaf.items) and self.incomplete.get(column.name):
+                return None
+            texts = [terms.words_of(column, i.text)[0].text for i in short]
+            return Answer(tantivy.Query.term_set_query(self.schema, column.field, texts))
         found = [self.answer(item, column) for item in leaf.items]
         known = [a for a in found if a is not None]
         if len(known) < len(found):
             return None
-        if column.kind == "string":
-            short = [i for i in leaf.items if isinstance(i, Words) and not has_long_term(i.text, column)]
-            texts = [terms.words_of(column, i.text)[0].text for i in short]
-            return Answer(tantivy.Query.term_set_query(self.schema, column.field, texts))
         return Answer(tantivy.Query.const_score_query(_any([a.query for a in known]), 1.0), all(a.exact for a in known))
 
     def _addresses(self, leaf: Addresses, column: ColumnMapping) -> Answer:
@@ -169,13 +171,17 @@ class Translator:
         option = "freq" if column.record in ("freq", "position") else "basic"
         return tantivy.Query.term_query(self.schema, name, text, option)
 
-    def _regex(self, target: Target, column: ColumnMapping, pattern: Pattern) -> tantivy.Query:
+    def _regex(self, target: Target, column: ColumnMapping, pattern: Pattern) -> tantivy.Query | None:
+        """The terms that fit a pattern; None for a pattern that is too large for tantivy's automaton."""
         body = "".join(_GAPS[p] if isinstance(p, Gap) else _quote(p) for p in pattern)
         if column.kind == "json":
             # A term of a json field is path, type, text.
             path = _PATH_JOIN.join((ROOT, *target.path))
             body = f"{_quote(path)}{_PATH_END}{_TEXT_TYPE}({TEXT_MARK})?{body}"
-        return tantivy.Query.regex_query(self.schema, column.field, f"(?s){body}")
+        try:
+            return tantivy.Query.regex_query(self.schema, column.field, f"(?s){body}")
+        except ValueError:
+            return None
 
     def _weighted(self, query: tantivy.Query, target: Target, words: tuple[Word, ...]) -> tantivy.Query:
         """The query with its score as if the whole table were one split: a score is linear in its terms' rarity."""

@@ -59,6 +59,12 @@ def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], boo
     return tuple(dict.fromkeys(fields)), positions
 
 
+def needs_norms(query: Query, mapping: DocMapping) -> bool:
+    """Whether the length of texts has a part in a query's scores: whole values are all one term long."""
+    columns = [mapping.find(leaf.target.column) for leaf in leaves(query) if isinstance(leaf, Words)]
+    return any(column is not None and column.kind in ("text", "json") for column in columns)
+
+
 def _needs_positions(leaf: Leaf, column: ColumnMapping) -> bool:
     if isinstance(leaf, OneOf):
         return any(_needs_positions(item, column) for item in leaf.items)
