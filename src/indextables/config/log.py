@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.config.registry import setting
-from indextables.config.values import boolean, duration_ms, integer, size
+from indextables.config.values import boolean, duration_ms, hours, integer, size
 
 
 @dataclass(frozen=True)
@@ -45,4 +45,13 @@ class LogReadSettings:
     parallelism: int = setting("checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files.")
     timeout_seconds: int = setting(
         "checkpoint.read.timeoutSeconds", integer(1), 60, "Longest wait for the version files of one read."
+    )
+
+
+@dataclass(frozen=True)
+class SkipSettings:
+    """How splits that an operation could not process are left alone."""
+
+    cooldown_hours: float = setting(
+        "skippedFiles.cooldownDuration", hours(), 24.0, "For how long a skipped split is left alone."
     )

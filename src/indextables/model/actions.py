@@ -1,6 +1,6 @@
 """The actions of the log: what one line of a version file says.
 
-Names are snake_case here and camelCase on disk. `AddAction` keeps fields it does not know in `unknown`, so that a
+Names are snake_case here and camelCase on disk. Every action keeps the fields it does not know in `unknown`, so that a
 rewritten file loses nothing. Lists and maps that are null on disk arrive as None or empty, never as an error.
 """
 
@@ -10,18 +10,39 @@ from typing import Any
 
 import msgspec
 
+UNKNOWN_FIELD = "(unknown fields)"
+"""No writer uses this name: what is kept under it is written back as fields of the line itself."""
 
-class Action(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True, eq=True):
+
+def _written(default: Any) -> Any:
+    """A default that is written to disk all the same, because every reader requires the field."""
+    return msgspec.field(default_factory=lambda: default)
+
+
+def _written_map() -> dict[str, Any]:
+    """An empty map that is written to disk (msgspec leaves out the default `dict`)."""
+    return {}
+
+
+class Action(
+    msgspec.Struct,
+    rename="camel",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    frozen=True,
+    gc=False,
+):
     """Root of the actions; `unknown` holds the fields of the line that this release does not know."""
 
-    unknown: dict[str, Any] = {}
+    unknown: dict[str, Any] = msgspec.field(default_factory=dict, name=UNKNOWN_FIELD)
 
 
 class ProtocolAction(Action, kw_only=True, frozen=True):
     """Which readers and writers may touch the table."""
 
-    min_reader_version: int = 1
-    min_writer_version: int = 1
+    min_reader_version: int = _written(1)
+    min_writer_version: int = _written(1)
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
 
@@ -39,10 +60,10 @@ class MetadataAction(Action, kw_only=True, frozen=True):
     id: str
     name: str | None = None
     description: str | None = None
-    format: FileFormat = FileFormat()
+    format: FileFormat = _written(FileFormat())
     schema_string: str
-    partition_columns: tuple[str, ...] | None = ()
-    configuration: dict[str, str] | None = {}
+    partition_columns: tuple[str, ...] | None = _written(())
+    configuration: dict[str, str] | None = msgspec.field(default_factory=_written_map)
     created_time: int | None = None
 
 
@@ -50,10 +71,10 @@ class AddAction(Action, kw_only=True, frozen=True):
     """A split that is part of the table from this version on."""
 
     path: str
-    partition_values: dict[str, str | None] | None = {}
+    partition_values: dict[str, str | None] | None = msgspec.field(default_factory=_written_map)
     size: int
-    modification_time: int = 0
-    data_change: bool = True
+    modification_time: int = _written(0)
+    data_change: bool = _written(True)
     stats: str | None = None
     tags: dict[str, str] | None = None
     min_values: dict[str, str] | None = None
@@ -84,7 +105,7 @@ class RemoveAction(Action, kw_only=True, frozen=True):
 
     path: str
     deletion_timestamp: int | None = None
-    data_change: bool = True
+    data_change: bool = _written(True)
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
     size: int | None = None
@@ -101,7 +122,7 @@ class SkipAction(Action, kw_only=True, frozen=True):
     partition_values: dict[str, str | None] | None = None
     size: int | None = None
     retry_after: int | None = None
-    skip_count: int = 1
+    skip_count: int = _written(1)
 
 
 class CommitInfo(Action, kw_only=True, frozen=True):
@@ -133,3 +154,13 @@ ACTION_KEYS: dict[type[Action], str] = {
     RemoveAction: "remove",
     SkipAction: "mergeskip",
 }
+
+
+class UnknownAction(msgspec.Struct, kw_only=True, frozen=True):
+    """A line whose key this release does not know: ignored, but kept where a file is rewritten."""
+
+    key: str
+    value: Any
+
+
+LogAction = Action | UnknownAction

@@ -56,6 +56,11 @@ def may_match(
     return _mask(rows[possible], len(kept))
 
 
+def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
+    """Which parts of anything whose ranges are known can hold a row that matches."""
+    return _Possible(ranges, nulls=False).true(bound)
+
+
 def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
     """Which files match with every row; FALSE where it is not certain."""
     candidates = may_match(bound, files, partition_columns=partition_columns)

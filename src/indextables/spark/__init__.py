@@ -1,1 +1,60 @@
-"""PySpark: sessions, the data source, native scans, streams and SQL."""
+"""Tables in Spark: `import indextables.spark as its`.
+
+spark = its.session()
+its.write(df, "/data/logs", partition_by="day", options={"indexing.typemap.message": "text"})
+its.table(spark, "/data/logs").groupBy("day").count().show()
+its.search(spark, "/data/logs", "message:timeout", limit=10).show()
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indextables.spark.reads import table
+    from indextables.spark.searches import aggregate, count, explain, search
+    from indextables.spark.sessions import session
+    from indextables.spark.shim import install, register
+    from indextables.spark.streams import read_stream, write_stream
+    from indextables.spark.writes import write
+
+# Loaded on first use: a worker that reads splits needs neither sessions nor writers.
+_WHERE = {
+    "aggregate": "searches",
+    "count": "searches",
+    "explain": "searches",
+    "install": "shim",
+    "read_stream": "streams",
+    "register": "shim",
+    "search": "searches",
+    "session": "sessions",
+    "table": "reads",
+    "write": "writes",
+    "write_stream": "streams",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'indextables.spark' has no attribute {name!r}")
+    return getattr(import_module(f"indextables.spark.{_WHERE[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])
+
+
+__all__ = [
+    "aggregate",
+    "count",
+    "explain",
+    "install",
+    "read_stream",
+    "register",
+    "search",
+    "session",
+    "table",
+    "write",
+    "write_stream",
+]

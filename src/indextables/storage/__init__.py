@@ -1,1 +1,6 @@
-"""Object stores behind one small protocol."""
+"""Object stores behind one small protocol. `StoreSpec.from_url(...)` describes one, `open_store(spec)` opens it."""
+
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
+
+__all__ = ["ObjectInfo", "PutOutcome", "Store", "StoreSpec", "open_store"]

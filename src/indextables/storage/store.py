@@ -1,8 +1,10 @@
 """The Store protocol: the few things a table needs of an object store, and what each of them promises.
 
-Paths are relative to the store's root, separated by `/`, never escaped. Absence and failure are different answers:
-`NotFoundError` (or None from `head`) means the store looked and the object is not there; every other failure is a
-`StorageError`. A listing is complete, sorted by the bytes of the path, and paged lazily.
+Paths are relative to the store's root, separated by `/`, never escaped; one that would lead out of it is an
+`InvalidInputError`. Absence and failure are different answers: `NotFoundError` (or None from `head`) means the store
+looked and the object is not there; every other failure is a `StorageError`. A listing is complete or it raises.
+
+`indextables.testing.store_contract` holds every store to this. Stores may be used from many threads.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ class Store(Protocol):
         ...
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`, exactly; BadFileError if the object is shorter."""
+        """`length` bytes from `start`, exactly; BadFileError if the object is shorter. No bytes are always there."""
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (start, length) ranges in one call: near ones are fetched together, all of them in parallel."""
+        """Several (start, length) ranges, answered in the order asked; a remote store fetches near ones together."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
@@ -72,11 +74,18 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
-        """Every object at or below the folder `prefix`, sorted, those after `start_after` only."""
+        """Every object at or below the folder `prefix`, sorted by the bytes of the path, paged lazily.
+
+        `start_after` is a path from the store's root, not from the prefix; it need not exist.
+        """
+        ...
+
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """Leftovers of writers, dead or still at work, that no listing shows; none where objects appear whole."""
         ...
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Delete these objects; one that is not there is no error."""
+        """Delete these objects, unfinished ones too; one that is not there is no error."""
         ...
 
     def local_path(self, path: str) -> Path | None:

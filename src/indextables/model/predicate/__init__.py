@@ -10,7 +10,7 @@ from indextables.model.predicate.arrow_expression import from_arrow_expression
 from indextables.model.predicate.binding import bind, resolve
 from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.like import like
-from indextables.model.predicate.parser import parse
+from indextables.model.predicate.parser import parse, parse_among
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -52,5 +52,6 @@ __all__ = [
     "from_arrow_expression",
     "like",
     "parse",
+    "parse_among",
     "resolve",
 ]

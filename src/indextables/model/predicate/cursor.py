@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeVar
+from typing import ClassVar, NoReturn, TypeVar
 
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.model.predicate.tokens import Token, syntax_error, tokenize
+from indextables.model.predicate.tokens import Token, syntax_error
 from indextables.model.predicate.tree import KEYWORDS
 
 MAX_DEPTH = 60
@@ -17,10 +17,14 @@ T = TypeVar("T")
 class Cursor:
     """A place among the words of a text."""
 
-    def __init__(self, text: str) -> None:
+    subject: ClassVar[str] = "Predicate"
+    keywords: ClassVar[tuple[str, ...]] = KEYWORDS
+    """The words that a misspelt one may stand for."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], index: int = 0) -> None:
         self.text = text
-        self.tokens = tokenize(text)
-        self.index = 0
+        self.tokens = tokens
+        self.index = index
         self.depth = 0
 
     @property
@@ -53,7 +57,7 @@ class Cursor:
         except QuerySyntaxError:
             raise
         except InvalidInputError as error:
-            raise syntax_error(self.text, token.start, error.message.rstrip("."), hint=error.hint) from None
+            self.refuse(token, error.message.rstrip("."), hint=error.hint)
 
     def deeper(self, part: Callable[[], T]) -> T:
         """A part one level further in; a depth that would exhaust Python's stack is refused as a syntax error."""
@@ -64,13 +68,16 @@ class Cursor:
         self.depth -= 1
         return found
 
-    def fail(self, expected: str) -> NoReturn:
+    def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Refuse the word that comes next, saying what was expected instead."""
         token = self.token
         found = "the end" if token.kind == "end" else repr(self.text[token.start : token.end])
-        hint = nearest(str(token.value), KEYWORDS) if token.kind == "name" else None
-        problem = f"expected {expected}, found {found}"
-        raise syntax_error(self.text, token.start, problem, hint=hint, expected=expected)
+        near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
+        self.refuse(token, f"expected {expected}, found {found}", hint=near, expected=expected)
+
+    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+        """Refuse a word, saying what is wrong with it."""
+        raise syntax_error(self.text, token.start, problem, subject=self.subject, hint=hint, **context) from None
 
 
 def nearest(word: str, known: Sequence[str]) -> str | None:

@@ -12,13 +12,13 @@ A column is compared with literals only. A boolean column may stand alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from indextables.model.predicate.cursor import Cursor, nearest
 from indextables.model.predicate.functions import FUNCTIONS, cast_literal, compare_literals, is_cast
 from indextables.model.predicate.like import like
-from indextables.model.predicate.tokens import Token, syntax_error
+from indextables.model.predicate.tokens import Token, syntax_error, tokenize
 from indextables.model.predicate.tree import (
     RESERVED,
     And,
@@ -44,15 +44,24 @@ Node = Predicate | Operand
 
 def parse(text: str) -> Predicate:
     """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
-    return _Parser(text).whole()
+    return _Parser(text, tokenize(text)).whole()
+
+
+def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predicate, int]:
+    """The predicate that begins at one word of a statement, and the index of the first word after it."""
+    parser = _Parser(text, tokens, index)
+    return parser.condition(), parser.index
 
 
 class _Parser(Cursor):
     """One pass over the words of a text."""
 
-    def whole(self) -> Predicate:
+    def condition(self) -> Predicate:
         start = self.token
-        tree = self.predicate(self.any_of(), start)
+        return self.predicate(self.any_of(), start)
+
+    def whole(self) -> Predicate:
+        tree = self.condition()
         if self.token.kind != "end":
             self.fail("the end, AND or OR")
         return tree

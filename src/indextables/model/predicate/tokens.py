@@ -7,10 +7,17 @@ a doubled quote stands for itself, comments are `--` to the end of the line and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from decimal import Decimal, InvalidOperation
+from typing import Any, ClassVar
 
 from indextables.errors import QuerySyntaxError
+from indextables.model.predicate.spans import (
+    block_comment_end,
+    identifier_end,
+    line_comment_end,
+    string_end,
+    word_end,
+)
 
 SIGNS = ("<=>", "<>", "!=", "==", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "-", "+", "!")
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -37,7 +44,7 @@ class Token:
 
 
 def syntax_error(
-    text: str, position: int, problem: str, *, hint: str | None = None, **context: Any
+    text: str, position: int, problem: str, *, subject: str = "Predicate", hint: str | None = None, **context: Any
 ) -> QuerySyntaxError:
     """The error that shows the line, the place in it and what is wrong there."""
     start = text.rfind("\n", 0, position) + 1
@@ -45,173 +52,177 @@ def syntax_error(
     line = text[start : len(text) if end < 0 else end]
     row, column = text.count("\n", 0, position) + 1, position - start + 1
     pointer = "".join("\t" if c == "\t" else " " for c in line[: column - 1]) + "^"
-    message = f"Predicate, line {row}, column {column}: {problem}.\n  {line}\n  {pointer}\n"
+    message = f"{subject}, line {row}, column {column}: {problem}.\n  {line}\n  {pointer}\n"
     return QuerySyntaxError(message, hint=hint, position=position, line=row, column=column, **context)
 
 
 def tokenize(text: str) -> list[Token]:
     """All words of a text, closed by one of kind `end`."""
-    reader = _Reader(text)
-    tokens = []
-    while True:
-        token = reader.next()
-        tokens.append(token)
-        if token.kind == "end":
-            return tokens
+    return Reader(text).all()
 
 
-class _Reader:
+class Reader:
     """Walks over the text once."""
+
+    signs: ClassVar[tuple[str, ...]] = SIGNS
+    subject: ClassVar[str] = "Predicate"
+    names_begin_with_digits: ClassVar[bool] = False
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
 
+    def all(self) -> list[Token]:
+        """The words from here on, closed by one of kind `end`."""
+        tokens = [self.next()]
+        while tokens[-1].kind != "end":
+            tokens.append(self.next())
+        return tokens
+
     def next(self) -> Token:
+        """The next word."""
         self._skip_blanks()
         start = self.at
         if start >= len(self.text):
             return Token("end", "", start, start)
         letter = self.text[start]
         if letter in "'\"":
-            return Token("string", self._string(letter, raw=False), start, self.at)
+            return Token("string", self._string(raw=False), start, self.at)
         if letter == "`":
             return Token("quoted", self._identifier(), start, self.at)
-        if letter.isascii() and (letter.isdigit() or (letter == "." and self._peek(1).isdigit())):
-            return Token("number", self._number(), start, self.at)
+        if letter.isascii() and (letter.isdigit() or (letter == "." and self._digit(1))):
+            return self._number_or_name()
         if letter == "_" or letter.isalpha():
             return self._word()
-        for sign in SIGNS:
+        for sign in self.signs:
             if self.text.startswith(sign, start):
                 self.at += len(sign)
                 return Token("sign", sign, start, self.at)
-        raise syntax_error(self.text, start, f"the character {letter!r} has no meaning here")
+        raise self._error(start, f"the character {letter!r} has no meaning here")
+
+    def _error(self, position: int, problem: str, *, hint: str | None = None) -> QuerySyntaxError:
+        return syntax_error(self.text, position, problem, subject=self.subject, hint=hint)
 
     def _peek(self, ahead: int) -> str:
         return self.text[self.at + ahead : self.at + ahead + 1]
+
+    def _digit(self, ahead: int) -> bool:
+        return self._peek(ahead).isascii() and self._peek(ahead).isdigit()
 
     def _skip_blanks(self) -> None:
         while self.at < len(self.text):
             if self.text[self.at].isspace():
                 self.at += 1
             elif self.text.startswith("--", self.at):
-                end = self.text.find("\n", self.at)
-                self.at = len(self.text) if end < 0 else end
+                self.at = line_comment_end(self.text, self.at)
             elif self.text.startswith("/*", self.at):
-                self._skip_comment()
+                self.at = self._ended(
+                    block_comment_end(self.text, self.at), "the comment that begins here does not end"
+                )
             else:
                 return
 
-    def _skip_comment(self) -> None:
-        start, depth = self.at, 0
-        while True:
-            if self.text.startswith("/*", self.at):
-                depth, self.at = depth + 1, self.at + 2
-            elif self.text.startswith("*/", self.at):
-                depth, self.at = depth - 1, self.at + 2
-                if depth == 0:
-                    return
-            elif self.at >= len(self.text):
-                raise syntax_error(self.text, start, "the comment that begins here does not end")
-            else:
-                self.at += 1
+    def _ended(self, end: int | None, problem: str) -> int:
+        if end is None:
+            raise self._error(self.at, problem)
+        return end
 
     def _word(self) -> Token:
         start = self.at
-        while self.at < len(self.text) and (self.text[self.at] == "_" or self.text[self.at].isalnum()):
-            self.at += 1
+        self.at = word_end(self.text, start)
         word = self.text[start : self.at]
-        quote = self._peek(0)
-        if quote and quote in "'\"":
+        if self._peek(0) in ("'", '"'):
             if word.upper() == "X":
-                return Token("bytes", self._hex(start, quote), start, self.at)
+                return Token("bytes", self._hex(start), start, self.at)
             if word.upper() == "R":
-                return Token("string", self._string(quote, raw=True), start, self.at)
+                return Token("string", self._string(raw=True), start, self.at)
         return Token("name", word, start, self.at)
 
-    def _hex(self, start: int, quote: str) -> bytes:
-        digits = self._string(quote, raw=True)
+    def _hex(self, start: int) -> bytes:
+        digits = self._string(raw=True)
         try:
             return bytes.fromhex(digits if len(digits) % 2 == 0 else "0" + digits)
         except ValueError:
-            raise syntax_error(self.text, start, f"X'{digits}' is not hexadecimal") from None
+            raise self._error(start, f"X'{digits}' is not hexadecimal") from None
 
     def _identifier(self) -> str:
         start = self.at
-        self.at += 1
-        parts: list[str] = []
-        while self.at < len(self.text):
-            letter = self.text[self.at]
-            if letter == "`" and self._peek(1) != "`":
-                self.at += 1
-                if not parts:
-                    raise syntax_error(self.text, start, "an identifier cannot be empty")
-                return "".join(parts)
-            parts.append(letter)
-            self.at += 2 if letter == "`" else 1
-        raise syntax_error(self.text, start, "the backquote that opens here is not closed")
+        self.at = self._ended(identifier_end(self.text, start), "the backquote that opens here is not closed")
+        if self.at == start + 2:
+            raise self._error(start, "an identifier cannot be empty")
+        return self.text[start + 1 : self.at - 1].replace("``", "`")
 
-    def _string(self, quote: str, *, raw: bool) -> str:
+    def _string(self, *, raw: bool) -> str:
         start = self.at
-        self.at += 1
+        self.at = self._ended(string_end(self.text, start, raw=raw), "the string that begins here does not end")
+        body = self.text[start + 1 : self.at - 1]
+        return body if raw else self._unescaped(body, self.text[start], start + 1)
+
+    def _unescaped(self, body: str, quote: str, offset: int) -> str:
+        """A string's text: doubled quotes stand for one, a backslash and what follows it for what Spark makes of them."""
         parts: list[str] = []
-        while self.at < len(self.text):
-            letter = self.text[self.at]
-            if letter == quote:
-                if self._peek(1) != quote or raw:
-                    self.at += 1
-                    return "".join(parts)
-                self.at += 2
-                parts.append(quote)
-            elif letter == "\\" and not raw:
-                parts.append(self._escape())
+        at = 0
+        while at < len(body):
+            if body[at] == "\\":
+                meant, length = self._escape(body, at, offset)
+                parts.append(meant)
+                at += length
             else:
-                parts.append(letter)
-                self.at += 1
-        raise syntax_error(self.text, start, "the string that begins here does not end")
+                parts.append(body[at])
+                at += 2 if body[at] == quote else 1
+        return "".join(parts)
 
-    def _escape(self) -> str:
-        """What a backslash and the letters after it stand for."""
-        start = self.at
-        letter = self._peek(1)
-        if not letter:
-            self.at += 1
-            return "\\"
+    def _escape(self, body: str, at: int, offset: int) -> tuple[str, int]:
+        """What a backslash and the letters after it stand for, and how many letters that is."""
+        letter = body[at + 1]
         for mark, digits in (("u", 4), ("U", 8)):
-            code = self.text[start + 2 : start + 2 + digits]
+            code = body[at + 2 : at + 2 + digits]
             if letter == mark and len(code) == digits and all(c in "0123456789abcdefABCDEF" for c in code):
-                self.at += 2 + digits
                 if int(code, 16) > 0x10FFFF or 0xD800 <= int(code, 16) <= 0xDFFF:
-                    raise syntax_error(self.text, start, f"\\{mark}{code} is not a character")
-                return chr(int(code, 16))
-        self.at += 2
-        return _ESCAPES.get(letter, letter)
+                    raise self._error(offset + at, f"\\{mark}{code} is not a character")
+                return chr(int(code, 16)), 2 + digits
+        return _ESCAPES.get(letter, letter), 2
 
-    def _number(self) -> int | float | Decimal:
+    def _number_or_name(self) -> Token:
+        start, end = self.at, word_end(self.text, self.at)
+        digits, suffix = self._number()
+        if self.names_begin_with_digits and self.at < end:
+            self.at = end
+            return Token("name", self.text[start:end], start, end)
+        following = self._peek(0)
+        if following == "_" or following.isalnum():
+            if not digits.isdigit():
+                raise self._error(start, f"{self.text[start : word_end(self.text, self.at)]} is not a number")
+            raise self._error(start, "a name cannot begin with a digit", hint="Put the name in backquotes.")
+        if len(digits) > MAX_DIGITS:
+            raise self._error(start, f"the number has more than {MAX_DIGITS} digits")
+        try:
+            return Token("number", _number_value(digits, suffix), start, self.at)
+        except InvalidOperation:
+            raise self._error(start, "the number's exponent is too large") from None
+
+    def _number(self) -> tuple[str, str]:
+        """Go past a number; returns its digits and its suffix."""
         start = self.at
         self._digits()
-        whole = True
-        if self._peek(0) == "." and (self._peek(1).isdigit() or not (self._peek(1).isalpha() or self._peek(1) == "_")):
-            whole = False
+        if self._peek(0) == "." and (self._digit(1) or not (self._peek(1).isalpha() or self._peek(1) == "_")):
             self.at += 1
             self._digits()
         sign = 2 if self._peek(1) in ("+", "-") else 1
-        if self._peek(0) in ("e", "E") and self._peek(sign).isdigit():
-            whole = False
+        if self._peek(0) in ("e", "E") and self._digit(sign):
             self.at += sign
             self._digits()
         digits = self.text[start : self.at]
         suffix = next((s for s in _SUFFIXES if self.text[self.at : self.at + len(s)].upper() == s), "")
         self.at += len(suffix)
-        following = self._peek(0)
-        if following == "_" or following.isalnum():
-            raise syntax_error(self.text, start, "a name cannot begin with a digit", hint="Put the name in backquotes.")
-        if len(digits) > MAX_DIGITS:
-            raise syntax_error(self.text, start, f"the number has more than {MAX_DIGITS} digits")
-        if suffix in ("D", "F"):
-            return float(digits)
-        return int(digits) if whole and suffix != "BD" else Decimal(digits)
+        return digits, suffix
 
     def _digits(self) -> None:
-        while self._peek(0).isascii() and self._peek(0).isdigit():
+        while self._digit(0):
             self.at += 1
+
+
+def _number_value(digits: str, suffix: str) -> int | float | Decimal:
+    if suffix in ("D", "F"):
+        return float(digits)
+    return int(digits) if digits.isdigit() and suffix != "BD" else Decimal(digits)

@@ -1,0 +1,132 @@
+"""`make bench-log`: the transaction log against delta-rs and pyiceberg."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import log_states
+from bench.log_tables import SCHEMA, append_iceberg, create_delta, create_iceberg, create_ours, delta_action, ours
+from bench.report import Report, timed_ms
+from indextables import Table
+
+NO_CHECKPOINT: dict[str, object] = {}
+
+
+def cold(path: Path) -> Table:
+    """The table as a new process finds it."""
+    Table.open(str(path)).invalidate_cache()
+    table = Table.open(str(path))
+    table.files()
+    return table
+
+
+def list_many_commits(report: Report, root: Path) -> None:
+    """1000 commits of 10 files, no checkpoint."""
+    from deltalake import DeltaTable
+
+    commits = [list(range(n * 10, n * 10 + 10)) for n in range(1000)]
+    create_ours(root / "ours", commits, options=NO_CHECKPOINT)
+    create_delta(root / "delta", commits)
+
+    def theirs() -> None:
+        assert DeltaTable(str(root / "delta")).get_add_actions().num_rows == 10_000
+
+    def mine() -> None:
+        assert cold(root / "ours").files().num_rows == 10_000
+
+    report.add(
+        "list 1000 commits of 10 files", timed_ms(mine), "ms", peer="delta-rs", theirs=timed_ms(theirs), at_most=0.5
+    )
+
+
+def commit_on_many(report: Report, root: Path, files: int) -> None:
+    """One more file on top of many."""
+    from deltalake import DeltaTable, Schema
+
+    create_ours(root / "ours", [range(files)])
+    create_delta(root / "delta", [range(files)])
+    iceberg = create_iceberg(root / "iceberg", files)
+    DeltaTable(str(root / "delta")).create_checkpoint()
+    numbers = iter(range(files, files + 1000))
+    table = Table.open(str(root / "ours"))
+
+    def mine() -> None:
+        with table.transaction() as tx:
+            tx.add(ours(next(numbers)))
+
+    def with_delta() -> None:
+        delta = DeltaTable(str(root / "delta"))
+        delta.create_write_transaction([delta_action(next(numbers))], "append", Schema.from_arrow(SCHEMA), ["day"])
+
+    mine_ms = timed_ms(mine)
+    report.add(
+        f"commit one file on {files:,}",
+        mine_ms,
+        "ms",
+        peer="pyiceberg",
+        theirs=timed_ms(lambda: append_iceberg(iceberg, [next(numbers)])),
+        at_most=0.25,
+    )
+    report.add(
+        f"commit one file on {files:,}", mine_ms, "ms", peer="delta-rs", theirs=timed_ms(with_delta), at_most=0.05
+    )
+
+
+def contention(report: Report, root: Path) -> None:
+    """8 processes x 25 commits."""
+    rates = {}
+    for kind in ("ours", "delta"):
+        path = root / kind
+        if kind == "ours":
+            create_ours(path, [])
+        else:
+            create_delta(path, [[0]])
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-m", "bench.log_writer", kind, str(path), str(n)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for n in range(8)
+        ]
+        for worker in workers:
+            assert worker.stdout is not None
+            worker.stdout.readline()
+        start = time.perf_counter()
+        for worker in workers:
+            worker.communicate("go\n", timeout=600)
+        seconds = time.perf_counter() - start
+        done = Table.open(str(path)).files().num_rows if kind == "ours" else _delta_files(path) - 1
+        rates[kind] = done / seconds
+        print(json.dumps({kind: {"commits": done, "seconds": round(seconds, 2)}}))
+    report.add(
+        "8 processes x 25 commits", rates["ours"], "commits/s", peer="delta-rs", theirs=rates["delta"], at_least=5
+    )
+
+
+def _delta_files(path: Path) -> int:
+    from deltalake import DeltaTable
+
+    return int(DeltaTable(str(path)).get_add_actions().num_rows)
+
+
+def main() -> None:
+    """Run everything."""
+    report = Report("log")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        list_many_commits(report, root / "commits")
+        commit_on_many(report, root / "one", 100_000)
+        contention(report, root / "contention")
+        log_states.run(report, root)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

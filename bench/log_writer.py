@@ -1,0 +1,41 @@
+"""One of the processes that commit at once: `python -m bench.log_writer ours|delta PATH NUMBER`."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.log_tables import SCHEMA, delta_action, ours
+from indextables import Table
+
+COMMITS = 25
+
+
+def main() -> None:
+    """Wait for the word, then commit."""
+    kind, path, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    numbers = range(1_000 + number * COMMITS, 1_000 + (number + 1) * COMMITS)
+    if kind == "ours":
+        table = Table.open(path)
+        _ready()
+        for n in numbers:
+            with table.transaction() as tx:
+                tx.add(ours(n))
+        return
+    from deltalake import CommitProperties, DeltaTable, Schema
+
+    schema = Schema.from_arrow(SCHEMA)
+    delta = DeltaTable(path)
+    _ready()
+    for n in numbers:
+        delta.update_incremental()
+        properties = CommitProperties(max_commit_retries=1_000)
+        delta.create_write_transaction([delta_action(n)], "append", schema, ["day"], commit_properties=properties)
+
+
+def _ready() -> None:
+    print("ready", flush=True)
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main()

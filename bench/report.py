@@ -1,0 +1,105 @@
+"""A benchmark's rows: printed as a table and written as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass
+class Row:
+    """One comparison. `ratio` is ours over the peer's, in the sense of the target (`at most` or `at least`)."""
+
+    what: str
+    ours: float
+    unit: str
+    peer: str
+    theirs: float | None
+    target: str
+    ratio: float | None
+    met: bool | None
+
+
+@dataclass
+class Report:
+    """The rows of one run."""
+
+    name: str
+    rows: list[Row] = field(default_factory=list)
+
+    def add(
+        self,
+        what: str,
+        ours: float,
+        unit: str,
+        *,
+        peer: str = "",
+        theirs: float | None = None,
+        at_most: float | None = None,
+        at_least: float | None = None,
+        absolute: bool = False,
+    ) -> None:
+        """Note a figure; the target is a ratio against the peer, or a bound of the figure itself."""
+        ratio = ours / theirs if theirs else None
+        judged = ours if absolute else ratio
+        met = None
+        target = ""
+        if at_most is not None:
+            target, met = f"<= {at_most:g}{'' if absolute else 'x'}", judged is not None and judged <= at_most
+        if at_least is not None:
+            target, met = f">= {at_least:g}{'' if absolute else 'x'}", judged is not None and judged >= at_least
+        row = Row(what, ours, unit, peer, theirs, target, ratio, met)
+        self.rows.append(row)
+        print(_shown(row), flush=True)
+
+    def finish(self) -> None:
+        """Write the JSON file beside the others."""
+        RESULTS.mkdir(exist_ok=True)
+        machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
+        content = {
+            "name": self.name,
+            "date": time.strftime("%Y-%m-%d"),
+            "machine": machine,
+            "rows": [asdict(r) for r in self.rows],
+        }
+        (RESULTS / f"{self.name}.json").write_text(json.dumps(content, indent=1) + "\n")
+        missed = [r.what for r in self.rows if r.met is False]
+        print(
+            f"\n{self.name}: {len(self.rows)} rows, {len(missed)} targets missed{': ' if missed else ''}{'; '.join(missed)}"
+        )
+
+
+def _shown(row: Row) -> str:
+    theirs = f"{row.peer} {row.theirs:,.1f} {row.unit}" if row.theirs is not None else ""
+    ratio = f"{row.ratio:.3f}x" if row.ratio is not None else ""
+    verdict = {True: "met", False: "MISSED", None: ""}[row.met]
+    return f"{row.what:<58} {row.ours:>12,.1f} {row.unit:<10} {theirs:<32} {ratio:>9} {row.target:>9} {verdict}"
+
+
+def timed_ms(work: Callable[[], Any], *, repeat: int = 5) -> float:
+    """The median time of some runs, in milliseconds."""
+    times = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1000)
+    return statistics.median(times)
+
+
+def peak_mb() -> float:
+    """The most memory this process has held, in MB. Where /proc tells it is used: getrusage counts the parent's too."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,0 +1,214 @@
+"""A walk over the words of a statement: keywords, tables, numbers, sizes, clauses, and errors that show the place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NoReturn
+
+from indextables.commands.tokens import StatementReader, says
+from indextables.commands.values import TableName, TablePath, TableReference
+from indextables.config.values import parse_size
+from indextables.model.predicate import Predicate, parse_among
+from indextables.model.predicate.cursor import Cursor
+from indextables.model.predicate.tokens import Token
+
+MAX_NUMBER = (1 << 63) - 1
+_LIKENESS = 0.65
+
+
+class StatementCursor(Cursor):
+    """A place among the words of a statement."""
+
+    subject: ClassVar[str] = "Statement"
+    keywords: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, StatementReader(text).all())
+        self.form = ""
+        """How the statement is written, once it is known which one it is."""
+
+    # -- keywords
+
+    def choose(self, phrases: Iterable[str], *, or_else: tuple[str, ...] = ()) -> str:
+        """Go past the one of these phrases that must come next. `or_else` is what else the error says could stand here."""
+        candidates = {phrase: phrase.split() for phrase in phrases}
+        depth = 0
+        while True:
+            fitting = {p: words for p, words in candidates.items() if says(self.token, words[depth])}
+            if not fitting:
+                others = or_else if depth == 0 else ()
+                expected = [" ".join(words[depth:]) for words in candidates.values()]
+                like = self.similar([*candidates, *others], depth)
+                self.fail(alternatives([*expected, *others]), hint=like)
+            self.advance()
+            depth += 1
+            done = [p for p, words in fitting.items() if len(words) == depth]
+            if done:
+                return done[0]
+            candidates = fitting
+
+    def follows(self, phrase: str) -> bool:
+        """Whether the words of a phrase come next."""
+        ahead = self.tokens[self.index : self.index + len(phrase.split())]
+        words = phrase.split()
+        return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
+
+    def clauses(self, known: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]) -> dict[str, Any]:
+        """The clauses up to the end of the statement, in any order, each once: the field of each and its value."""
+        left = dict(known)
+        found: dict[str, Any] = {}
+        joints: tuple[str, ...] = ()
+        while not self.ends():
+            phrase = self.choose(left, or_else=(*joints, "the end"))
+            field, read = left.pop(phrase)
+            found[field] = read(self)
+            joints = ("AND", "OR") if phrase == "WHERE" else ()
+        return found
+
+    # -- the end
+
+    def ends(self) -> bool:
+        """Whether nothing but a semicolon comes next."""
+        return self.token.kind == "end" or self.token.is_sign(";")
+
+    def finish(self) -> None:
+        """The statement must end here."""
+        if not self.ends():
+            self.fail("the end")
+        while self.token.is_sign(";"):
+            self.advance()
+        if self.token.kind != "end":
+            self.fail("the end: one statement at a time")
+
+    # -- values
+
+    def table(self, *, before: Iterable[str] = ()) -> TableReference:
+        """The table a statement is about. `before` are the clauses that come after it, which no bare name may be."""
+        what = "a path in quotes or the name of a table"
+        if self.token.kind == "string":
+            return TablePath(self.path(what))
+        if self.token.kind not in ("name", "quoted") or any(self.follows(phrase) for phrase in before):
+            self.fail(what)
+        return TableName(self.dotted())
+
+    def path(self, what: str = "a path in quotes") -> str:
+        """A path in quotes."""
+        token = self.string(what)
+        if not token.value.strip():
+            self.refuse(token, "the path is empty")
+        return str(token.value)
+
+    def dotted(self) -> tuple[str, ...]:
+        """A name in parts: `a.b.c`."""
+        parts = [self.name("a name")]
+        while self.token.is_sign("."):
+            self.advance()
+            parts.append(self.name("the rest of the name"))
+        return tuple(parts)
+
+    def name(self, what: str) -> str:
+        """One name, in backquotes or bare."""
+        if self.token.kind not in ("name", "quoted"):
+            self.fail(what)
+        return str(self.advance().value)
+
+    def names(self) -> tuple[str, ...]:
+        """Names in parentheses."""
+        self.expect("(")
+        found = [".".join(self.dotted())]
+        while self.token.is_sign(","):
+            self.advance()
+            found.append(".".join(self.dotted()))
+        self.expect(")", "',' or ')'")
+        return tuple(found)
+
+    def whole_number(self, *, at_least: int = 0) -> int:
+        """A whole number of 64 bits."""
+        token = self.token
+        if token.kind != "number" or not isinstance(token.value, int):
+            self.fail("a whole number")
+        self.advance()
+        return self.bounded(token, token.value, at_least)
+
+    def count(self) -> int:
+        """A number of things, at least one."""
+        return self.whole_number(at_least=1)
+
+    def size(self) -> int:
+        """A number of bytes: 104857600, 100M or 1G."""
+        token = self.token
+        if token.kind == "name":
+            try:
+                found = parse_size(token.value)
+            except ValueError:
+                self.fail("a size such as 100M, 1G or a number of bytes")
+            self.advance()
+            return self.bounded(token, found, 1)
+        if token.kind != "number":
+            self.fail("a size such as 100M, 1G or a number of bytes")
+        return self.count()
+
+    def bounded(self, token: Token, number: int, at_least: int) -> int:
+        """A number within what 64 bits hold, or an error at its place."""
+        if number < at_least:
+            self.refuse(token, f"the number must be at least {at_least}")
+        if number > MAX_NUMBER:
+            self.refuse(token, f"the number is greater than {MAX_NUMBER}")
+        return number
+
+    def hours(self) -> int:
+        """A length of time: n DAYS or n HOURS."""
+        token = self.token
+        number = self.whole_number()
+        unit = self.token
+        if not unit.is_word("DAY", "DAYS", "HOUR", "HOURS"):
+            self.fail("DAYS or HOURS", hint=self.similar(["DAYS", "HOURS"]))
+        self.advance()
+        return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
+
+    def predicate(self) -> Predicate:
+        """A condition, as far as it goes."""
+        tree, self.index = parse_among(self.text, self.tokens, self.index)
+        return tree
+
+    def given(self) -> bool:
+        """The value of a clause that has none: it is there."""
+        return True
+
+    # -- errors
+
+    def similar(self, phrases: Iterable[str], depth: int = 0) -> str:
+        """A hint that names the phrase meant by words that fit up to a depth and are misspelt there.
+
+        It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
+        """
+        known = list(phrases)
+        if len(known) == 1 and depth:
+            return f"Did you mean {known[0]}?"
+        if self.token.kind != "name":
+            return ""
+        ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
+
+        def score(phrase: str) -> tuple[float, float]:
+            rest = phrase.split()[depth:]
+            return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
+
+        best = max(known, key=score)
+        return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
+
+    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+        """Refuse a word; the hint ends with how the statement is written."""
+        usage = f"Write: {self.form}" if self.form else ""
+        super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
+
+
+def likeness(found: str, phrase: str) -> float:
+    """How much two phrases look alike, from 0 to 1."""
+    return difflib.SequenceMatcher(None, found, phrase, autojunk=False).ratio()
+
+
+def alternatives(choices: Iterable[str]) -> str:
+    """Choices as a person lists them: a, b or c."""
+    distinct = list(dict.fromkeys(choices))
+    return distinct[0] if len(distinct) == 1 else f"{', '.join(distinct[:-1])} or {distinct[-1]}"

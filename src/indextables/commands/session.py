@@ -1,0 +1,35 @@
+"""Where a command runs: settings, and how the name of a table becomes its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from indextables.commands.values import TableName, TablePath, TableReference
+from indextables.errors import InvalidInputError
+from indextables.table import Table
+
+
+def no_names(name: TableName) -> str:
+    """The resolver outside of Spark: there are no names."""
+    raise InvalidInputError(
+        f"There is no session in which {name} could be looked up.",
+        hint="Give the table's path in quotes.",
+        name=".".join(name.parts),
+    )
+
+
+@dataclass(frozen=True)
+class Session:
+    """The settings in force, and the resolver of names."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    resolve: Callable[[TableName], str] = no_names
+
+    def path(self, table: TableReference) -> str:
+        """Where a table is."""
+        return table.path if isinstance(table, TablePath) else self.resolve(table)
+
+    def open(self, table: TableReference) -> Table:
+        """The table at its newest version."""
+        return Table.open(self.path(table), options=self.options)

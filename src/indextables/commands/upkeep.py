@@ -1,0 +1,50 @@
+"""The statements that change a table: each calls one verb of upkeep and shows its report as a row.
+
+Of a dry run the message lists, line by line, everything that the real run would touch.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from indextables.commands.results import reported
+from indextables.commands.session import Session
+from indextables.commands.values import Checkpoint, DropPartitions, MergeSplits, Restore
+from indextables.model.report import Report, text_table
+from indextables.upkeep.status import NO_ACTION, SUCCESS
+
+
+def merge_splits(command: MergeSplits, session: Session) -> pa.Table:
+    """MERGE SPLITS. Splits that could not be read, and groups that another writer changed, are named in the message."""
+    report = session.open(command.table).merge(
+        target_size=command.target_size_bytes,
+        where=command.where,
+        max_dest_splits=command.max_dest_splits,
+        max_source_splits=command.max_source_splits,
+        dry_run=command.dry_run,
+    )
+    return reported(command, report, message=with_details(report.message, report))
+
+
+def drop_partitions(command: DropPartitions, session: Session) -> pa.Table:
+    """DROP INDEXTABLES PARTITIONS."""
+    return reported(command, session.open(command.table).drop_partitions(command.where))
+
+
+def checkpoint(command: Checkpoint, session: Session) -> pa.Table:
+    """CHECKPOINT INDEXTABLES and COMPACT INDEXTABLES."""
+    table = session.open(command.table)
+    report = table.compact() if command.compact else table.checkpoint()
+    status = SUCCESS if report.written else NO_ACTION
+    return reported(command, report, table_path=table.path, status=status, checkpoint_version=report.version)
+
+
+def restore(command: Restore, session: Session) -> pa.Table:
+    """RESTORE INDEXTABLES."""
+    return reported(command, session.open(command.table).restore(version=command.version, timestamp=command.timestamp))
+
+
+def with_details(message: str, report: Report) -> str:
+    """A message, and below it everything that the report lists."""
+    tables = [f"{name}:\n{text_table(rows)}" for name, rows in report.details().items() if rows]
+    return "\n".join([message, *tables])

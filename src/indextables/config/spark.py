@@ -1,0 +1,44 @@
+"""Settings of Spark: how splits become tasks, and how a write is spread."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.config.registry import setting
+from indextables.config.values import boolean, integer, size, word_of
+
+
+@dataclass(frozen=True)
+class SparkReadSettings:
+    """How a scan is cut into tasks."""
+
+    splits_per_task: int = setting(
+        "read.splitsPerTask",
+        integer(0),
+        0,
+        "Splits that one Spark task reads; 0 groups them by size.",
+    )
+    engine: str = setting(
+        "read.engine",
+        word_of("auto", "native", "arrow"),
+        "auto",
+        "Who reads the rows of table(): Spark itself (native), the package (arrow), or Spark where it can.",
+    )
+
+
+@dataclass(frozen=True)
+class SparkWriteSettings:
+    """How rows are spread over the tasks of a write."""
+
+    optimize: bool = setting(
+        "write.optimizeWrite.enabled",
+        boolean(),
+        True,
+        "Bring the rows of a partition together before writing, so that few and large splits come out.",
+    )
+    target_bytes: int = setting(
+        "write.optimizeWrite.targetSplitSize",
+        size(1 << 20),
+        1 << 30,
+        "Size of the splits that an optimized write aims at.",
+    )

@@ -1,0 +1,50 @@
+"""Settings of splits: how they are written, and what of remote ones is kept on local disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.config.registry import setting
+from indextables.config.values import integer, size, text
+
+
+@dataclass(frozen=True)
+class SplitWriterSettings:
+    """How rows become splits."""
+
+    heap_bytes: int = setting(
+        "indexWriter.heapSize", size(32 << 20), 200 << 20, "Memory for the index of a split that is being written."
+    )
+    temp_directory: str = setting(
+        "indexWriter.tempDirectoryPath", text(), "", "Where splits are built before upload; empty: the system's choice."
+    )
+    target_bytes: int = setting(
+        "write.targetSplitSize", size(1 << 20), 1 << 30, "Size at which a writer goes on to the next split."
+    )
+    max_rows: int = setting(
+        "write.maxRowsPerSplit",
+        integer(1, 1 << 30),
+        10_000_000,
+        "Number of rows at which a writer goes on to the next split.",
+    )
+    timestamp_column: str = setting(
+        "indexing.timestampColumn",
+        text(),
+        "",
+        "Column whose range is recorded as a split's time range; empty: the first timestamp column.",
+    )
+
+
+@dataclass(frozen=True)
+class SplitCacheSettings:
+    """What of splits is kept on local disk, for all processes of a user together."""
+
+    directory: str = setting(
+        "cache.directoryPath",
+        text(),
+        "",
+        "Where parts of splits are kept; empty: a folder in the system's temp folder.",
+    )
+    max_bytes: int = setting(
+        "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."
+    )

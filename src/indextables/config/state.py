@@ -1,0 +1,118 @@
+"""Settings of states and checkpoints: when and how they are written, compacted, kept and cleaned up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.config.registry import setting
+from indextables.config.values import boolean, duration_ms, hours, integer, number, word_of
+
+_MAX_INT = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class StateReadSettings:
+    """How a state is read."""
+
+    parallelism: int = setting("state.read.parallelism", integer(1, 256), 8, "Threads that read manifests.")
+
+
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """When the log is checkpointed, and in which form."""
+
+    enabled: bool = setting("checkpoint.enabled", boolean(), True, "Write a checkpoint after every few commits.")
+    interval: int = setting("checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.")
+    format: str = setting(
+        "state.format",
+        word_of("avro", "json", "parquet"),
+        "avro",
+        "Form of a checkpoint: Avro state, or the JSON and Parquet checkpoints of older releases.",
+    )
+    parquet_compression: str = setting(
+        "checkpoint.compression",
+        word_of("snappy", "zstd", "gzip", "none"),
+        "snappy",
+        "Compression of Parquet checkpoints.",
+    )
+
+
+@dataclass(frozen=True)
+class StateWriteSettings:
+    """How the manifests of a state are written."""
+
+    compression: str = setting(
+        "state.compression", word_of("zstd", "snappy", "none"), "zstd", "Compression of manifests."
+    )
+    level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.")
+    entries_per_manifest: int = setting(
+        "state.entriesPerManifest", integer(1), 50_000, "Most files that one manifest lists."
+    )
+    renormalize_threshold: int = setting(
+        "state.schema.renormalizeThreshold",
+        integer(0),
+        5,
+        "Number of doc mappings above which equal ones are looked for and merged.",
+    )
+
+
+@dataclass(frozen=True)
+class CompactionSettings:
+    """When a state is rewritten instead of continued."""
+
+    tombstone_threshold: float = setting(
+        "state.compaction.tombstoneThreshold", number(0, 1), 0.10, "Share of removed entries that calls for compaction."
+    )
+    max_manifests: int = setting(
+        "state.compaction.maxManifests", integer(1), 20, "Number of manifests that calls for compaction."
+    )
+    large_remove_threshold: int = setting(
+        "state.compaction.largeRemoveThreshold",
+        integer(1),
+        _MAX_INT,
+        "Number of files removed since the last state that calls for compaction.",
+    )
+    after_merge: bool = setting("state.compaction.afterMerge", boolean(), True, "Compact the state after a merge.")
+
+
+@dataclass(frozen=True)
+class StateRetrySettings:
+    """How writing a state tries again after another writer was first."""
+
+    max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.")
+    base_delay_ms: int = setting("state.retry.baseDelayMs", duration_ms(), 100, "First backoff of a state write.")
+    max_delay_ms: int = setting("state.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a state write.")
+
+
+@dataclass(frozen=True)
+class RetentionSettings:
+    """What of the log is kept, and for how long."""
+
+    state_versions: int = setting("state.retention.versions", integer(1), 2, "Number of newest states to keep.")
+    state_hours: float = setting("state.retention.hours", hours(), 168.0, "For how long older states are kept.")
+    manifest_hours: float = setting(
+        "state.gc.minManifestAgeHours", hours(), 1.0, "Age below which a manifest is never deleted."
+    )
+    log_ms: int = setting(
+        "logRetention.duration", duration_ms(), 30 * 86_400_000, "For how long version files are kept."
+    )
+    checkpoint_ms: int = setting(
+        "checkpointRetention.duration", duration_ms(), 7_200_000, "For how long superseded checkpoints are kept."
+    )
+    versions: int = setting(
+        "checkpoint.retention", integer(0), 30, "Number of newest version files before a checkpoint to keep."
+    )
+
+
+@dataclass(frozen=True)
+class CleanupSettings:
+    """Cleaning the log by itself after a checkpoint."""
+
+    enabled: bool = setting("cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.")
+    failure_policy: str = setting(
+        "cleanup.failurePolicy",
+        word_of("continue", "fail"),
+        "continue",
+        "Whether a failed deletion is logged or raised.",
+    )
+    dry_run: bool = setting("cleanup.dryRun", boolean(), False, "Log what cleanup would delete, and delete nothing.")

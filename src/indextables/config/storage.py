@@ -1,0 +1,97 @@
+"""Settings of the stores: credentials, endpoints, patience. The rest comes from the cloud's own environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.config.registry import setting
+from indextables.config.values import boolean, duration_ms, integer, text
+
+
+@dataclass(frozen=True)
+class AwsSettings:
+    """How S3, or a store that speaks its protocol, is reached."""
+
+    access_key: str | None = setting("aws.accessKey", text(), None, "Access key id.", secret=True)
+    secret_key: str | None = setting("aws.secretKey", text(), None, "Secret access key.", secret=True)
+    session_token: str | None = setting("aws.sessionToken", text(), None, "Token of a temporary key.", secret=True)
+    region: str | None = setting("aws.region", text(), None, "Region of the bucket.")
+    endpoint: str | None = setting("aws.endpoint", text(), None, "Address of a store other than AWS itself.")
+    path_style_access: bool | None = setting(
+        "aws.pathStyleAccess",
+        boolean(),
+        None,
+        "Whether the bucket goes into the path (true) or the host name (false); unset: the path for an endpoint.",
+    )
+    allow_http: bool = setting("aws.allowHttp", boolean(), False, "Accept an endpoint without TLS.")
+    credentials_provider_class: str | None = setting(
+        "aws.credentialsProviderClass",
+        text(),
+        None,
+        "Class or function, written `module:Name`, whose result is called for fresh credentials whenever they expire.",
+    )
+
+
+@dataclass(frozen=True)
+class AzureSettings:
+    """How Azure Blob Storage is reached."""
+
+    account_name: str | None = setting("azure.accountName", text(), None, "Storage account, if the URL names none.")
+    account_key: str | None = setting("azure.accountKey", text(), None, "Key of the storage account.", secret=True)
+    connection_string: str | None = setting(
+        "azure.connectionString", text(), None, "Account, key and endpoint in the portal's one-line form.", secret=True
+    )
+    sas_token: str | None = setting("azure.sasToken", text(), None, "Shared access signature.", secret=True)
+    tenant_id: str | None = setting("azure.tenantId", text(), None, "Tenant of the service principal.")
+    client_id: str | None = setting("azure.clientId", text(), None, "Client id of the service principal.")
+    client_secret: str | None = setting(
+        "azure.clientSecret", text(), None, "Secret of the service principal.", secret=True
+    )
+    endpoint: str | None = setting("azure.endpoint", text(), None, "Address of a blob service other than Azure itself.")
+    use_emulator: bool = setting("azure.useEmulator", boolean(), False, "Talk to Azurite with its well-known account.")
+
+
+@dataclass(frozen=True)
+class GcpSettings:
+    """How Google Cloud Storage is reached."""
+
+    service_account_key: str | None = setting(
+        "gcp.serviceAccountKey",
+        text(),
+        None,
+        "Service account key: its JSON text or its file.",
+        secret=True,
+    )
+    endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's own.")
+
+
+@dataclass(frozen=True)
+class RequestSettings:
+    """How long a remote store is waited for, and how often it is asked again."""
+
+    timeout_ms: int = setting(
+        "storage.timeoutMs", duration_ms(1), 60_000, "Longest silence of a remote store before a request has failed."
+    )
+    max_retries: int = setting(
+        "storage.retry.maxRetries",
+        integer(0, 100),
+        8,
+        "Repeats after throttling, 5xx or a lost connection.",
+    )
+    base_delay_ms: int = setting(
+        "storage.retry.baseDelayMs",
+        duration_ms(1),
+        100,
+        "Shortest wait before a repeat; it grows, with jitter.",
+    )
+    max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    """Everything that can matter for opening a store, of whatever kind."""
+
+    aws: AwsSettings = AwsSettings()
+    azure: AzureSettings = AzureSettings()
+    gcp: GcpSettings = GcpSettings()
+    requests: RequestSettings = RequestSettings()

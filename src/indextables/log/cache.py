@@ -1,0 +1,99 @@
+"""What a process remembers of logs: immutable files by their identity, and the newest snapshot of each table.
+
+A version file, a manifest or a state never changes, so it is kept by path, size and time of modification: a table that was
+deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class CacheStats:
+    """Hits, misses and what is held, per kind of entry."""
+
+    hits: dict[str, int]
+    misses: dict[str, int]
+    entries: dict[str, int]
+    held_bytes: int
+
+    def hit_rate(self, kind: str) -> float:
+        """Share of look-ups of this kind that were answered from memory; 0 before the first."""
+        hits, misses = self.hits.get(kind, 0), self.misses.get(kind, 0)
+        return hits / (hits + misses) if hits + misses else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The figures as plain values, a row per kind."""
+        kinds = sorted({*self.hits, *self.misses, *self.entries})
+        return {
+            "held_bytes": self.held_bytes,
+            "kinds": {
+                k: {
+                    "hits": self.hits.get(k, 0),
+                    "misses": self.misses.get(k, 0),
+                    "entries": self.entries.get(k, 0),
+                    "hit_rate": self.hit_rate(k),
+                }
+                for k in kinds
+            },
+        }
+
+
+class LogCache:
+    """A size-bounded store of immutable values, safe under threads. Keys are (kind, table, identity)."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._hits: Counter[str] = Counter()
+        self._misses: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def get(self, kind: str, table: str, identity: Hashable) -> Any | None:
+        """The remembered value, or None."""
+        key = (kind, table, identity)
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                self._misses[kind] += 1
+                return None
+            self._hits[kind] += 1
+            self._held.move_to_end(key)
+            return found[0]
+
+    def put(self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int) -> None:
+        """Remember a value that costs about this much memory."""
+        key = (kind, table, identity)
+        with self._lock:
+            self._forget(key)
+            if cost_bytes > self.max_bytes:
+                return
+            self._held[key] = (value, cost_bytes)
+            self._bytes += cost_bytes
+            while self._bytes > self.max_bytes:
+                self._forget(next(iter(self._held)))
+
+    def invalidate(self, table: str | None = None) -> int:
+        """Forget what is known of one table, or of all; returns how many entries went."""
+        with self._lock:
+            gone = [key for key in self._held if table is None or key[1] == table]
+            for key in gone:
+                self._forget(key)
+            return len(gone)
+
+    def stats(self, table: str | None = None) -> CacheStats:
+        """Figures since the process began; entries are those of one table if it is named."""
+        with self._lock:
+            entries = Counter(kind for kind, owner, _ in self._held if table in (None, owner))
+            return CacheStats(dict(self._hits), dict(self._misses), dict(entries), self._bytes)
+
+    def _forget(self, key: tuple[str, str, Hashable]) -> None:
+        found = self._held.pop(key, None)
+        if found is not None:
+            self._bytes -= found[1]

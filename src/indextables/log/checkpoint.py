@@ -1,0 +1,172 @@
+"""Checkpoints: writing down what the table is at a version, so that nobody has to replay how it came about.
+
+A checkpoint is derived work. It is made from versions that are committed already, it is created if absent, and losing the
+race for it is as good as winning: whoever made it, it says the same. The pointer to it is moved afterwards, never back.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
+from indextables.errors import BadFileError, NotFoundError, UnavailableError, UnsupportedError
+from indextables.log import names
+from indextables.log.bases import BaseReader
+from indextables.log.checkpoint_pointer import move_pointer
+from indextables.log.legacy_writer import LegacyWriter
+from indextables.log.listing import LogListing, list_log
+from indextables.log.state_writer import Compact, StateWriter
+from indextables.model.report import Report
+from indextables.model.snapshot import Snapshot, replay
+from indextables.model.state import StateManifest
+from indextables.storage.store import PutOutcome, Store
+from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint
+from indextables.wire.state_manifest import encode_state
+
+
+@dataclass(frozen=True)
+class CheckpointReport(Report):
+    """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
+
+    version: int
+    format: str
+    num_files: int
+    num_actions: int
+    protocol_version: int
+    num_manifests: int = 0
+    is_multi_part: bool = False
+    written: bool = True
+
+
+@dataclass(frozen=True)
+class Checkpointer:
+    """Writes the checkpoints of one table. Clock, ids, randomness and sleep come in from outside."""
+
+    store: Store
+    bases: BaseReader
+    settings: CheckpointSettings
+    write_settings: StateWriteSettings
+    compaction: CompactionSettings
+    retry: StateRetrySettings
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    rng: random.Random
+    sleep: Callable[[float], None]
+
+    def is_due(self, snapshot: Snapshot) -> bool:
+        """Whether enough versions were committed since the last checkpoint this snapshot knows of."""
+        last = max(snapshot.base.header.version, 0)
+        return self.settings.enabled and snapshot.version - last >= self.settings.interval
+
+    def write(
+        self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED, only_if_due: bool = False
+    ) -> CheckpointReport:
+        """Checkpoint a snapshot in the form that `state.format` says.
+
+        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do.
+        """
+        if self.settings.format != "avro":
+            legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
+            pointer = legacy.write(snapshot)
+            move_pointer(self.store, pointer)
+            return _legacy_report(snapshot, pointer)
+        interval = self.settings.interval if only_if_due else 1
+        for attempt in range(1, self.retry.max_attempts + 1):
+            state, written = self._try_state(snapshot, compact, enough=snapshot.version - interval + 1)
+            if state is not None:
+                move_pointer(self.store, _pointer(state))
+                return _report(state, written=written)
+            self._pause(attempt)
+        raise UnavailableError(
+            f"The state of version {snapshot.version} of {self.store.url} could not be written in "
+            f"{self.retry.max_attempts} attempts.",
+            path=names.state_path(snapshot.version),
+            version=snapshot.version,
+        )
+
+    def _try_state(self, snapshot: Snapshot, compact: Compact, *, enough: int) -> tuple[StateManifest | None, bool]:
+        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
+
+        One that is there already will do if its version is `enough` or higher.
+        """
+        listing = list_log(self.store, first_version=max(snapshot.base.header.version, 0))
+        newest = max(listing.states, default=-1)
+        if newest >= enough:
+            found = self._readable(newest, listing)
+            if found is not None:
+                return found, False
+        state = self._writer.state_of(self._on_newest_base(snapshot, listing), compact=compact)
+        body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
+        path = names.state_path(snapshot.version)
+        if path in {info.path for info in listing.states.values()}:
+            self.store.put(path, body)  # what is there cannot be read by anybody
+            return state, True
+        if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
+            return state, True
+        # Another writer's, or our own whose answer was lost, or nobody's: look.
+        again = list_log(self.store, first_version=snapshot.version)
+        return self._readable(snapshot.version, again), False
+
+    @property
+    def _writer(self) -> StateWriter:
+        return StateWriter(self.store, self.write_settings, self.compaction, self.now_ms)
+
+    def _readable(self, version: int, listing: LogListing) -> StateManifest | None:
+        try:
+            return self.bases.read_state(version, listing.states[version]) if version in listing.states else None
+        except (BadFileError, NotFoundError, UnsupportedError):
+            return None
+
+    def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
+        """The same version on the newest state that is there: it may have been written since the snapshot was read."""
+        known = snapshot.base.header.version
+        for base in self.bases.bases(listing, until=snapshot.version):
+            at = base.header.version
+            if at <= known:
+                break
+            if not listing.missing(at, snapshot.version):
+                between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]
+                return replay(base, self.bases.versions.read(between))
+        return snapshot
+
+    def _pause(self, attempt: int) -> None:
+        ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - 1))
+        self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
+
+
+def _pointer(state: StateManifest) -> LastCheckpoint:
+    return LastCheckpoint(
+        version=state.state_version,
+        size=state.num_files,
+        size_in_bytes=state.total_bytes,
+        num_files=state.num_files,
+        created_time=state.created_at,
+        format=AVRO_STATE,
+        state_dir=names.state_dir(state.state_version).rpartition("/")[2],
+    )
+
+
+def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
+    others = 1 + (state.metadata is not None) + len(state.txns) + len(state.skips)
+    return CheckpointReport(
+        version=state.state_version,
+        format=AVRO_STATE,
+        num_files=state.num_files,
+        num_actions=state.num_files + others,
+        protocol_version=state.protocol_version,
+        num_manifests=len(state.manifests),
+        written=written,
+    )
+
+
+def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint) -> CheckpointReport:
+    return CheckpointReport(
+        version=pointer.version,
+        format=pointer.format or "",
+        num_files=pointer.num_files or 0,
+        num_actions=pointer.size or 0,
+        protocol_version=snapshot.header.protocol.min_reader_version,
+        is_multi_part=bool(pointer.parts),
+    )

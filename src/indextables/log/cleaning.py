@@ -1,0 +1,188 @@
+"""Cleaning the log: taking stock, deciding with `model.retention`, deleting oldest first.
+
+A cleaner never deletes what it has not seen covered: the newest base is looked at again before every batch, and if it has
+gone the cleaner stops. A deletion that fails leaves a file too many, never one too few.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from indextables.config.state import CleanupSettings, RetentionSettings
+from indextables.errors import BadFileError, NotFoundError, StorageError, UnsupportedError
+from indextables.log import names
+from indextables.log.bases import BaseReader
+from indextables.model.retention import (
+    HOUR_MS,
+    BaseFiles,
+    Expired,
+    Expiry,
+    LogInventory,
+    LogObject,
+    RetentionPolicy,
+    find_expired,
+)
+from indextables.storage.store import ObjectInfo, Store
+from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoint
+
+logger = logging.getLogger(__name__)
+_BATCH = 100
+
+
+@dataclass(frozen=True)
+class CleaningReport:
+    """What a cleaning found and deleted."""
+
+    found: tuple[Expired, ...]
+    deleted: tuple[Expired, ...] = ()
+    failures: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def deleted_of(self, kind: str) -> int:
+        """How many files of a kind were deleted."""
+        return sum(1 for file in self.deleted if file.kind == kind)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {
+            "found": [file.__dict__ for file in self.found],
+            "deleted": len(self.deleted),
+            "deleted_bytes": sum(file.size for file in self.deleted),
+            "failures": list(self.failures),
+            "dry_run": self.dry_run,
+        }
+
+
+def policy_of(settings: RetentionSettings) -> RetentionPolicy:
+    """The retention that the settings ask for."""
+    return RetentionPolicy(
+        log_ms=settings.log_ms,
+        state_ms=round(settings.state_hours * HOUR_MS),
+        checkpoint_ms=settings.checkpoint_ms,
+        manifest_ms=round(settings.manifest_hours * HOUR_MS),
+        versions=settings.versions,
+        state_versions=settings.state_versions,
+    )
+
+
+@dataclass(frozen=True)
+class Cleaner:
+    """Cleans the log of one table."""
+
+    store: Store
+    bases: BaseReader
+    now_ms: Callable[[], int]
+
+    def plan(self, policy: RetentionPolicy) -> Expiry:
+        """What may be deleted. Nothing is changed."""
+        return find_expired(self.inventory(), policy, now_ms=self.now_ms())
+
+    def inventory(self) -> LogInventory:
+        """Everything in the log, and what each state and checkpoint names."""
+        found = _Stock()
+        for info in self.store.list(names.LOG):
+            found.add(info)
+        return LogInventory(
+            versions=found.versions,
+            states={v: BaseFiles(tuple(map(_object, f)), self._manifests(v, f)) for v, f in found.states.items()},
+            checkpoints={v: BaseFiles(tuple(map(_object, f)), self._parts(f)) for v, f in found.checkpoints.items()},
+            manifests=found.manifests,
+            parts=found.parts,
+        )
+
+    def run(self, expiry: Expiry, *, settings: CleanupSettings | None = None) -> CleaningReport:
+        """Delete what a plan found. A failed batch is reported, or raised if the settings say so."""
+        chosen = settings or CleanupSettings()
+        if chosen.dry_run:
+            return CleaningReport(expiry.expired, dry_run=True)
+        deleted: list[Expired] = []
+        failures: list[str] = []
+        for at in range(0, len(expiry.expired), _BATCH):
+            batch = expiry.expired[at : at + _BATCH]
+            try:
+                if not self._still_covered(expiry):
+                    failures.append(f"the checkpoint of version {expiry.anchor} has gone")
+                    break
+                self._delete(batch)
+                deleted += batch
+            except StorageError as failure:
+                if chosen.failure_policy == "fail":
+                    raise
+                logger.warning("cleaning the log of %s: %s", self.store.url, failure.message)
+                failures.append(failure.message)
+        return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
+
+    def _delete(self, batch: Sequence[Expired]) -> None:
+        """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
+        writer that finds the version before its own still there must be able to trust that its own was never deleted.
+        """
+        for file in batch:
+            if file.kind == "version":
+                self.store.delete([file.path])
+        self.store.delete([file.path for file in batch if file.kind != "version"])
+
+    def _still_covered(self, expiry: Expiry) -> bool:
+        if expiry.anchor is None:
+            return False
+        anchor = expiry.anchor
+        candidates = [
+            *(f"{names.state_dir(anchor)}/{name}" for name in names.STATE_FILES),
+            names.json_checkpoint_path(anchor),
+            names.parquet_checkpoint_path(anchor),
+        ]
+        return any(self.store.head(path) is not None for path in candidates)
+
+    def _manifests(self, version: int, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
+        info = min(files, key=lambda f: f.path)
+        try:
+            state = self.bases.read_state(version, info)
+            return frozenset(names.manifest_path(manifest.path, info.path) for manifest in state.manifests)
+        except (BadFileError, UnsupportedError, NotFoundError):
+            return None
+
+    def _parts(self, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
+        named: set[str] = set()
+        for path in (file.path for file in files if file.path.startswith(f"{names.LOG}/0")):
+            try:
+                found = decode_checkpoint(self.store.get(path), path=path)
+            except (BadFileError, NotFoundError):
+                return None
+            if isinstance(found, MultiPartManifest):
+                named.update(f"{names.LOG}/{part}" for part in found.parts)
+        return frozenset(named)
+
+
+@dataclass
+class _Stock:
+    """The files of a listing, sorted into kinds. What is of no known kind is left alone."""
+
+    versions: dict[int, LogObject] = field(default_factory=dict)
+    states: dict[int, list[ObjectInfo]] = field(default_factory=dict)
+    checkpoints: dict[int, list[ObjectInfo]] = field(default_factory=dict)
+    manifests: dict[str, LogObject] = field(default_factory=dict)
+    parts: dict[str, LogObject] = field(default_factory=dict)
+
+    def add(self, info: ObjectInfo) -> None:
+        path = info.path
+        if (version := names.version_of(path)) is not None:
+            self.versions[version] = _object(info)
+        elif (version := names.state_version_of(path)) is not None:
+            self.states.setdefault(version, []).append(info)
+        elif (version := self._checkpoint_version(path)) is not None:
+            self.checkpoints.setdefault(version, []).append(info)
+        elif path.endswith(".avro"):
+            self.manifests[path] = _object(info)
+        elif names.is_checkpoint_part(path):
+            self.parts[path] = _object(info)
+
+    @staticmethod
+    def _checkpoint_version(path: str) -> int | None:
+        version = names.checkpoint_version_of(path)
+        return names.checkpoint_note_version_of(path) if version is None else version
+
+
+def _object(info: ObjectInfo) -> LogObject:
+    return LogObject(info.path, info.size, info.last_modified_ms)

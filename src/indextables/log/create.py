@@ -1,0 +1,72 @@
+"""Creating a table: version 0 holds the protocol and the metadata, and is created if absent.
+
+Of several creators one wins. A loser finds the winner's table: if it has the same schema and partition columns that is
+just as good, otherwise it is a TableExistsError that says what differs.
+"""
+
+from __future__ import annotations
+
+from indextables.errors import CommitUnknownError, SchemaMismatchError, TableExistsError, TableNotFoundError
+from indextables.log import names
+from indextables.log.listing import list_log
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import CommitInfo, MetadataAction
+from indextables.model.conflicts import Operation
+from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.model.snapshot import Snapshot
+from indextables.storage.store import PutOutcome
+from indextables.wire import version_file
+
+
+def create_table(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool, engine_info: str) -> Snapshot:
+    """Create the table, or return the one that is there if it is the same and `exist_ok` allows it."""
+    if not list_log(log.store).is_empty:
+        return _existing(log, metadata, exist_ok=exist_ok)
+    txn_id = log.new_id()
+    now_ms = log.now_ms()
+    info = CommitInfo(txn_id=txn_id, timestamp=now_ms, operation=Operation.CREATE, engine_info=engine_info)
+    body = version_file.encode((info, NEW_TABLE_PROTOCOL, metadata), compress=log.settings.files.compress)
+    for _ in range(log.settings.retry.max_attempts):
+        if log.store.put_if_absent(names.version_path(0), body) is PutOutcome.CREATED:
+            return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
+        found = log.reader.read_one(0)
+        if found is not None:
+            if found.info.txn_id == txn_id:
+                return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
+            return _existing(log, metadata, exist_ok=exist_ok)
+        try:
+            return _existing(log, metadata, exist_ok=exist_ok)
+        except TableNotFoundError:
+            continue
+    message = f"Whether the table at {log.store.url} was created could not be found out."
+    raise CommitUnknownError(message, path=log.store.url, version=0, txn_id=txn_id)
+
+
+def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
+    """The table as it is now. If another's was made, grew and lost its version 0 meanwhile, ours is taken back (R4)."""
+    snapshot = log.reload()
+    if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
+        return snapshot
+    log.store.delete([names.version_path(0)])
+    return _existing(log, metadata, exist_ok=exist_ok)
+
+
+def _existing(log: TransactionLog, wanted: MetadataAction, *, exist_ok: bool) -> Snapshot:
+    snapshot = log.reload()
+    differences = _differences(snapshot.metadata, wanted)
+    if differences and exist_ok:
+        message = f"The table at {log.store.url} exists with {' and '.join(differences)}."
+        raise SchemaMismatchError(message, path=log.store.url, version=snapshot.version)
+    if not exist_ok:
+        detail = f", with {' and '.join(differences)}" if differences else ""
+        raise TableExistsError(f"There is a table at {log.store.url} already{detail}.", path=log.store.url)
+    return snapshot
+
+
+def _differences(found: MetadataAction, wanted: MetadataAction) -> list[str]:
+    different = []
+    if found.schema_string != wanted.schema_string:
+        different.append("another schema")
+    if tuple(found.partition_columns or ()) != tuple(wanted.partition_columns or ()):
+        different.append(f"other partition columns ({', '.join(found.partition_columns or ()) or 'none'})")
+    return different

@@ -1,0 +1,78 @@
+"""Writing manifests: file lists cut into manifests, named by content, described with exact counts and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.config.state import StateWriteSettings
+from indextables.errors import UnavailableError
+from indextables.log import names
+from indextables.model.manifest_bounds import BoundsFinder
+from indextables.model.schema_registry import deduplicated, in_use, renamed
+from indextables.model.state import ManifestInfo
+from indextables.storage.store import PutOutcome, Store
+from indextables.wire.file_entry import encode_file_entries, manifest_name
+
+_FOLDER = names.MANIFESTS.removeprefix(f"{names.LOG}/")
+_PUTS = 3
+
+
+@dataclass
+class ManifestWriter:
+    """Writes the manifests of one state, and gathers the doc mappings that their files name."""
+
+    store: Store
+    bounds: BoundsFinder
+    registry: dict[str, str]
+    settings: StateWriteSettings
+    renames: Mapping[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    num_files: int = 0
+    total_bytes: int = 0
+
+    def write(self, files: pa.Table) -> Iterator[ManifestInfo]:
+        """The files as manifests of at most `state.entriesPerManifest` entries, in their order."""
+        most = self.settings.entries_per_manifest
+        for at in range(0, files.num_rows, most):
+            yield self._write_one(files.slice(at, most))
+
+    def _write_one(self, files: pa.Table) -> ManifestInfo:
+        files, self.registry = deduplicated(files, self.registry)
+        files = renamed(files, self.renames)
+        self.named |= in_use(files)
+        self.num_files += files.num_rows
+        self.total_bytes += pc.sum(files.column("size")).as_py()
+        content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
+        name = manifest_name(content)
+        self._put(f"{names.MANIFESTS}/{name}", content)
+        partition_bounds, column_bounds = self.bounds.of(files)
+        versions = pc.min_max(files.column("added_at_version").fill_null(0))
+        return ManifestInfo(
+            path=f"{_FOLDER}/{name}",
+            num_entries=files.num_rows,
+            min_added_at_version=versions["min"].as_py(),
+            max_added_at_version=versions["max"].as_py(),
+            partition_bounds=partition_bounds or None,
+            tombstone_count=0,
+            live_entry_count=files.num_rows,
+            column_bounds=column_bounds or None,
+            size_bytes=len(content),
+        )
+
+    def _put(self, path: str, content: bytes) -> None:
+        """A manifest is named by its content: one that is there already is the same, unless it was cut short."""
+        for _ in range(_PUTS):
+            outcome = self.store.put_if_absent(path, content)
+            if outcome is PutOutcome.CREATED:
+                return
+            found = self.store.head(path)
+            if found is not None and found.size == len(content):
+                return
+            if found is not None:
+                self.store.put(path, content)
+                return
+        raise UnavailableError(f"Whether {path} was written could not be found out.", path=path)

@@ -1,0 +1,110 @@
+"""The names of the log's files, and what a name says."""
+
+from __future__ import annotations
+
+from indextables.errors import BadFileError
+
+LOG = "_transaction_log"
+POINTER = f"{LOG}/_last_checkpoint"
+MANIFESTS = f"{LOG}/manifests"
+STATE_PREFIX = "state-v"
+STATE_FILES = ("_manifest.avro", "_manifest.json")
+PARQUET_CHECKPOINTS = f"{LOG}/_checkpoints"
+_DIGITS = 20
+
+
+def version_path(version: int) -> str:
+    """The version file of a version."""
+    return f"{LOG}/{version:0{_DIGITS}d}.json"
+
+
+def before_version(version: int) -> str:
+    """A name that sorts before every file of this version and after every file of the one before."""
+    return f"{LOG}/{version:0{_DIGITS}d}"
+
+
+def state_dir(version: int) -> str:
+    """The state directory of a version."""
+    return f"{LOG}/{STATE_PREFIX}{version:0{_DIGITS}d}"
+
+
+def state_path(version: int) -> str:
+    """The file that makes a state."""
+    return f"{state_dir(version)}/{STATE_FILES[0]}"
+
+
+def manifest_path(path: str, state_file: str) -> str:
+    """Where a manifest lies, from what the state in `state_file` calls it.
+
+    Shared manifests and those of a named state directory are relative to the log; a bare name is relative to the state's
+    own directory. A path that leads out of the log is a BadFileError.
+    """
+    folder = LOG if path.startswith(("manifests/", STATE_PREFIX)) else state_file.rpartition("/")[0]
+    if path.startswith("/") or "://" in path or ".." in path.split("/"):
+        raise BadFileError(f"{state_file} names a manifest outside the log: {path!r}.", path=state_file)
+    return f"{folder}/{path}"
+
+
+def json_checkpoint_path(version: int) -> str:
+    """The JSON checkpoint of a version, or the manifest of its parts."""
+    return f"{LOG}/{version:0{_DIGITS}d}.checkpoint.json"
+
+
+def json_part_name(version: int, checkpoint_id: str, part: int) -> str:
+    """The name of one part of a multi-part checkpoint, counted from 1."""
+    return f"{version:0{_DIGITS}d}.checkpoint.{checkpoint_id}.{part:05d}.json"
+
+
+def parquet_checkpoint_path(version: int) -> str:
+    """The Parquet checkpoint of a version; a small JSON file of the same name lies beside it."""
+    return f"{PARQUET_CHECKPOINTS}/{version:0{_DIGITS}d}.checkpoint.parquet"
+
+
+def version_of(path: str) -> int | None:
+    """The version of a version file, or None if the path is not one."""
+    name = path.removeprefix(f"{LOG}/")
+    digits, dot, rest = name.partition(".")
+    return int(digits) if dot and rest == "json" and len(digits) == _DIGITS and digits.isdecimal() else None
+
+
+def checkpoint_version_of(path: str) -> int | None:
+    """The version of a JSON or Parquet checkpoint, or None. Parts of a multi-part JSON checkpoint are None.
+
+    A Parquet checkpoint is one file, or a folder of files as Spark writes it.
+    """
+    digits, rest, in_folder = _checkpoint_name(path)
+    if in_folder:
+        known = rest == "checkpoint.parquet" or (rest.startswith("checkpoint.parquet/") and rest.endswith(".parquet"))
+    else:
+        known = rest == "checkpoint.json"
+    return int(digits) if known and digits else None
+
+
+def checkpoint_note_version_of(path: str) -> int | None:
+    """The version of a small file beside a Parquet checkpoint, or None."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    known = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
+    return int(digits) if known and digits else None
+
+
+def is_checkpoint_part(path: str) -> bool:
+    """Whether the file is a part of a multi-part JSON checkpoint."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    words = rest.split(".")
+    return bool(digits) and not in_folder and len(words) == 4 and words[0] == "checkpoint" and words[3] == "json"
+
+
+def _checkpoint_name(path: str) -> tuple[str, str, bool]:
+    """The digits of a checkpoint's name (empty if it has none), the rest, and whether it lies in the Parquet folder."""
+    in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
+    name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
+    digits, _, rest = name.partition(".")
+    return digits if len(digits) == _DIGITS and digits.isdecimal() else "", rest, in_folder
+
+
+def state_version_of(path: str) -> int | None:
+    """The version of a state directory, from the path of its manifest; None for any other path."""
+    folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
+    digits = folder.removeprefix(STATE_PREFIX)
+    known = name in STATE_FILES and folder.startswith(STATE_PREFIX) and digits.isdecimal()
+    return int(digits) if known else None

@@ -1,0 +1,172 @@
+"""Reading the table from its log: the newest base, then every version after it, with no hole.
+
+An I/O error is never taken for absence. A file that was listed and has gone means that the log was cleaned underneath the
+reader: it starts again from a new listing (rule R2). A hole that stays is a LogGapError, never a shorter table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
+from indextables.log import names
+from indextables.log.bases import BaseReader, Found
+from indextables.log.checkpoint_pointer import read_pointer
+from indextables.log.listing import LogListing, list_log
+from indextables.model.protocol import check_readable
+from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
+from indextables.storage.store import ObjectInfo, Store
+
+RESTARTS = 5
+
+
+class LogMovedError(Exception):
+    """The log was cleaned while it was read; never leaves this room."""
+
+
+@dataclass(frozen=True)
+class LoadedSnapshot:
+    """A snapshot and the files it was read from, from its base on, by which a later look knows the table again.
+
+    `own` are versions after it that this process committed itself and need not read back.
+    """
+
+    snapshot: Snapshot
+    files: Mapping[int, ObjectInfo | None]
+    own: tuple[CommittedVersion, ...] = ()
+
+
+def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
+    """The table at its newest version, or at an older one."""
+    for attempt in range(RESTARTS):
+        listing = _short_listing(store) if attempt == 0 and version is None else list_log(store)
+        try:
+            return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
+        except LogMovedError:
+            continue
+    raise CorruptTableError(f"The log of {store.url} changes faster than it can be read.", path=store.url)
+
+
+def _short_listing(store: Store) -> LogListing:
+    """The log from the checkpoint on that the pointer names: a long log is listed in one page instead of many.
+
+    If nothing is found there the pointer was wrong, and the whole log is listed.
+    """
+    pointer = read_pointer(store)
+    if pointer is None:
+        return list_log(store)
+    listing = list_log(store, first_version=pointer.version)
+    known = pointer.version in listing.states or pointer.version in listing.checkpoints
+    return listing if known else list_log(store)
+
+
+def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSnapshot:
+    """The newest version, by one listing from the known base on; whatever looks odd is read from the start."""
+    at = known.snapshot.version
+    listing = list_log(store, first_version=min(known.files))
+    if any(_file(listing, version) != info for version, info in known.files.items()):
+        return load(store, reader)
+    newest = listing.newest
+    if newest == at:
+        return known
+    if listing.missing(at, newest):
+        return load(store, reader)
+    own = {version.version: version for version in known.own}
+    wanted = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
+    try:
+        own |= {version.version: version for version in reader.versions.read(wanted)}
+    except NotFoundError:
+        return load(store, reader)
+    snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
+    check_readable(snapshot.header.protocol, path=store.url)
+    return LoadedSnapshot(snapshot, _files(listing, snapshot))
+
+
+def _load(
+    store: Store, reader: BaseReader, listing: LogListing, version: int | None, *, last_try: bool
+) -> LoadedSnapshot:
+    if listing.is_empty:
+        raise TableNotFoundError(f"There is no table at {store.url}: no transaction log found.", path=store.url)
+    until = listing.newest if version is None else version
+    if version is not None and not 0 <= version <= listing.newest:
+        raise version_not_found(store.url, listing, version)
+    found = Found()
+    for base in reader.bases(listing, until=until, found=found):
+        missing = listing.missing(base.header.version, until)
+        if not missing:
+            return _replayed(store, reader, listing, base, until)
+    if not last_try:
+        raise LogMovedError
+    if version is not None:
+        raise version_not_found(store.url, listing, version)
+    if found.failures:
+        raise found.failures[0]
+    raise _gap(store.url, missing)
+
+
+def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
+    wanted = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
+    try:
+        snapshot = replay(base, reader.versions.read(wanted))
+    except NotFoundError as error:
+        raise LogMovedError from error
+    check_readable(snapshot.header.protocol, path=store.url)
+    if snapshot.header.metadata is None:
+        raise CorruptTableError(
+            f"The log of {store.url} holds no metadata up to version {until}.",
+            hint="Restore version 0 from a backup, or rebuild the log with Table.repair(path).",
+            path=store.url,
+            version=until,
+        )
+    return LoadedSnapshot(snapshot, _files(listing, snapshot))
+
+
+def _files(listing: LogListing, snapshot: Snapshot) -> dict[int, ObjectInfo | None]:
+    first = max(snapshot.base.header.version, 0)
+    return {version: _file(listing, version) for version in range(first, snapshot.version + 1)}
+
+
+def _file(listing: LogListing, version: int) -> ObjectInfo | None:
+    return listing.versions.get(version) or listing.states.get(version)
+
+
+def readable_versions(listing: LogListing) -> list[int]:
+    """The versions that the files of a full listing can reconstruct."""
+    starts = {-1, *listing.states, *listing.checkpoints}
+    found: list[int] = []
+    reached = False
+    for version in range(listing.newest + 1):
+        after_known = version in listing.versions and (reached or version == 0)
+        reached = after_known or version in starts
+        if reached:
+            found.append(version)
+    return found
+
+
+def version_not_found(url: str, listing: LogListing, version: int) -> VersionNotFoundError:
+    """The error for a version that is not, or no longer, there."""
+    readable = readable_versions(listing)
+    first, last = (readable[0], readable[-1]) if readable else (None, None)
+    what = "does not exist yet" if version > listing.newest else "is not in the log any more"
+    if version < 0:
+        what = "does not exist"
+    return VersionNotFoundError(
+        f"Version {version} of {url} {what}.",
+        hint=f"Versions {first} to {last} can be read." if readable else None,
+        path=url,
+        version=version,
+        available=[first, last],
+    )
+
+
+def _gap(url: str, missing: list[int]) -> LogGapError:
+    first = missing[0]
+    before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
+    return LogGapError(
+        f"Version {first} of {url} is missing from its log below a higher version ({names.version_path(first)}).",
+        hint=f"Restore the file from a backup, {before}or rebuild the log with Table.repair(path).",
+        path=url,
+        version=first,
+        missing=missing,
+    )

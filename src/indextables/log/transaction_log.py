@@ -1,0 +1,255 @@
+"""The transaction log of one table: the door through which everything above reads and commits."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.config.state import (
+    CheckpointSettings,
+    CleanupSettings,
+    CompactionSettings,
+    RetentionSettings,
+    StateReadSettings,
+    StateRetrySettings,
+    StateWriteSettings,
+)
+from indextables.errors import VersionNotFoundError
+from indextables.log import replay as reading
+from indextables.log.bases import BaseReader
+from indextables.log.cache import CacheStats, LogCache
+from indextables.log.checkpoint import Checkpointer, CheckpointReport
+from indextables.log.cleaning import Cleaner, policy_of
+from indextables.log.commit import Committed, Committer, Proposal
+from indextables.log.listing import list_log
+from indextables.log.replay import LoadedSnapshot
+from indextables.log.state_files import StateFiles
+from indextables.log.state_writer import Compact
+from indextables.log.transaction import Changes
+from indextables.log.version_reader import VersionReader
+from indextables.model.compaction import is_compact
+from indextables.model.conflicts import Operation
+from indextables.model.protocol import SUPPORTED_VERSION, upgraded
+from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.storage.store import Store
+
+AVRO_STATE_FEATURE = "avroState"
+logger = logging.getLogger(__name__)
+PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    """The settings of a log, together."""
+
+    read: LogReadSettings = LogReadSettings()
+    retry: RetrySettings = RetrySettings()
+    cache: CacheSettings = CacheSettings()
+    files: VersionFileSettings = VersionFileSettings()
+    state_read: StateReadSettings = StateReadSettings()
+    checkpoint: CheckpointSettings = CheckpointSettings()
+    state_write: StateWriteSettings = StateWriteSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    state_retry: StateRetrySettings = StateRetrySettings()
+    retention: RetentionSettings = RetentionSettings()
+    cleanup: CleanupSettings = CleanupSettings()
+
+
+@dataclass
+class UpkeepCounts:
+    """What was done beside the commits of this log object, and what failed."""
+
+    checkpoints: int = 0
+    failures: int = 0
+    last_failure: str | None = None
+
+
+@dataclass
+class TransactionLog:
+    """Reads and commits the versions of one table. Clock, ids and randomness can be given for tests."""
+
+    store: Store
+    settings: LogSettings = LogSettings()
+    cache: LogCache = PROCESS_CACHE
+    now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    rng: random.Random = field(default_factory=random.Random)
+    sleep: Callable[[float], None] = time.sleep
+    upkeep: UpkeepCounts = field(default_factory=UpkeepCounts)
+
+    def __post_init__(self) -> None:
+        self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
+        remembered = self.cache if self.settings.cache.enabled else None
+        self.reader = VersionReader(self.store, remembered, self.settings.read)
+        self.bases = BaseReader(self.reader, self.settings.state_read)
+
+    def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
+        """The newest version. One listing tells whether the remembered snapshot still is it.
+
+        Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last look,
+        the remembered snapshot is returned without asking the store.
+        """
+        known = self._remembered()
+        if known is None:
+            return self.reload()
+        loaded, looked_ms = known
+        patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
+        if patience > 0 and self.now_ms() - looked_ms < patience * 1000:
+            return loaded.snapshot
+        return self._remember(reading.advance(self.store, self.bases, loaded))
+
+    def reload(self) -> Snapshot:
+        """The newest version, read from the start, whatever is remembered."""
+        return self._remember(reading.load(self.store, self.bases))
+
+    def at_version(self, version: int) -> Snapshot:
+        """An older version by its number."""
+        return reading.load(self.store, self.bases, version=version).snapshot
+
+    def since(self, after: int, until: int) -> Sequence[CommittedVersion]:
+        """The versions in (after, until]; VersionNotFoundError if the log no longer holds them all."""
+        listing = list_log(self.store, first_version=after + 1)
+        missing = listing.missing(after, until)
+        if missing:
+            raise VersionNotFoundError(f"Version {missing[0]} of {self.store.url} is not in the log any more.")
+        return self.reader.read([(v, listing.versions[v]) for v in range(after + 1, until + 1)])
+
+    def commit(
+        self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None, keep_up: bool = True
+    ) -> Committed:
+        """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time."""
+        committer = Committer(
+            store=self.store,
+            reader=self.reader,
+            newest=lambda: self.newest(max_staleness_seconds=0),
+            reload=self.reload,
+            since=self.since,
+            retry=self.settings.retry,
+            files=self.settings.files,
+            now_ms=self.now_ms,
+            rng=self.rng,
+            sleep=self.sleep,
+        )
+        committed = committer.commit(read, proposal, txn_id=txn_id or self.new_id())
+        if committed.written is not None:
+            self._remember_own(committed.written)
+            if keep_up:
+                self._keep_up(committed)
+        return committed
+
+    def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
+        """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
+
+        Compacting a version that has a state already makes a version of its own, for states are never rewritten.
+        """
+        snapshot = self.newest()
+        if self._needs_upgrade(snapshot):
+            snapshot = self._upgraded(snapshot)
+        if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
+            snapshot = self._uncompacted(snapshot)
+        report = self._checkpointer.write(snapshot, compact=compact)
+        self.reload()
+        return report
+
+    def checkpoint_version(self, snapshot: Snapshot) -> int:
+        """The version that a checkpoint of this snapshot would be of: its own, or that of the upgrade it needs first."""
+        return snapshot.version + self._needs_upgrade(snapshot)
+
+    def cleaner(self) -> Cleaner:
+        """The cleaner of this log."""
+        return Cleaner(self.store, self.bases, self.now_ms)
+
+    def _keep_up(self, committed: Committed) -> None:
+        """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""
+        written, snapshot = committed.written, committed.snapshot
+        merged = written is not None and written.info.operation == Operation.MERGE
+        tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
+        if not tidy and not self._checkpointer.is_due(snapshot):
+            return
+        try:
+            if self._needs_upgrade(snapshot):
+                snapshot = self._upgraded(snapshot)
+            compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
+            self._checkpointer.write(snapshot, compact=compact, only_if_due=not tidy)
+            self.upkeep.checkpoints += 1
+            self.reload()
+            if self.settings.cleanup.enabled:
+                self._clean_up()
+        except Exception as failure:
+            self.upkeep.failures += 1
+            self.upkeep.last_failure = str(failure)
+            logger.warning("%s was committed, but not checkpointed: %s", self.store.url, failure, exc_info=True)
+
+    def _clean_up(self) -> None:
+        cleaner = self.cleaner()
+        expiry = cleaner.plan(policy_of(self.settings.retention))
+        if expiry.expired:
+            report = cleaner.run(expiry, settings=self.settings.cleanup)
+            logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
+
+    @property
+    def _checkpointer(self) -> Checkpointer:
+        return Checkpointer(
+            store=self.store,
+            bases=self.bases,
+            settings=self.settings.checkpoint,
+            write_settings=self.settings.state_write,
+            compaction=self.settings.compaction,
+            retry=self.settings.state_retry,
+            now_ms=self.now_ms,
+            new_id=self.new_id,
+            rng=self.rng,
+            sleep=self.sleep,
+        )
+
+    def _needs_upgrade(self, snapshot: Snapshot) -> bool:
+        protocol = snapshot.header.protocol
+        oldest = min(protocol.min_reader_version, protocol.min_writer_version)
+        return self.settings.checkpoint.format == "avro" and oldest < SUPPORTED_VERSION
+
+    def _upgraded(self, snapshot: Snapshot) -> Snapshot:
+        raised = upgraded(
+            snapshot.header.protocol,
+            min_reader_version=SUPPORTED_VERSION,
+            min_writer_version=SUPPORTED_VERSION,
+            features=(AVRO_STATE_FEATURE,),
+        )
+        return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False).snapshot
+
+    def _uncompacted(self, snapshot: Snapshot) -> Snapshot:
+        source = snapshot.base.source
+        if snapshot.version != snapshot.base.header.version or not isinstance(source, StateFiles):
+            return snapshot
+        if is_compact(source.state, entries_per_manifest=self.settings.state_write.entries_per_manifest):
+            return snapshot
+        return self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
+
+    def cache_stats(self) -> CacheStats:
+        """Hits, misses and what is held of this table."""
+        return self.cache.stats(self.store.url)
+
+    def invalidate_cache(self) -> int:
+        """Forget everything remembered of this table."""
+        return self.cache.invalidate(self.store.url)
+
+    def _remembered(self) -> tuple[LoadedSnapshot, int] | None:
+        if not self.settings.cache.enabled:
+            return None
+        found: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
+        return found
+
+    def _remember_own(self, version: CommittedVersion) -> None:
+        known = self._remembered()
+        if known is not None and known[0].snapshot.version == version.version - 1 - len(known[0].own):
+            self._remember(replace(known[0], own=(*known[0].own, version)))
+
+    def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
+        if self.settings.cache.enabled:
+            cost = 1_000 * (len(loaded.files) + 1)
+            self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
+        return loaded.snapshot

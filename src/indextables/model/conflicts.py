@@ -1,0 +1,142 @@
+"""What two writers may do at once. A pure decision over what was committed since a writer read the table.
+
+On conflict-free ground the commit is rebased: its actions are planned again on the newest snapshot and written as the
+next version, as if the writer had started after the others. The columns are what the others committed, the rows what we
+want to commit; `=` rebase, `P` rebase after planning again on what is live now, `X` ConflictError.
+
+    ours \\ theirs   append  overwrite  replace  merge  drop  delete  metadata  restore  skip
+    append            =1       =1         =1      =     =      =       X2        =1X2     =
+    overwrite         P        P          P       P     P      P       X2        PX2      =
+    replace-where     P        P          P       P     P      P       X2        PX2      =
+    merge             =        X3         X3      X3    X3     X3      X2        X3       =
+    drop              P        P          P       P     P      P       =         P        =
+    delete            =        X3         X3      X3    X3     X3      X2        X3       =
+    metadata          =        =          =       =     =      =       X4        X4       =
+    restore           P        P          P       P     P      P       X4        PX4      =
+    skip              =        P          P       P     P      P       =         P        P
+
+    1  two versions that add the same path: X, for one of them would vanish
+    2  X only if the schema or the partitioning changed: the data was made for the old one
+    3  X only if a split that ours replaces is no longer live: its rows would come back or stand twice
+    4  X: both set the metadata
+
+Three more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
+ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
+log what it is about to delete, so a commit that would add a split which a purge has taken for an orphan is X, and so is
+one that revives splits of the past (restore) after any purge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from indextables.model.actions import MetadataAction
+from indextables.model.snapshot import CommittedVersion, Snapshot
+
+
+class Operation(StrEnum):
+    """What a commit does, as recorded in its commitInfo."""
+
+    CREATE = "CREATE"
+    APPEND = "WRITE"
+    OVERWRITE = "OVERWRITE"
+    REPLACE_WHERE = "REPLACE WHERE"
+    MERGE = "MERGE"
+    DROP = "DROP PARTITIONS"
+    DELETE = "DELETE"
+    METADATA = "SET METADATA"
+    RESTORE = "RESTORE"
+    SKIP = "SKIP"
+    COMPACT = "COMPACT"
+    PROTOCOL = "UPGRADE PROTOCOL"
+    PURGE = "PURGE"
+    REPAIR = "REPAIR"
+
+
+PURGE_TXN = "indextables.purge"
+"""The appId whose `txn` every purge raises, so that even a snapshot tells that there was one."""
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What a commit wants, as far as others could stand in its way."""
+
+    operation: str
+    adds: frozenset[str] = frozenset()
+    replaces: frozenset[str] = frozenset()
+    """Splits that must still be live, because what is added holds their rows."""
+    sets_metadata: bool = False
+    writes_data: bool = True
+    """Whether it adds files made for the schema and partitioning that it read."""
+    revives: bool = False
+    """Whether it adds splits that the table had before, which a purge may be deleting."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Why a commit cannot go ahead."""
+
+    version: int
+    reason: str
+    retry_helps: bool
+
+
+def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[CommittedVersion]) -> Conflict | None:
+    """The first thing committed since `read` that the intent cannot stand beside, or None if it may be rebased."""
+    for version in theirs:
+        reason = _reason(intent, read, version)
+        if reason is not None:
+            return Conflict(version.version, reason, retry_helps=True)
+    return None
+
+
+def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
+    """The same decision where the versions in between are gone: by what was read against what is there now."""
+    live = set(newest.all_files.column("path").to_pylist()) if intent.replaces or intent.adds else set()
+    reason = None
+    if intent.replaces - live:
+        reason = f"{_some(intent.replaces - live)} no longer part of the table"
+    elif intent.adds & live:
+        reason = f"{_some(intent.adds & live)} already part of the table"
+    elif (intent.adds or intent.revives) and newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN):
+        reason = "splits were purged meanwhile, and the log does not say which any more"
+    elif intent.sets_metadata and newest.metadata != read.metadata:
+        reason = "the metadata was changed too"
+    elif intent.writes_data and layout(newest.metadata) != layout(read.metadata):
+        reason = "the schema or the partitioning was changed"
+    return Conflict(newest.version, reason, retry_helps=True) if reason else None
+
+
+def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> str | None:
+    gone = intent.replaces & (theirs.removed - theirs.added)
+    if gone:
+        return f"{_some(gone)} no longer part of the table"
+    doubled = intent.adds & theirs.added
+    if doubled:
+        return f"{_some(doubled)} already part of the table"
+    if theirs.info.operation == Operation.PURGE:
+        purged = intent.adds & theirs.removed
+        if purged:
+            return f"{_some(purged)} taken for an orphan and purged"
+        if intent.revives:
+            return "splits were purged meanwhile"
+    changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
+    if changed is None:
+        return None
+    if intent.sets_metadata:
+        return "the metadata was changed too"
+    if intent.writes_data and read is not None and layout(changed) != layout(read):
+        return "the schema or the partitioning was changed"
+    return None
+
+
+def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
+    """What data is made for: the schema and the partition columns."""
+    return metadata.schema_string, tuple(metadata.partition_columns or ())
+
+
+def _some(paths: frozenset[str]) -> str:
+    first = min(paths)
+    return f"{first} is" if len(paths) == 1 else f"{first} and {len(paths) - 1} more are"

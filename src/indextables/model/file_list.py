@@ -1,0 +1,148 @@
+"""AddActions to an Arrow file list and back, column by column: 100,000 files cost milliseconds, not seconds."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate, chain, pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from indextables.model.actions import AddAction
+from indextables.model.files import FILE_SCHEMA
+
+_ACTION_FIELDS = [f.name for f in msgspec.structs.fields(AddAction)]
+_DEFAULTS = {name: getattr(AddAction(path="", size=0), name) for name in FILE_SCHEMA.names}
+
+
+def empty_file_list() -> pa.Table:
+    """A file list of no files."""
+    return FILE_SCHEMA.empty_table()
+
+
+def from_actions(actions: Sequence[AddAction]) -> pa.Table:
+    """The file list of these actions, in their order."""
+    if not actions:
+        return empty_file_list()
+    values = dict(zip(_ACTION_FIELDS, zip(*map(msgspec.structs.astuple, actions), strict=True), strict=True))
+    return pa.table([_array(field, values[field.name]) for field in FILE_SCHEMA], schema=FILE_SCHEMA)
+
+
+def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    if field.name == "unknown":
+        values = [msgspec.json.encode(v).decode() if v else None for v in values]
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), field.type)
+    if pa.types.is_map(field.type):
+        return _map_array(values, field.type)
+    if pa.types.is_list(field.type):
+        return _list_array(values, field.type)
+    return pa.array(values, field.type)
+
+
+def to_actions(files: pa.Table) -> list[AddAction]:
+    """The rows of a file list as actions, in their order. Columns that are absent or empty keep their default."""
+    columns: dict[str, list[Any]] = {}
+    with _no_collection():
+        for field in FILE_SCHEMA:
+            if field.name not in files.column_names:
+                continue
+            array = _one_array(files.column(field.name), field.type)
+            if len(array) == 0 or array.null_count < len(array):
+                columns[field.name] = _values(array)
+        return _made(columns)
+
+
+def _made(columns: dict[str, list[Any]]) -> list[AddAction]:
+    if "unknown" in columns:
+        columns["unknown"] = [msgspec.json.decode(text) if text else {} for text in columns["unknown"]]
+    if not columns:
+        return []
+    for name in ("data_change", "has_footer_offsets", "modification_time"):
+        if name in columns and None in columns[name]:
+            columns[name] = [_DEFAULTS[name] if value is None else value for value in columns[name]]
+    names = list(columns)
+    return [AddAction(**dict(zip(names, row, strict=False))) for row in zip(*columns.values(), strict=True)]
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of new dictionaries would set off the garbage collector again and again, and none of them is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def _one_array(column: Any, kind: pa.DataType) -> pa.Array:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        return pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], kind)
+    return array
+
+
+def _values(array: pa.Array) -> list[Any]:
+    if pa.types.is_map(array.type):
+        return _maps(array)
+    if pa.types.is_list(array.type):
+        texts, starts = _texts(array.values), array.offsets.to_numpy().tolist()
+        return _nulls_kept(array, [tuple(texts[s:e]) for s, e in pairwise(starts)])
+    if array.null_count == 0 or pa.types.is_string(array.type):
+        return _texts(array)
+    return list(array.to_pylist())
+
+
+def _texts(array: pa.Array) -> list[Any]:
+    """Python values of a plain column; through numpy, whose strings are made many times faster than one by one."""
+    return list(array.to_numpy(zero_copy_only=False).tolist())
+
+
+def _maps(array: pa.Array) -> list[Any]:
+    offsets = array.offsets.to_numpy()
+    first, last = int(offsets[0]), int(offsets[-1])
+    keys = array.keys.slice(first, last - first).dictionary_encode()
+    values = _texts(array.items.slice(first, last - first))
+    names, codes = keys.dictionary.to_pylist(), keys.indices.to_numpy()
+    width = (last - first) // len(array) if len(array) else 0
+    if width and (np.diff(offsets) == width).all() and (codes.reshape(-1, width) == codes[:width]).all():
+        shared = [names[code] for code in codes[:width]]
+        rows = zip(*[iter(values)] * width, strict=True)
+        return [dict(zip(shared, row, strict=False)) for row in rows]
+    spelled = [names[code] for code in codes.tolist()]
+    starts = (offsets - first).tolist()
+    made = [dict(zip(spelled[s:e], values[s:e], strict=False)) for s, e in pairwise(starts)]
+    return _nulls_kept(array, made)
+
+
+def _nulls_kept(array: pa.Array, made: list[Any]) -> list[Any]:
+    if array.null_count == 0:
+        return made
+    return [value if ok else None for value, ok in zip(made, array.is_valid().to_pylist(), strict=True)]
+
+
+def _map_array(values: Sequence[Mapping[str, str | None] | None], kind: pa.DataType) -> pa.Array:
+    present = [v for v in values if v]
+    keys = pa.array(list(chain.from_iterable(present)), pa.string())
+    items = pa.array(list(chain.from_iterable(v.values() for v in present)), pa.string())
+    return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind)
+
+
+def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa.Array:
+    flat = pa.array(list(chain.from_iterable(v for v in values if v)), pa.string())
+    return pa.ListArray.from_arrays(_offsets(values), flat, type=kind)
+
+
+def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
+    """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
+    if None not in values:
+        return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32())  # type: ignore[arg-type]
+    ends = list(accumulate((len(v) if v else 0 for v in values), initial=0))
+    starts: list[int | None] = [None if v is None else s for v, s in zip(values, ends, strict=False)]
+    return pa.array([*starts, ends[-1]], pa.int32())

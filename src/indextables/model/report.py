@@ -1,0 +1,124 @@
+"""Reports: what an operation found or did, as a value that prints as a table and shows as one in a notebook.
+
+A report is a frozen dataclass. Its plain fields are the summary, in their order; fields that hold several things (files,
+groups, findings) are its details, a table each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
+from html import escape
+from typing import Any, ClassVar
+
+_SHOWN = 20
+"""How many rows of a detail are printed; `to_dict()` holds them all."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Root of the reports. `hidden` names fields that are for the program, not for the reader."""
+
+    hidden: ClassVar[tuple[str, ...]] = ()
+
+    def summary(self) -> dict[str, Any]:
+        """The plain fields and their values."""
+        return {name: value for name, value in self._fields().items() if not _is_detail(value)}
+
+    def details(self) -> dict[str, list[dict[str, Any]]]:
+        """The fields that hold several things, each as rows of plain values."""
+        found = {name: value for name, value in self._fields().items() if _is_detail(value)}
+        return {name: [_row(item) for item in value] for name, value in found.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {**{name: plain(value) for name, value in self.summary().items()}, **self.details()}
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.summary()), default=0)
+        lines = [f"{name:<{width}}  {_text(value)}" for name, value in self.summary().items()]
+        for name, rows in self.details().items():
+            if rows:
+                lines += ["", f"{name} ({len(rows)})", text_table(rows[:_SHOWN])]
+            if len(rows) > _SHOWN:
+                lines.append(f"... and {len(rows) - _SHOWN} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        parts = [html_table([{"": name, "value": value} for name, value in self.summary().items()])]
+        for name, rows in self.details().items():
+            if rows:
+                parts.append(f"<p>{escape(name)} ({len(rows)})</p>{html_table(rows[:_SHOWN])}")
+        return "".join(parts)
+
+    def _fields(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.hidden}
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON can say it."""
+    if isinstance(value, Report):
+        return value.to_dict()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value
+
+
+def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as text in columns: numbers to the right, everything else to the left."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    cells = [[_text(row.get(name)) for name in names] for row in rows]
+    widths = [max(len(name), *(len(row[i]) for row in cells)) for i, name in enumerate(names)]
+    right = [all(_is_number(row.get(name)) for row in rows) for name in names]
+
+    def line(texts: Sequence[str]) -> str:
+        placed = (t.rjust(w) if r else t.ljust(w) for t, w, r in zip(texts, widths, right, strict=True))
+        return "  ".join(placed).rstrip()
+
+    return "\n".join([line(names), line(["-" * width for width in widths]), *map(line, cells)])
+
+
+def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as an HTML table."""
+    names = list(rows[0]) if rows else []
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(_text(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _is_detail(value: Any) -> bool:
+    return isinstance(value, list | tuple)
+
+
+def _row(item: Any) -> dict[str, Any]:
+    value = plain(item)
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_text(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

@@ -1,0 +1,170 @@
+"""Which files of a log are still needed, and which have had their time. A pure decision over what a listing shows.
+
+What is retained is what something retained can reach. The oldest version that must stay readable sets a horizon: the
+newest base at or below it stays, and every version after that base. Everything older may go once it is old enough, and a
+file whose age is not known never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class LogObject:
+    """A file of the log. The time is the store's own clock; None means that it did not say."""
+
+    path: str
+    size: int
+    last_modified_ms: int | None
+
+
+@dataclass(frozen=True)
+class BaseFiles:
+    """A state or a checkpoint: its own files, and the manifests or parts it names; None if it cannot be read."""
+
+    files: tuple[LogObject, ...]
+    names: frozenset[str] | None = frozenset()
+
+
+@dataclass(frozen=True)
+class LogInventory:
+    """Everything in a log. `manifests` and `parts` are by path; what a base names may be missing from them."""
+
+    versions: Mapping[int, LogObject] = field(default_factory=dict)
+    states: Mapping[int, BaseFiles] = field(default_factory=dict)
+    checkpoints: Mapping[int, BaseFiles] = field(default_factory=dict)
+    manifests: Mapping[str, LogObject] = field(default_factory=dict)
+    parts: Mapping[str, LogObject] = field(default_factory=dict)
+
+    def usable(self) -> tuple[list[int], list[int]]:
+        """The versions of the states and of the checkpoints that are whole."""
+        states = [v for v, state in self.states.items() if _is_whole(state, self.manifests)]
+        return states, [v for v, checkpoint in self.checkpoints.items() if _is_whole(checkpoint, self.parts)]
+
+
+@dataclass(frozen=True)
+class RetentionPolicy:
+    """How long things are kept. Zero everywhere keeps the newest base and what comes after it."""
+
+    log_ms: int
+    state_ms: int
+    checkpoint_ms: int
+    manifest_ms: int
+    versions: int = 0
+    """How many version files before the newest base are kept whatever their age."""
+    state_versions: int = 1
+    """How many of the newest states are kept whatever their age."""
+
+
+@dataclass(frozen=True)
+class Expired:
+    """A file that may be deleted, and why."""
+
+    path: str
+    kind: str
+    version: int | None
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """What may be deleted, in the order in which it must be: versions oldest first, bases, then what only they named.
+
+    `anchor` is the newest base; without it nothing is expired.
+    """
+
+    anchor: int | None
+    expired: tuple[Expired, ...] = ()
+
+
+def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> Expiry:
+    """What has had its time."""
+    states, checkpoints = log.usable()
+    bases = sorted({*states, *checkpoints})
+    if not bases:
+        return Expiry(None)
+    search = _Search(log, policy, now_ms, anchor=bases[-1])
+    first = search.oldest_needed()
+    start = max((base for base in bases if base <= first), default=-1)
+    kept = {bases[-1], start, *sorted(states)[-policy.state_versions :]}
+    gone_states = search.old_states(kept)
+    gone_checkpoints = search.old_checkpoints(kept)
+    found = [
+        *search.old_versions(start),
+        *_expired_bases(log.states, gone_states, "state"),
+        *_expired_bases(log.checkpoints, gone_checkpoints, "checkpoint"),
+        *search.unnamed(log.checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
+        *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
+    ]
+    return Expiry(bases[-1], tuple(found))
+
+
+def _is_whole(base: BaseFiles, known: Mapping[str, LogObject]) -> bool:
+    return base.names is not None and all(name in known for name in base.names)
+
+
+def _expired_bases(bases: Mapping[int, BaseFiles], gone: list[int], kind: str) -> Iterator[Expired]:
+    for version in gone:
+        for file in bases[version].files:
+            yield Expired(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
+
+
+@dataclass(frozen=True)
+class _Search:
+    log: LogInventory
+    policy: RetentionPolicy
+    now_ms: int
+    anchor: int
+
+    def oldest_needed(self) -> int:
+        """The oldest version that must stay readable."""
+        kept_anyway = self.anchor - self.policy.versions
+        young = [
+            version
+            for version, file in self.log.versions.items()
+            if version >= kept_anyway or not self._older(file, self.policy.log_ms)
+        ]
+        return min([self.anchor, *young])
+
+    def old_versions(self, start: int) -> Iterator[Expired]:
+        """Version files below the base that everything needed starts from; that base's own version stays (rule R3)."""
+        for version in sorted(v for v in self.log.versions if v < start):
+            file = self.log.versions[version]
+            if self._older(file, self.policy.log_ms):
+                yield Expired(file.path, "version", version, file.size, f"covered by the checkpoint of version {start}")
+
+    def old_states(self, kept: set[int]) -> list[int]:
+        return self._old(self.log.states, kept, self.policy.state_ms)
+
+    def old_checkpoints(self, kept: set[int]) -> list[int]:
+        return self._old(self.log.checkpoints, kept, self.policy.checkpoint_ms)
+
+    def unnamed(
+        self, bases: Mapping[int, BaseFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
+    ) -> Iterator[Expired]:
+        """Manifests or parts that no base which stays names. If one that stays cannot be read, any may be needed."""
+        named: set[str] = set()
+        for version, base in bases.items():
+            if version in gone:
+                continue
+            if base.names is None:
+                return
+            named |= base.names
+        for path in sorted(set(files) - named):
+            if self._older(files[path], self.policy.manifest_ms):
+                yield Expired(path, kind, None, files[path].size, "named by no state or checkpoint that is kept")
+
+    def _old(self, bases: Mapping[int, BaseFiles], kept: set[int], limit_ms: int) -> list[int]:
+        return sorted(
+            version
+            for version, base in bases.items()
+            if version < self.anchor and version not in kept and all(self._older(file, limit_ms) for file in base.files)
+        )
+
+    def _older(self, file: LogObject, limit_ms: int) -> bool:
+        return file.last_modified_ms is not None and self.now_ms - file.last_modified_ms >= limit_ms

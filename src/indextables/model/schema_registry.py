@@ -1,0 +1,126 @@
+"""Schema deduplication: a doc mapping is stored once, under a hash of its canonical form, and files name the hash.
+
+Registries hold bare hashes here. On disk the keys also occur with the prefix `docMappingSchema.`, which is how they
+stand in a table's configuration.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+KEY_PREFIX = "docMappingSchema."
+HASH_LENGTH = 16
+_REF, _JSON = "doc_mapping_ref", "doc_mapping_json"
+
+
+def schema_hash(doc_mapping_json: str) -> str:
+    """The name of a doc mapping: equal for texts that differ only in spacing or in the order of keys and named items."""
+    digest = hashlib.sha256(_canonical_text(doc_mapping_json).encode("utf-8", "surrogatepass")).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")[:HASH_LENGTH]
+
+
+def _canonical_text(doc_mapping_json: str) -> str:
+    canonical = _canonical(json.loads(doc_mapping_json))
+    return json.dumps(canonical, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def _canonical(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_canonical(item) for item in value]
+    if items and all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        return sorted(items, key=lambda item: str(item["name"]))
+    return items
+
+
+def bare_registry(entries: Mapping[str, str]) -> dict[str, str]:
+    """A registry as a state stores it, with whatever keys, under bare hashes."""
+    return {key.removeprefix(KEY_PREFIX): text for key, text in entries.items()}
+
+
+def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
+    """The registry inside a table's configuration."""
+    return bare_registry({key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)})
+
+
+def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:
+    """The files with their inline doc mappings moved into the registry, and the registry grown by them.
+
+    A mapping that is no JSON stays where it is: it has no canonical form.
+    """
+    grown = dict(registry)
+    inline = files.column(_JSON)
+    if inline.null_count == len(inline):
+        return files, grown
+    hashes: dict[str, str] = {}
+    for text in pc.unique(inline.drop_null()).to_pylist():
+        try:
+            hashes[text] = schema_hash(text)
+        except (ValueError, RecursionError):
+            continue
+        grown.setdefault(hashes[text], text)
+    found = _looked_up(inline, hashes)
+    # Taken by position: a conditional would leave the large texts in memory, unseen under the nulls.
+    rows = pc.if_else(found.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline))))
+    return _with_mappings(files, inline.take(rows), pc.coalesce(found, files.column(_REF))), grown
+
+
+def restored(files: pa.Table, registry: Mapping[str, str]) -> pa.Table:
+    """The files with the doc mapping that they name filled in where they do not carry one."""
+    inline, refs = files.column(_JSON), files.column(_REF)
+    if inline.null_count == 0 or refs.null_count == len(refs):
+        return files
+    return _with_mappings(files, pc.coalesce(inline, _looked_up(refs, registry)), refs)
+
+
+def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
+    """For each hash, that of its mapping's canonical form; nothing unless the registry has more than `threshold` entries.
+
+    Equal mappings that were hashed before their order was settled fall together this way.
+    """
+    if len(registry) <= threshold:
+        return {}
+    return {old: new for old, new in ((ref, _hash_or(text, ref)) for ref, text in registry.items()) if old != new}
+
+
+def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """The files with the doc mappings they name under their new hashes."""
+    if not names:
+        return files
+    refs = files.column(_REF)
+    return _with_mappings(files, files.column(_JSON), pc.coalesce(_looked_up(refs, names), refs))
+
+
+def in_use(files: pa.Table) -> set[str]:
+    """The hashes that the files name."""
+    return {ref for ref in pc.unique(files.column(_REF)).to_pylist() if ref is not None}
+
+
+def _hash_or(text: str, fallback: str) -> str:
+    try:
+        return schema_hash(text)
+    except (ValueError, RecursionError):
+        return fallback
+
+
+def _looked_up(texts: pa.ChunkedArray, names: Mapping[str, str]) -> pa.ChunkedArray:
+    """Each text's value in `names`, null where it has none."""
+    positions = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
+    return pa.array(list(names.values()), pa.string()).take(positions.combine_chunks())
+
+
+def _with_mappings(files: pa.Table, inline: Any, refs: Any) -> pa.Table:
+    for name, column in ((_JSON, inline), (_REF, refs)):
+        at = files.schema.get_field_index(name)
+        files = files.set_column(at, files.schema.field(at), column)
+    return files

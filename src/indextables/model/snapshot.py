@@ -1,0 +1,252 @@
+"""A snapshot is a fold over actions: start here to read the code.
+
+A `Base` is what a state or checkpoint says (or nothing, for a table that has none); `replay` folds the versions after it,
+in order, action by action, and the last word on a path, on the metadata, on the protocol and on each writer's `txn` wins.
+
+The base's file list may hold a million rows and is not read until somebody asks for it; the versions after it are a
+small `Delta` that is laid over whatever part of the base is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.model.actions import (
+    AddAction,
+    CommitInfo,
+    LogAction,
+    MetadataAction,
+    ProtocolAction,
+    RemoveAction,
+    SkipAction,
+    TxnAction,
+)
+from indextables.model.file_list import empty_file_list, from_actions
+from indextables.model.protocol import LEGACY_PROTOCOL
+from indextables.model.schema_registry import registry_of
+from indextables.model.state import Bounds
+
+RECENT_TXN_IDS = 1_000
+"""How many transaction ids a snapshot remembers, so that a writer can prove that its commit landed (rule R5)."""
+
+
+class FileSource(Protocol):
+    """Where the file list of a base comes from. `wanted` may rule out whole parts of it before they are fetched."""
+
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files of the base, at least those in parts that `wanted` keeps; just these columns if they are named."""
+        ...
+
+
+class PartFilter(Protocol):
+    """Decides from their bounds which parts (manifests) of a file list can hold anything that is asked for."""
+
+    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
+        """Which of `count` parts must be read. `bounds` holds the ends of a column in each part, for columns that have any.
+
+        `typed` says that the ends were found by comparing values of the column's type; otherwise another writer found
+        them, in an order that is not known. A part can always hold files without a value.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NoFiles:
+    """The file source of a table that has no state and no checkpoint."""
+
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+        """No files."""
+        return _selected(empty_file_list(), columns)
+
+
+@dataclass(frozen=True)
+class CommittedVersion:
+    """One version file as it was read."""
+
+    version: int
+    timestamp_ms: int
+    actions: tuple[LogAction, ...]
+
+    @cached_property
+    def info(self) -> CommitInfo:
+        """The version's commitInfo, or an empty one."""
+        return next((a for a in self.actions if isinstance(a, CommitInfo)), CommitInfo())
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """Paths the version adds."""
+        return frozenset(a.path for a in self.actions if isinstance(a, AddAction))
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        """Paths the version removes."""
+        return frozenset(a.path for a in self.actions if isinstance(a, RemoveAction))
+
+
+@dataclass(frozen=True)
+class Header:
+    """Everything of a table but its files."""
+
+    version: int = -1
+    timestamp_ms: int = 0
+    protocol: ProtocolAction = LEGACY_PROTOCOL
+    metadata: MetadataAction | None = None
+    txns: Mapping[str, TxnAction] = field(default_factory=dict)
+    skips: Mapping[str, SkipAction] = field(default_factory=dict)
+    recent_txn_ids: tuple[str, ...] = ()
+    schema_registry: Mapping[str, str] = field(default_factory=dict)
+    """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a state or checkpoint says: the header at its version and where its files are listed."""
+
+    header: Header = Header()
+    source: FileSource = NoFiles()
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What the versions after the base changed: the live additions, every path they touched, and every path they removed.
+
+    A path that was removed and added again is in all three.
+    """
+
+    added: Mapping[str, AddAction] = field(default_factory=dict)
+    touched: frozenset[str] = frozenset()
+    removed: frozenset[str] = frozenset()
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The additions as a file list."""
+        return from_actions(list(self.added.values()))
+
+    def over(self, base: pa.Table) -> pa.Table:
+        """The base's files with this delta laid over them, in the base's columns."""
+        if self.touched and base.num_rows:
+            touched = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
+            base = base.filter(pc.invert(touched))
+        added = self.files.select(base.column_names)
+        return pa.concat_tables([base, added]) if base.num_rows else added
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The table at one version: a base, what is known to have changed since, and versions not yet laid over it.
+
+    The header is folded at once; the file changes of `tail` only when somebody asks for files, so that a writer that
+    appends to a huge table never touches its file list.
+    """
+
+    header: Header
+    base: Base = Base()
+    folded: Delta = Delta()
+    tail: tuple[CommittedVersion, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """The version this snapshot shows."""
+        return self.header.version
+
+    @property
+    def metadata(self) -> MetadataAction:
+        """Schema, partitioning and configuration."""
+        if self.header.metadata is None:
+            raise ValueError("a snapshot is handed out only after its metadata was checked")
+        return self.header.metadata
+
+    @property
+    def schema_registry(self) -> dict[str, str]:
+        """Every doc mapping that a file of the table may name, by its hash."""
+        return {**self.header.schema_registry, **registry_of(self.metadata.configuration)}
+
+    @cached_property
+    def delta(self) -> Delta:
+        """What the versions since the base changed."""
+        return _folded_files(self.folded, self.tail) if self.tail else self.folded
+
+    @cached_property
+    def all_files(self) -> pa.Table:
+        """Every live file as an Arrow table (see `model.files`)."""
+        return self.delta.over(self.base.source.files())
+
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Live files, at least those in the parts of the list that `wanted` keeps; just these columns if they are named."""
+        if (wanted is None and columns is None) or "all_files" in self.__dict__:
+            return _selected(self.all_files, columns)
+        read = None if columns is None else list(dict.fromkeys(["path", *columns]))
+        return _selected(self.delta.over(self.base.source.files(wanted, columns=read)), columns)
+
+
+def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    return files if columns is None else files.select(list(columns))
+
+
+def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snapshot:
+    """Fold versions, in order, over a base or over an earlier snapshot of the same table."""
+    later = tuple(versions)
+    if isinstance(start, Base):
+        return Snapshot(_folded_header(start.header, later), start, Delta(), later)
+    known = "delta" in start.__dict__
+    folded, tail = (start.delta, later) if known else (start.folded, start.tail + later)
+    return Snapshot(_folded_header(start.header, later), start.base, folded, tail)
+
+
+def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:
+    added = dict(delta.added)
+    touched = set(delta.touched)
+    removed = set(delta.removed)
+    for version in versions:
+        for action in version.actions:
+            if isinstance(action, AddAction):
+                # Taken out first, so that a path that is added again stands at its new place in the order.
+                added.pop(action.path, None)
+                added[action.path] = msgspec.structs.replace(
+                    action, added_at_version=version.version, added_at_timestamp=version.timestamp_ms
+                )
+            elif isinstance(action, RemoveAction):
+                added.pop(action.path, None)
+        touched |= version.added
+        touched |= version.removed
+        removed |= version.removed
+    return Delta(added, frozenset(touched), frozenset(removed))
+
+
+def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Header:
+    txns, skips, txn_ids = dict(header.txns), dict(header.skips), list(header.recent_txn_ids)
+    for version in versions:
+        for action in version.actions:
+            if isinstance(action, AddAction):
+                continue
+            if isinstance(action, RemoveAction):
+                skips.pop(action.path, None)
+            elif isinstance(action, MetadataAction):
+                header = replace(header, metadata=action)
+            elif isinstance(action, ProtocolAction):
+                header = replace(header, protocol=action)
+            elif isinstance(action, TxnAction):
+                txns[action.app_id] = action
+            elif isinstance(action, SkipAction):
+                skips[action.path] = combined_skip(skips.get(action.path), action)
+            elif isinstance(action, CommitInfo) and action.txn_id:
+                txn_ids.append(action.txn_id)
+        header = replace(header, version=version.version, timestamp_ms=version.timestamp_ms)
+    return replace(header, txns=txns, skips=skips, recent_txn_ids=tuple(txn_ids[-RECENT_TXN_IDS:]))
+
+
+def combined_skip(earlier: SkipAction | None, later: SkipAction) -> SkipAction:
+    """Two skips of one path as one: the later's words, the longer cooldown, the higher count."""
+    if earlier is None:
+        return later
+    waits = [w for w in (earlier.retry_after, later.retry_after) if w is not None]
+    return msgspec.structs.replace(
+        later, retry_after=max(waits, default=None), skip_count=max(earlier.skip_count, later.skip_count)
+    )

@@ -1,0 +1,88 @@
+"""What a scan did: how the question was understood, which splits were left out and why, what was opened and read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from indextables.model.report import Report
+from indextables.scan.plan import ScanPlan
+from indextables.scan.split_view import SplitEntry
+from indextables.scan.task import ScanTask
+from indextables.splits.query.tree import AllRows
+from indextables.splits.rows import find_rows
+
+
+@dataclass(frozen=True)
+class SplitReport(Report):
+    """One split of a scan."""
+
+    path: str
+    rows: int
+    rows_matched: int
+    answered_by: str
+    requests: int
+    bytes_read: int
+
+
+@dataclass(frozen=True)
+class ScanReport(Report):
+    """A scan that was carried out, without its rows."""
+
+    query: str | None
+    where: str | None
+    columns: str
+    version: int
+    splits_considered: int
+    splits_pruned_by_partition: int
+    splits_skipped_by_statistics: int
+    splits_answered_by_log: int
+    splits_opened: int
+    rows_matched: int
+    requests: int
+    bytes_read: int
+    bytes_in_opened_splits: int
+    splits: tuple[SplitReport, ...]
+
+
+def explain(task: ScanTask) -> ScanReport:
+    """Carry out a scan, count what it touches, and leave its rows."""
+    plan = task.plan
+    reports = [report for _, report in _explained(task)]
+    opened = [r for r in reports if r.answered_by != "log"]
+    return ScanReport(
+        query=None if plan.query is None else str(plan.query),
+        where=None if plan.where is None else str(plan.where),
+        columns=", ".join(plan.columns),
+        version=plan.version,
+        splits_considered=plan.splits_considered,
+        splits_pruned_by_partition=plan.pruned_by_partition,
+        splits_skipped_by_statistics=plan.skipped_by_statistics,
+        splits_answered_by_log=len(reports) - len(opened),
+        splits_opened=len(opened),
+        rows_matched=sum(r.rows_matched for r in reports),
+        requests=sum(r.requests for r in reports),
+        bytes_read=sum(r.bytes_read for r in reports),
+        bytes_in_opened_splits=sum(e.size for e, r in zip(plan.splits, reports, strict=True) if r in opened),
+        splits=tuple(reports),
+    )
+
+
+def _explained(task: ScanTask) -> Iterator[tuple[SplitEntry, SplitReport]]:
+    for entry in task.plan.splits:
+        yield entry, _one(task, task.plan, entry)
+
+
+def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
+    where = None if entry.certain else plan.where
+    if plan.query is None and where is None and not plan.columns and entry.num_records is not None:
+        return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
+    split = task.open(entry)
+    everything = plan.query is None and where is None
+    rows = None if everything else find_rows(split, plan.query or AllRows(), where=where)
+    if rows is None or len(rows):
+        for _ in split.iter_rows(rows, columns=plan.columns) if plan.columns else ():
+            pass
+    by = "rows" if plan.query is None or not split.indexed else "index"
+    matched = split.num_rows if rows is None else len(rows)
+    return SplitReport(entry.path, split.num_rows, matched, by, split.stats.requests, split.stats.bytes)

@@ -1,0 +1,72 @@
+"""Looking at splits instead of their rows: what their bytes are spent on, and fetching their indexes ahead of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import InvalidInputError
+from indextables.scan.split_view import SplitEntry
+from indextables.scan.task import ScanTask
+from indextables.splits.component_sizes import component_sizes
+from indextables.splits.source import open_source
+
+COMPONENT_SCHEMA = pa.schema(
+    [
+        pa.field("split_path", pa.string(), nullable=False),
+        pa.field("partition_values", pa.string()),
+        pa.field("component", pa.string(), nullable=False),
+        pa.field("field", pa.string()),
+        pa.field("size_bytes", pa.int64(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Prewarmed:
+    """What was fetched into the local cache."""
+
+    splits: int
+    bytes: int
+
+
+def sizes_of_components(task: ScanTask) -> pa.Table:
+    """The components of every split of a plan, a row each; partition values are JSON."""
+
+    def look(entry: SplitEntry) -> list[tuple[str, str, str, str | None, int]]:
+        source = open_source(task.store, entry.path, size=entry.size)
+        values = msgspec.json.encode(entry.partition_values).decode()
+        found = component_sizes(source, footer_start=entry.footer_start)
+        return [(entry.path, values, size.component, size.field, size.size_bytes) for size in found]
+
+    rows = [dict(zip(COMPONENT_SCHEMA.names, row, strict=True)) for rows in task.each(look) for row in rows]
+    return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)
+
+
+def prewarm(task: ScanTask, columns: Sequence[str]) -> Prewarmed:
+    """Fetch the indexes of these columns (of all, where none is named) of every split of a plan into the local cache.
+
+    A split without an index has nothing to fetch; a column that none of the splits has indexed is an error.
+    """
+
+    def fetch(entry: SplitEntry) -> tuple[set[str], int]:
+        split = task.open(entry)
+        known = {column.name: column.field for column in split.mapping.indexed} if split.indexed else {}
+        wanted = [name for name in columns or known if name in known]
+        if wanted:
+            with split.open_index([known[name] for name in wanted], positions=True, norms=True):
+                pass  # it is fetched by opening
+        return set(wanted), split.stats.bytes
+
+    found = list(task.each(fetch))
+    missing = set(columns) - {name for names, _ in found for name in names} if found else set()
+    if missing:
+        raise InvalidInputError(
+            f"No split of {task.store.url} has an index of {', '.join(map(repr, sorted(missing)))}.",
+            hint="Name columns that are indexed, or leave ON FIELDS out for all of them.",
+            columns=sorted(missing),
+        )
+    return Prewarmed(sum(bool(names) for names, _ in found), sum(count for _, count in found))

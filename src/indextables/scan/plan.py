@@ -1,0 +1,132 @@
+"""What a scan will read: the splits that can hold a match, and why the others cannot; from the log alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings, SearchSettings
+from indextables.config.read import ReadSettings
+from indextables.config.splits import SplitCacheSettings
+from indextables.errors import InvalidInputError
+from indextables.log.selection import files_in_parts
+from indextables.model.predicate import Predicate
+from indextables.model.pruning import all_match, may_match
+from indextables.model.schema import find_column, schema_from_json
+from indextables.model.snapshot import Snapshot
+from indextables.scan.split_view import SplitEntry
+from indextables.splits.mapping import DocMapping
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.parser import parse
+from indextables.splits.query.tree import Query
+from indextables.storage.spec import StoreSpec
+
+ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """A scan as plain values. Parts of it (`with_splits`) travel to workers."""
+
+    spec: StoreSpec
+    version: int
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    columns: tuple[str, ...]
+    query: Query | None
+    where: Predicate | None
+    splits: tuple[SplitEntry, ...]
+    splits_considered: int
+    pruned_by_partition: int
+    skipped_by_statistics: int
+    parallelism: int = 1
+    cache: SplitCacheSettings = SplitCacheSettings()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema."""
+        return schema_from_json(self.schema_json)
+
+    @property
+    def output_schema(self) -> pa.Schema:
+        """The columns the scan returns."""
+        schema = self.schema
+        return pa.schema([schema.field(name) for name in self.columns])
+
+    def with_splits(self, splits: Sequence[SplitEntry]) -> ScanPlan:
+        """The same scan over some of its splits."""
+        return replace(self, splits=tuple(splits))
+
+
+def plan_scan(
+    snapshot: Snapshot,
+    spec: StoreSpec,
+    settings: Settings,
+    *,
+    query: str | Query | None = None,
+    where: Predicate | None = None,
+    columns: Sequence[str] | None = None,
+) -> ScanPlan:
+    """Prune the table's splits by partition values and column bounds; understand the query, or say why it cannot be."""
+    metadata = snapshot.metadata
+    schema = schema_from_json(metadata.schema_string)
+    partition_columns = tuple(metadata.partition_columns or ())
+    wanted = tuple(schema.names if columns is None else _columns(schema, columns))
+    parsed = parse_query(query, schema, partition_columns, settings) if isinstance(query, str) else query
+    files = files_in_parts(snapshot, where)
+    splits, by_partition, by_statistics = _pruned(files, where, partition_columns)
+    return ScanPlan(
+        spec=spec,
+        version=snapshot.version,
+        schema_json=metadata.schema_string,
+        partition_columns=partition_columns,
+        columns=wanted,
+        query=parsed,
+        where=where,
+        splits=splits,
+        splits_considered=files.num_rows,
+        pruned_by_partition=by_partition,
+        skipped_by_statistics=by_statistics,
+        parallelism=settings.group(ReadSettings).parallelism,
+        cache=settings.group(SplitCacheSettings),
+    )
+
+
+def parse_query(text: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
+    """The query as a tree; unknown columns and bad syntax are errors with their place."""
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    return parse(text, QueryFields.from_settings(schema, mapping, settings.group(SearchSettings)))
+
+
+def _columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
+    return [find_column(schema, name) for name in columns]
+
+
+def _pruned(
+    files: pa.Table, where: Predicate | None, partition_columns: Sequence[str]
+) -> tuple[tuple[SplitEntry, ...], int, int]:
+    if where is None:
+        return entries(files), 0, 0
+    in_partition = np.asarray(may_match(where, files, partition_columns=partition_columns, statistics=False))
+    kept = np.asarray(may_match(where, files, partition_columns=partition_columns))
+    certain = np.asarray(all_match(where, files, partition_columns=partition_columns))
+    left = files.filter(pa.array(kept))
+    by_partition = int((~in_partition).sum())
+    return entries(left, certain[kept]), by_partition, int((in_partition & ~kept).sum())
+
+
+def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None) -> tuple[SplitEntry, ...]:
+    """The files of a list as entries to open."""
+    rows = zip(*(files.column(name).to_pylist() for name in ENTRY_COLUMNS), strict=True)
+    sure = [False] * files.num_rows if certain is None else [bool(c) for c in certain]
+    return tuple(
+        SplitEntry(path, size, records, footer, dict(values or []), sure[n])
+        for n, (path, size, records, footer, values) in enumerate(rows)
+    )

@@ -1,0 +1,32 @@
+"""Searching a table: every split is asked, words weigh the same in all of them, and the best come first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from indextables.scan.split_view import SplitEntry
+from indextables.scan.task import ScanTask
+from indextables.splits.rarity import TermStatistics, term_statistics, total
+from indextables.splits.search import SearchRequest, merge_results, search_split
+
+
+def search_table(task: ScanTask, request: SearchRequest) -> pa.Table:
+    """The result of a search over the splits of a task."""
+    request.check(task.schema)
+    statistics = word_statistics(task, request) if request.scores else None
+    return merge_results(list(task.each(lambda e: search_one(task, e, request, statistics))), request, task.schema)
+
+
+def word_statistics(task: ScanTask, request: SearchRequest) -> TermStatistics:
+    """How rare the words of the query are in the splits of a task; those of several tasks add up."""
+    return total(task.each(lambda entry: term_statistics(task.open(entry), request.query)))
+
+
+def search_one(
+    task: ScanTask, entry: SplitEntry, request: SearchRequest, statistics: TermStatistics | None
+) -> pa.Table:
+    """What one split contributes."""
+    asked = replace(request, where=None) if entry.certain else request
+    return search_split(task.open(entry), asked, statistics)

@@ -1,0 +1,118 @@
+"""One worker's part of a scan: opens splits, finds rows, reads what is wanted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import pyarrow as pa
+
+from indextables.errors import InvalidInputError
+from indextables.scan.plan import ScanPlan
+from indextables.scan.split_view import SplitEntry, TableSplit, open_table_split
+from indextables.splits.cache import SplitCache
+from indextables.splits.query.tree import AllRows
+from indextables.splits.rows import count_rows, find_rows
+from indextables.storage.spec import open_store
+from indextables.storage.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ScanTask:
+    """A plan, or a part of one, that runs in this process. The store is opened here unless one is given."""
+
+    plan: ScanPlan
+    given_store: Store | None = None
+
+    @cached_property
+    def _opened(self) -> dict[str, TableSplit]:
+        return {}
+
+    @cached_property
+    def store(self) -> Store:
+        """The table's store."""
+        return self.given_store or open_store(self.plan.spec)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's schema."""
+        return self.plan.schema
+
+    def open(self, entry: SplitEntry) -> TableSplit:
+        """One split of the plan; opened once, however often it is asked."""
+        found = self._opened.get(entry.path)
+        if found is None:
+            cache = SplitCache.of(self.plan.cache)
+            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
+            self._opened[entry.path] = found
+        return found
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Every matching row, split after split, in their order."""
+        if self.plan.query is None:
+            for entry in self.plan.splits:
+                yield from self._scanned(entry)
+            return
+        for found in self.each(lambda entry: list(self._scanned(entry))):
+            yield from found
+
+    def count(self) -> int:
+        """How many rows match; from the log alone where it can tell."""
+        return sum(self.each(self._count))
+
+    def each(self, work: Callable[[SplitEntry], T]) -> Iterator[T]:
+        """The work's result for each split, in order, a few splits at a time and never far ahead of the reader."""
+        ahead = min(self.plan.parallelism, len(self.plan.splits))
+        if ahead < 2:
+            yield from map(work, self.plan.splits)
+            return
+        running: deque[Future[T]] = deque()
+        with ThreadPoolExecutor(ahead, thread_name_prefix="indextables-scan") as pool:
+            try:
+                for entry in self.plan.splits:
+                    running.append(pool.submit(work, entry))
+                    if len(running) > ahead:
+                        yield running.popleft().result()
+                while running:
+                    yield running.popleft().result()
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
+        plan = self.plan
+        split = self.open(entry)
+        where = None if entry.certain else plan.where
+        if plan.query is None and where is None:
+            yield from split.iter_rows(columns=plan.columns)
+            return
+        rows = find_rows(split, plan.query or AllRows(), where=where)
+        if len(rows):
+            yield from split.iter_rows(rows, columns=plan.columns)
+
+    def _count(self, entry: SplitEntry) -> int:
+        plan = self.plan
+        where = None if entry.certain else plan.where
+        if plan.query is None and where is None and entry.num_records is not None:
+            return entry.num_records
+        return count_rows(self.open(entry), plan.query or AllRows(), where=where)
+
+
+def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:
+    """The first rows of a stream; the rest is not read."""
+    if limit is None:
+        yield from batches
+        return
+    if limit < 0:
+        raise InvalidInputError(f"A limit of {limit} rows makes no sense.", hint="Give 0 or more, or leave it out.")
+    for batch in batches if limit else ():
+        yield batch.slice(0, limit)
+        limit -= batch.num_rows
+        if limit <= 0:
+            return

@@ -1,0 +1,59 @@
+package indextables;
+
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceWriteInfo;
+import org.apache.spark.sql.execution.datasources.v2.python.UserDefinedPythonDataSource;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The data source as Spark knows it, except that its planner processes are told the session's settings too.
+ * They are added where Python is called, so that no plan ever shows them.
+ */
+public class SessionSource extends UserDefinedPythonDataSource {
+  private static final String PREFIX = "spark.indextables.";
+
+  public SessionSource(PythonFunction source) {
+    super(source);
+  }
+
+  public static void register(Object session, Object source) {
+    SparkSession spark = (SparkSession) session;
+    spark.sessionState().dataSourceManager().registerDataSource("indextables", new SessionSource((PythonFunction) source));
+  }
+
+  public PythonDataSourceCreationResult createDataSourceInPython(
+      String name, CaseInsensitiveStringMap options, scala.Option schema) {
+    return super.createDataSourceInPython(name, withSession(options), schema);
+  }
+
+  public PythonDataSourceWriteInfo createWriteInfoInPython(
+      String name, StructType schema, CaseInsensitiveStringMap options, boolean overwrite, boolean streaming) {
+    return super.createWriteInfoInPython(name, schema, withSession(options), overwrite, streaming);
+  }
+
+  /** Tasks carry the source along; executors do not know this class, and do not need it. */
+  public Object writeReplace() {
+    return new UserDefinedPythonDataSource(dataSourceCls());
+  }
+
+  /** The options over the session's settings: a key that is an option, with or without prefix, stays as it is. */
+  private static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
+    Map all = new HashMap(options.asCaseSensitiveMap());
+    scala.collection.Iterator settings = SQLConf.get().getAllConfs().iterator();
+    while (settings.hasNext()) {
+      scala.Tuple2 setting = (scala.Tuple2) settings.next();
+      String key = (String) setting._1();
+      if (!key.toLowerCase(Locale.ROOT).startsWith(PREFIX)) continue;
+      if (options.containsKey(key) || options.containsKey(key.substring(PREFIX.length()))) continue;
+      all.put(key, setting._2());
+    }
+    return new CaseInsensitiveStringMap(all);
+  }
+}

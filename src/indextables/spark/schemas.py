@@ -1,0 +1,111 @@
+"""Schemas between the table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from indextables.errors import InvalidInputError, SchemaMismatchError
+from indextables.model.schema import schema_from_json
+
+PATH_KEY = "indextables.path"
+"""Field metadata that carries the table's path to where Spark has lost the options: reads of catalog tables."""
+_PADDED = re.compile(r"(?:var)?char\(\s*\d+\s*\)", re.IGNORECASE)
+_BATCH_ROWS = 1 << 16
+_BATCH_BYTES = 64 << 20
+
+
+def readable(schema_json: str) -> StructType:
+    """The schema that a scan returns: any column may be null, because a split older than it has no value for it."""
+    return StructType.fromJson(_loosened(json.loads(schema_json), padded=False))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """A Spark schema in Arrow, as the table keeps it.
+
+    Every column may hold nulls: that a DataFrame's happens to hold none is no promise for the rows that come later, and
+    Spark's own tables do not take it for one either. The marks of our own reads are left out.
+    """
+    plain = _loosened(json.loads(schema.json()), padded=True)
+    for column in plain["fields"]:
+        column.get("metadata", {}).pop(PATH_KEY, None)
+    return schema_from_json(json.dumps(plain))
+
+
+def with_path(schema: StructType, path: str) -> StructType:
+    """The schema with the table's path in the metadata of its first field."""
+    marked = json.loads(schema.json())
+    marked["fields"][0].setdefault("metadata", {})[PATH_KEY] = path
+    return StructType.fromJson(marked)
+
+
+def path_in(schema: StructType) -> str | None:
+    """The path that `with_path` has left in a schema; two different ones are an error."""
+    found = {f.metadata[PATH_KEY] for f in schema if PATH_KEY in (f.metadata or {})}
+    if len(found) > 1:
+        raise InvalidInputError(
+            f"The columns come from several tables: {', '.join(sorted(found))}.", hint="Give the path as an option."
+        )
+    return next(iter(found), None)
+
+
+class SparkBatches:
+    """Makes batches of a scan into what Spark takes: exactly its Arrow schema, and many rows at a time."""
+
+    def __init__(self, schema: StructType) -> None:
+        self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows in batches of about 64K."""
+        waiting: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches:
+            waiting.append(self._conformed(batch))
+            rows += batch.num_rows
+            size += batch.nbytes
+            if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
+                yield from _joined(waiting)
+                waiting, rows, size = [], 0, 0
+        if rows:
+            yield from _joined(waiting)
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [_cast(column, field) for column, field in zip(batch.columns, self.schema, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type.equals(field.type, check_metadata=True):
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        message = f"Column {field.name!r} is {column.type} and cannot be read as {field.type}: {error}."
+        raise SchemaMismatchError(message, hint="Read it with the table's own type and cast it in Spark.") from error
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    if len(batches) == 1:
+        yield batches[0]
+        return
+    yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
+
+
+def _loosened(spark: Any, *, padded: bool) -> Any:
+    """A type's JSON with everything nullable; char and varchar as the plain text that they are in a DataFrame or not."""
+    if isinstance(spark, str):
+        return "string" if not padded and _PADDED.fullmatch(spark.strip()) else spark
+    if isinstance(spark, list):
+        return [_loosened(part, padded=padded) for part in spark]
+    if not isinstance(spark, dict):
+        return spark
+    loose = {"nullable": True, "containsNull": True, "valueContainsNull": True}
+    kept = {key: spark[key] for key in ("name", "metadata") if key in spark}
+    rest = {key: value for key, value in spark.items() if key not in kept}
+    return kept | {key: loose.get(key, _loosened(value, padded=padded)) for key, value in rest.items()}

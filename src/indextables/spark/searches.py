@@ -1,0 +1,136 @@
+"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from indextables.config.spark import SparkReadSettings
+from indextables.model.schema import normalize, schema_to_json
+from indextables.scan.aggregate import partial_of
+from indextables.scan.explain import ScanReport
+from indextables.scan.task import ScanTask
+from indextables.spark.schemas import readable
+from indextables.spark.session_settings import has_jvm, source_options, with_session
+from indextables.spark.shim import register
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.requests import ReadRequest
+from indextables.spark.workers import on_splits
+from indextables.splits.aggregate.result import finish
+from indextables.splits.aggregate.spec import parse_spec
+from indextables.splits.aggregate.state import merged
+from indextables.splits.search import SCORE
+from indextables.table import Table
+
+Moment = datetime | str | int
+
+
+def search(
+    spark: SparkSession,
+    path: str,
+    query: str,
+    *,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    score: bool = False,
+    snippet: str | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """The rows that match a query: with a `limit` the best by score, best first; without one every match.
+
+    `where` is a condition over typed columns; `_score` is there when rows are ranked or `score` is asked for; `snippet`
+    names a text column whose marked passage becomes `_snippet`. The DataFrame stays at the version it was made for.
+    """
+    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    own = {
+        "query": query,
+        "where": where,
+        "columns": None if columns is None else list(columns),
+        "limit": limit,
+        "limitPerTask": True if limit is not None else None,
+        "score": score or None,
+        "snippet": snippet,
+        "versionAsOf": found.version,
+    }
+    given = source_options(spark, options, own)
+    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.
+    found.plan_scan(query=query, where=where, columns=columns)
+    request = ReadRequest.parse(SourceOptions.parse(given))
+    request.search(found, request.schema(found).names)
+    if has_jvm(spark):
+        register(spark)
+    rows = spark.read.format("indextables").options(**given).load(found.path)
+    return rows if limit is None else rows.orderBy(f.col(SCORE).desc()).limit(limit)
+
+
+def count(
+    spark: SparkSession,
+    path: str,
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+    options: Mapping[str, object] | None = None,
+) -> int:
+    """How many rows there are, or match: from the log where it can tell, else from the index on Spark's workers."""
+    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = found.plan_scan(query=query, where=where, columns=())
+    told = [entry for entry in plan.splits if query is None and _is_told(entry.certain or where is None, entry)]
+    rest = plan.with_splits([entry for entry in plan.splits if entry not in told])
+    counted = on_splits(spark, rest, ScanTask.count, per_task=_per_task(found)) if rest.splits else []
+    return sum(entry.num_records or 0 for entry in told) + sum(counted)
+
+
+def aggregate(
+    spark: SparkSession,
+    path: str,
+    spec: Mapping[str, Any],
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """Aggregations, exact over every match, made by Spark's workers: `{"levels": {"terms": {"field": "level"}}}`."""
+    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = found.plan_scan(query=query, where=where, columns=())
+    aggregations = parse_spec(spec, found.schema)
+    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(found))
+    result = finish(merged(parts), aggregations)
+    schema: StructType = readable(schema_to_json(normalize(result.schema)))
+    return spark.createDataFrame(result, schema)
+
+
+def explain(
+    spark: SparkSession,
+    path: str,
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    version: int | None = None,
+    timestamp: Moment | None = None,
+    options: Mapping[str, object] | None = None,
+) -> ScanReport:
+    """Carry out a search or scan on the driver without its rows, and say what was pruned, opened, matched and read."""
+    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    return found.explain(query=query, where=where, columns=columns)
+
+
+def _is_told(certain: bool, entry: Any) -> bool:
+    return certain and entry.num_records is not None
+
+
+def _per_task(found: Table) -> int:
+    return found.settings.group(SparkReadSettings).splits_per_task

@@ -1,0 +1,49 @@
+"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes as options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from indextables.config import PREFIX
+
+
+def session_settings(spark: SparkSession) -> dict[str, str]:
+    """The `spark.indextables.*` settings of a session."""
+    return {key: value for key, value in spark.conf.getAll.items() if key.lower().startswith(PREFIX)}
+
+
+def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> dict[str, object]:
+    """Options over the session's settings, each key once: an option wins over the same key of the session."""
+    chosen = {bare(key): value for key, value in session_settings(spark).items()}
+    return {**chosen, **{bare(key): value for key, value in (options or {}).items()}}
+
+
+def bare(key: str) -> str:
+    """A key without the prefix that it may have."""
+    return key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+
+
+def source_options(
+    spark: SparkSession, options: Mapping[str, object] | None, own: Mapping[str, object | None]
+) -> dict[str, str]:
+    """Options for the data source: what the caller gave, what is asked for, and where need be the session's settings.
+
+    With access to the driver the extension hands over the session's settings itself, so that no plan shows them.
+    """
+    given = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
+    asked = {key: value for key, value in own.items() if value is not None}
+    return {key: _text(value) for key, value in {**given, **asked}.items()}
+
+
+def has_jvm(spark: SparkSession) -> bool:
+    """Whether this process talks to the driver itself, not through Spark Connect."""
+    return hasattr(spark, "_jsparkSession")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(list(value)) if isinstance(value, (list, tuple)) else str(value)

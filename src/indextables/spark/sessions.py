@@ -1,0 +1,95 @@
+"""A Spark session that is ready for tables: the right Python, a Java, quiet logs, the extension installed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from indextables.spark.java_home import java_home
+from indextables.spark.shim import install
+
+logger = logging.getLogger(__name__)
+
+_LAUNCHED_BY = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+"""Set where spark-submit, a notebook kernel or Spark Connect has decided already where Spark runs."""
+
+
+def session(
+    app_name: str = "indextables", *, master: str | None = None, conf: Mapping[str, object] | None = None
+) -> SparkSession:
+    """The running session, or a new one: on this machine (`local[*]`) unless `master` or spark-submit says otherwise.
+
+    `conf` are Spark settings; in a session that runs already, those that can still be changed are.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return _adjusted(running, conf or {})
+    # Workers of a session that runs from a venv that is not activated would take the `python3` of the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {key: _text(value) for key, value in (conf or {}).items()}
+    builder = SparkSession.builder.appName(app_name)
+    if master is None and not _is_placed():
+        master = "local[*]"
+    if "PYSPARK_GATEWAY_PORT" not in os.environ and "SPARK_REMOTE" not in os.environ:
+        # A JVM will be started here.
+        home = java_home()
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
+    if master is not None:
+        builder = builder.master(master)
+    if master is not None and master.startswith("local"):
+        settings = {**local_defaults(), **settings}
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    install(spark)
+    return spark
+
+
+def _is_placed() -> bool:
+    """Whether somebody else has decided where Spark runs."""
+    return any(os.environ.get(name) for name in _LAUNCHED_BY) or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+
+
+def local_defaults() -> dict[str, str]:
+    """Settings that suit one machine, where Spark's own defaults are meant for a cluster."""
+    logs = Path(str(files("indextables.spark"))) / "java" / "log4j2.properties"
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": f"{_driver_memory_mb()}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logs.as_uri()}",
+        "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+    }
+
+
+def _driver_memory_mb() -> int:
+    """A quarter of the machine's memory, between 1 and 8 GB: the Python workers and the writers need the rest."""
+    try:
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2048
+    return min(max(total // 4 >> 20, 1024), 8192)
+
+
+def _adjusted(running: SparkSession, conf: Mapping[str, object]) -> SparkSession:
+    for key, value in conf.items():
+        if running.conf.isModifiable(key):
+            running.conf.set(key, _text(value))
+        elif running.conf.get(key, None) != _text(value):
+            logger.warning("%s cannot be changed in a session that runs already", key)
+    install(running)
+    return running
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

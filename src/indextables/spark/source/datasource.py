@@ -1,0 +1,46 @@
+"""The class that Spark knows: options in, reader or writer out."""
+
+from __future__ import annotations
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.reader import TableReader, open_table
+from indextables.spark.source.requests import ReadRequest
+from indextables.spark.source.stream_reader import TableStreamReader
+from indextables.spark.source.stream_writer import TableStreamWriter
+from indextables.spark.source.writer import TableWriter, planned_write, write_request
+
+
+class DefaultSource(DataSource):
+    """`spark.read.format("indextables")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "indextables"
+
+    def schema(self) -> StructType:
+        """The columns that a read returns."""
+        options = self._parsed()
+        return ReadRequest.parse(options).schema(open_table(options, options.required_path()))
+
+    def reader(self, schema: StructType) -> TableReader:
+        """A batch read."""
+        return TableReader(self._parsed(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
+        """A batch write."""
+        return TableWriter(planned_write(self._parsed(), schema, overwrite=overwrite))
+
+    def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
+        """A stream of what is appended to a table."""
+        return TableStreamReader(self._parsed(), schema)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
+        """A stream into a table, each batch once."""
+        return TableStreamWriter(write_request(self._parsed(), schema, overwrite=overwrite), schema)
+
+    def _parsed(self) -> SourceOptions:
+        return SourceOptions.parse(self.options)

@@ -1,0 +1,100 @@
+"""The batch reader: the planner prunes and groups splits, each task searches and reads its group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from indextables.config.spark import SparkReadSettings
+from indextables.scan.plan import ScanPlan
+from indextables.scan.search import search_one, word_statistics
+from indextables.scan.task import ScanTask, limited
+from indextables.spark.foreign import foreign_splits
+from indextables.spark.schemas import SparkBatches, path_in
+from indextables.spark.source.grouping import grouped
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.requests import ReadRequest
+from indextables.splits.rarity import TermStatistics
+from indextables.splits.search import SearchRequest, merge_results
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.store import Store
+from indextables.table import Table
+
+
+def open_table(options: SourceOptions, path: str) -> Table:
+    """The table of a read, at the version that the options ask for."""
+    return Table.open(
+        path,
+        version=options.number("versionAsOf"),
+        timestamp=options.text("timestampAsOf"),
+        options=dict(options.settings),
+    )
+
+
+@dataclass
+class SplitGroup(InputPartition):
+    """The part of a read that one task does."""
+
+    plan: ScanPlan
+    limit: int | None = None
+    search: SearchRequest | None = None
+    statistics: TermStatistics | None = None
+
+    def __repr__(self) -> str:
+        return f"SplitGroup({len(self.plan.splits)} splits)"
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the group."""
+        task = ScanTask(self.plan, worker_store(self.plan.spec))
+        if self.search is None:
+            yield from limited(task.batches(), self.limit)
+            return
+        search, statistics = self.search, self.statistics
+        found = task.each(lambda entry: search_one(task, entry, search, statistics))
+        if self.limit is None:
+            for table in found:
+                yield from table.to_batches()
+        else:
+            yield from merge_results(list(found), search, task.schema).to_batches()
+
+
+class TableReader(DataSourceReader):
+    """Reads the columns of a schema, in its order."""
+
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+        self._request = ReadRequest.parse(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
+        options, request = self._options, self._request
+        table = open_table(options, options.required_path(path_in(self._schema)))
+        stored, search = request.search(table, self._schema.names)
+        plan = table.plan_scan(query=request.query, where=request.where, columns=stored)
+        if options.text("only") == "foreign":
+            # What Spark can read itself is read by Spark itself: the native scan asks for the rest.
+            plan = plan.with_splits(foreign_splits(table, plan.splits))
+        statistics = word_statistics(ScanTask(plan), search) if search is not None and search.scores else None
+        whole = SplitGroup(plan, request.limit, search, statistics)
+        if request.limit is not None and not request.limit_is_of_task:
+            return [whole]
+        per_task = table.settings.group(SparkReadSettings).splits_per_task
+        groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
+        return [SplitGroup(plan.with_splits(splits), request.limit, search, statistics) for splits in groups]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
+        if isinstance(partition, SplitGroup):
+            yield from SparkBatches(self._schema)(partition.batches())
+
+
+@lru_cache(maxsize=8)
+def worker_store(spec: StoreSpec) -> Store:
+    """The store of a table in this worker, opened once however many tasks come."""
+    return open_store(spec)

@@ -1,0 +1,74 @@
+"""Streams from and to a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from indextables.spark.session_settings import has_jvm, source_options
+from indextables.spark.shim import register
+
+
+def read_stream(
+    spark: SparkSession,
+    path: str,
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    starting_version: int | str | None = None,
+    max_files_per_trigger: int | None = None,
+    ignore_changes: bool = False,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """The rows of a table, and then those that are appended to it.
+
+    `starting_version` leaves out what was there before that version (`latest`: everything that is there now). Rows that
+    are taken away from the table end the stream with an error, unless `ignore_changes` is set.
+    """
+    own = {
+        "query": query,
+        "where": where,
+        "startingVersion": starting_version,
+        "maxFilesPerTrigger": max_files_per_trigger,
+        "ignoreChanges": ignore_changes or None,
+    }
+    if has_jvm(spark):
+        register(spark)
+    return spark.readStream.format("indextables").options(**source_options(spark, options, own)).load(path)
+
+
+def write_stream(
+    df: DataFrame,
+    path: str,
+    *,
+    checkpoint: str,
+    mode: str = "append",
+    partition_by: str | Sequence[str] | None = None,
+    merge_schema: bool = False,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a stream to a table, each batch exactly once.
+
+    `checkpoint` is the folder where Spark keeps its progress; `trigger` is what `DataStreamWriter.trigger` takes, such
+    as `{"availableNow": True}` or `{"processingTime": "10 seconds"}`.
+    """
+    spark = df.sparkSession
+    names = [partition_by] if isinstance(partition_by, str) else partition_by
+    own = {
+        "partitionColumns": list(names) if names else None,
+        "mergeSchema": merge_schema or None,
+        "checkpointLocation": checkpoint,
+    }
+    if has_jvm(spark):
+        register(spark)
+    writer = df.writeStream.format("indextables").outputMode(mode).options(**source_options(spark, options, own))
+    if trigger:
+        writer = writer.trigger(**trigger)
+    if query_name:
+        writer = writer.queryName(query_name)
+    return writer.start(path)

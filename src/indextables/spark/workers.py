@@ -1,0 +1,54 @@
+"""Work on the splits of a table, spread over Spark's workers: each gets a part of the plan and sends back one result."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from indextables.scan.plan import ScanPlan
+from indextables.scan.task import ScanTask
+from indextables.spark.source.grouping import grouped
+from indextables.spark.source.reader import worker_store
+
+T = TypeVar("T")
+
+DRIVER_SPLITS = 8
+"""Up to so many splits the driver does the work itself: starting tasks would take longer."""
+
+
+def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], *, per_task: int = 0) -> list[T]:
+    """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
+    if len(plan.splits) <= DRIVER_SPLITS:
+        return [work(ScanTask(plan))]
+    parts = [plan.with_splits(g) for g in grouped(plan.splits, per_task=per_task, searching=True)]
+    return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
+
+
+class _Work(Generic[T]):
+    """Work on a part of a plan, as a task does it."""
+
+    def __init__(self, work: Callable[[ScanTask], T]) -> None:
+        self._work = work
+
+    def __call__(self, part: bytes) -> T:
+        plan: ScanPlan = pickle.loads(part)
+        return self._work(ScanTask(plan, worker_store(plan.spec)))
+
+
+def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], T]) -> list[T]:
+    """The work's result for each part, in order, each in a task of its own."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            results = [pickle.dumps(work(parts[number])) for number in numbers]
+            yield pa.record_batch([pa.array(numbers, pa.int64()), pa.array(results, pa.binary())], ["part", "result"])
+
+    if not parts:
+        return []
+    rows = spark.range(0, len(parts), 1, len(parts)).mapInArrow(run, "part long, result binary").collect()
+    return [pickle.loads(bytes(row["result"])) for row in sorted(rows, key=lambda row: int(row["part"]))]

@@ -1,0 +1,302 @@
+"""Parts of splits on local disk, shared by all processes of a user, bounded in size.
+
+    <directory>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
+    <directory>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
+
+Nothing is ever cut short or replaced in place, since tantivy maps these files: an entry is built aside and renamed into
+place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
+it. Pages that never reached the disk in a crash are no danger: what another boot of the machine left is not used.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache as once
+from pathlib import Path
+from typing import Protocol
+
+from indextables.config.splits import SplitCacheSettings
+from indextables.errors import RefusedError, StorageError
+from indextables.splits.kept import Idle, Recent
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_RANGES = "ranges"
+_TAIL_BYTES = 64 << 20
+_IDLE_VIEWS = 32
+_STALE_SECONDS = 60
+_KEEP_SHARE = 0.9
+_CHECKS_PER_FILL = 16
+
+
+@dataclass(frozen=True)
+class CacheUsage:
+    """What the cache holds, and how often this process found something in it."""
+
+    directory: str
+    bytes: int
+    splits: int
+    """Splits of which parts of the index are there."""
+    hits: int
+    misses: int
+
+
+class SplitCache:
+    """The disk cache. One per process is enough; it may be used from several threads."""
+
+    def __init__(self, directory: Path, max_bytes: int) -> None:
+        self.directory = directory
+        self.max_bytes = max_bytes
+        self.hits = self.misses = 0
+        self._root = directory / f"{socket.gethostname()}-{_boot_id()}"
+        self._entries = self._root / "entries"
+        self._views = self._root / "views"
+        self.tails: Recent[object] = Recent(_TAIL_BYTES)
+        self.idle_views: Idle[DisposableView] = Idle(_IDLE_VIEWS, lambda view: view.dispose())
+        self._home: tuple[int, Path, int] | None = None
+        self._unchecked_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, settings: SplitCacheSettings) -> SplitCache:
+        """The cache that the settings name; the same object for the same place."""
+        return _cache_at(settings.directory, settings.max_bytes)
+
+    @classmethod
+    def default(cls) -> SplitCache:
+        """The cache of the default settings."""
+        return cls.of(SplitCacheSettings())
+
+    def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
+        """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
+        with _folder_errors(self.directory):
+            home = self._process_home()
+            while True:
+                folder = home / uuid.uuid4().hex
+                folder.mkdir()
+                if self._link_entry(self._entries / key, names, folder):
+                    return folder
+                shutil.rmtree(folder)
+                self._build_entry(key, build)
+
+    def read(self, key: str) -> bytes | None:
+        """Bytes that were kept under a key."""
+        try:
+            data = (self._entries / key / "data").read_bytes()
+            os.utime(self._entries / key / _RANGES)
+        except FileNotFoundError:
+            return None
+        return data
+
+    def keep(self, key: str, data: bytes) -> None:
+        """Keep bytes under a key."""
+
+        def build(folder: Path) -> None:
+            (folder / "data").write_bytes(data)
+            (folder / _RANGES).touch()
+
+        with _folder_errors(self.directory):
+            self._build_entry(key, build)
+            self.added(key, len(data))
+
+    def release(self, folder: Path) -> None:
+        """Give up a private folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def count(self, *, hits: int, misses: int) -> None:
+        """Remember how many ranges were there already, and how many had to be fetched."""
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def added(self, key: str, count: int) -> None:
+        """Say that an entry grew. Now and then this makes room, never at the cost of the entry itself."""
+        with self._lock:
+            self._unchecked_bytes += count
+            if self._unchecked_bytes < self.max_bytes // _CHECKS_PER_FILL:
+                return
+            self._unchecked_bytes = 0
+        self._make_room(keep=key)
+
+    def usage(self) -> CacheUsage:
+        """What is in the cache now."""
+        found = self._measure()
+        splits = sum(not path.name.startswith("tail-") for _, _, path in found)
+        return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
+
+    def clear(self) -> int:
+        """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+        self.idle_views.clear()
+        return sum(size for _, size, path in self._measure() if self._evict(path))
+
+    def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
+        """Whether there is an entry, whole; one of which somebody removed a part is given up."""
+        try:
+            # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
+            directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            for name in names:
+                os.link(name, folder / name, src_dir_fd=directory)
+            os.utime(_RANGES, dir_fd=directory)
+        except FileNotFoundError:
+            self._evict(entry)
+            return False
+        finally:
+            os.close(directory)
+        return True
+
+    def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
+        aside = self._process_home() / f"new-{uuid.uuid4().hex}"
+        aside.mkdir()
+        try:
+            build(aside)
+            self._entries.mkdir(parents=True, exist_ok=True)
+            aside.rename(self._entries / key)
+        except OSError:
+            # Another process was first: a folder with files in it cannot be replaced.
+            if not (self._entries / key).exists():
+                raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _process_home(self) -> Path:
+        """This process's folder for views; the lock beside it tells others that it is alive."""
+        with self._lock:
+            if self._home is not None and self._home[0] == os.getpid() and self._home[1].exists():
+                return self._home[1]
+            _own(self.directory)
+            self._views.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            home = self._views / uuid.uuid4().hex
+            lock = os.open(home.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            home.mkdir()
+            self._home = os.getpid(), home, lock
+            weakref.finalize(self, _leave, home, lock, os.getpid())
+            return home
+
+    def _sweep(self) -> None:
+        """Remove what dead processes and earlier boots of this machine left."""
+        for other in self.directory.glob(f"{socket.gethostname()}-*"):
+            if other != self._root:
+                shutil.rmtree(other, ignore_errors=True)
+        for path in self._views.glob("*.lock"):
+            if _is_stale(path):
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                path.unlink(missing_ok=True)
+
+    def _measure(self) -> list[tuple[float, int, Path]]:
+        """When each entry was last used, its bytes on disk, its folder."""
+        found = []
+        for entry in self._entries.glob("*") if self._entries.exists() else ():
+            try:
+                size = sum(file.stat().st_blocks * 512 for file in entry.iterdir())
+                found.append(((entry / _RANGES).stat().st_mtime, size, entry))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return found
+
+    def _make_room(self, keep: str) -> None:
+        self.idle_views.clear(lambda view: view.evicted)
+        entries = sorted(self._measure(), key=lambda e: e[0])
+        total = sum(size for _, size, _ in entries)
+        if total <= self.max_bytes:
+            return
+        for _, size, entry in entries:
+            if total <= self.max_bytes * _KEEP_SHARE:
+                return
+            if entry.name != keep and self._evict(entry):
+                self.idle_views.clear(lambda view: view.evicted)
+                total -= size
+
+    def _evict(self, entry: Path) -> bool:
+        aside = self._process_home() / f"old-{uuid.uuid4().hex}"
+        try:
+            entry.rename(aside)
+        except FileNotFoundError:
+            return False
+        shutil.rmtree(aside, ignore_errors=True)
+        return True
+
+
+class DisposableView(Protocol):
+    """An index view, as far as the cache knows it."""
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the entry it links to is gone."""
+        ...
+
+    def dispose(self) -> None:
+        """Give up the view's folder."""
+        ...
+
+
+def _leave(home: Path, lock: int, pid: int) -> None:
+    """At the end of the process that made it, a home goes, and everything in it."""
+    if os.getpid() == pid:
+        os.close(lock)
+        shutil.rmtree(home, ignore_errors=True)
+        home.with_suffix(".lock").unlink(missing_ok=True)
+
+
+@once
+def _cache_at(directory: str, max_bytes: int) -> SplitCache:
+    place = Path(directory) if directory else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}"
+    return SplitCache(place, max_bytes)
+
+
+@once
+def _boot_id() -> str:
+    """This boot of the machine; where it has no name, this process: then nothing outlives it."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return f"process-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _folder_errors(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        message = f"The cache folder {directory} cannot be used: {e}."
+        hint = "Free some space, or set cache.directoryPath to a local disk that knows hard links."
+        raise StorageError(message, hint=hint, path=str(directory)) from e
+
+
+def _own(directory: Path) -> None:
+    """Make the folder, or make sure that it is ours: a stranger's could be changed under our feet."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if directory.stat().st_uid != os.getuid():
+        message = f"The cache folder {directory} belongs to another user."
+        raise RefusedError(message, hint="Set cache.directoryPath to a folder of your own.", path=str(directory))
+
+
+def _is_stale(lock: Path) -> bool:
+    """Whether nobody holds a lock any more (a very young one may be about to be taken)."""
+    try:
+        if time.time() - lock.stat().st_mtime < _STALE_SECONDS:
+            return False
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

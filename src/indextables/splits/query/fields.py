@@ -1,0 +1,112 @@
+"""The columns a query can name: how a name becomes a target, and which columns a bare word means."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from indextables.config.indexing import SearchSettings
+from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.splits.json_values import normal_key
+from indextables.splits.mapping import ColumnMapping, DocMapping
+from indextables.splits.query.tree import Target
+
+NameParts = tuple[str, ...]
+"""A field name as written, split at the dots that were not escaped."""
+
+
+@dataclass(frozen=True)
+class QueryFields:
+    """The columns of a table as the query language sees them."""
+
+    schema: pa.Schema
+    mapping: DocMapping
+    default_fields: tuple[str, ...] = ()
+    max_default_fields: int = 32
+
+    @classmethod
+    def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:
+        """The fields of a table; a default field that is no column is an error."""
+        unknown = [name for name in settings.default_fields if name not in schema.names]
+        if unknown:
+            message = f"indexing.defaultSearchFields names {', '.join(map(repr, unknown))}, which is no column."
+            raise InvalidInputError(message, hint=f"Known columns: {', '.join(schema.names)}.", columns=schema.names)
+        return cls(schema, mapping, settings.default_fields, settings.max_default_fields)
+
+    def within(self, *columns: str) -> QueryFields:
+        """The same fields where a bare word searches these columns (`message TEXTSEARCH '…'`)."""
+        return QueryFields(self.schema, self.mapping, columns, max(len(columns), 1))
+
+    def column(self, name: str) -> ColumnMapping:
+        """How a column is indexed; a column that the mapping does not know has no index."""
+        return self.mapping.find(name) or ColumnMapping(name, "", "none")
+
+    def resolve(self, parts: NameParts) -> Target | None:
+        """The column (and path in it) that a name means: the longest column name wins, then one in another case."""
+        for same in (str.__eq__, _same_but_for_case):
+            for end in range(len(parts), 0, -1):
+                found = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
+                if len(found) == 1 and (end == len(parts) or self.column(found[0]).kind == "json"):
+                    return Target(found[0], tuple(normal_key(key) for key in parts[end:]))
+        return None
+
+    def nearest(self, name: str) -> list[str]:
+        """Known columns that look like a name."""
+        lowered = {n.lower(): n for n in self.schema.names}
+        return [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+
+    def default_targets(self) -> tuple[Target, ...]:
+        """What a word without a column searches, or an error that says how to choose."""
+        names = self.default_fields or tuple(c.name for c in self.mapping.of_kind("text"))
+        if not names:
+            message = "The query has a word without a column, and no column is indexed as text."
+            hint = f"Write column:word with one of {', '.join(self.schema.names)}."
+            raise QuerySyntaxError(message, hint=hint, fields=self.schema.names)
+        if len(names) > self.max_default_fields:
+            message = (
+                f"The query has a word without a column; it would search {len(names)} text columns, "
+                f"more than indexing.maxDefaultSearchFields ({self.max_default_fields})."
+            )
+            hint = f"Write column:word, or set indexing.defaultSearchFields. Text columns: {', '.join(names)}."
+            raise QuerySyntaxError(message, hint=hint, fields=list(names))
+        return tuple(Target(name) for name in names)
+
+
+def check_textsearch(fields: QueryFields, column: str) -> None:
+    """TEXTSEARCH needs a column whose words are indexed."""
+    found = _known(fields, column)
+    if found.kind not in ("text", "json"):
+        message = f"TEXTSEARCH needs a text column; {column!r} is {found.terms}."
+        if found.kind in ("string", "ip"):
+            raise InvalidInputError(message, hint=f"Write {column} FIELDMATCH '…' for exact values.", column=column)
+        raise InvalidInputError(message, hint=_text_hint(fields), column=column)
+
+
+def check_fieldmatch(fields: QueryFields, column: str) -> None:
+    """FIELDMATCH needs a column whose whole values are indexed."""
+    found = _known(fields, column)
+    if found.kind == "text":
+        message = f"FIELDMATCH compares whole values; {column!r} is {found.terms}."
+        raise InvalidInputError(message, hint=f"Write {column} TEXTSEARCH '…' to search its words.", column=column)
+    if found.kind == "none":
+        message = f"FIELDMATCH needs an indexed column; {column!r} has no index."
+        raise InvalidInputError(message, hint=f"Compare it in SQL: {column} = ….", column=column)
+
+
+def _known(fields: QueryFields, column: str) -> ColumnMapping:
+    if column not in fields.schema.names:
+        near = fields.nearest(column)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"Known columns: {', '.join(fields.schema.names)}."
+        raise InvalidInputError(f"There is no column {column!r}.", hint=hint, column=column, nearest=near)
+    return fields.column(column)
+
+
+def _text_hint(fields: QueryFields) -> str:
+    names = ", ".join(c.name for c in fields.mapping.of_kind("text"))
+    return f"Text columns: {names}." if names else "No column is indexed as text; set indexing.typemap.<column> = text."
+
+
+def _same_but_for_case(one: str, other: str) -> bool:
+    return one.casefold() == other.casefold()

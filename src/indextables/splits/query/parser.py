@@ -1,0 +1,202 @@
+"""Query text -> tree. Boolean structure here; what one clause of a column means is `clauses`.
+
+    query   := chain
+    chain   := operand ((AND | OR | nothing) operand)*
+    operand := (+ | - | NOT)* atom (^number)?
+    atom    := ( chain ) | column: atom | clause
+
+Operands joined by AND form one required group. Everything else stands side by side: plain ones are alternatives, `+`
+is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alternative of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from indextables.splits.query.characters import BREAKS, BareWord, Characters
+from indextables.splits.query.clauses import Clauses
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of
+
+MAX_DEPTH = 100
+MAX_BOOST = 1e6
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse(text: str, fields: QueryFields) -> Query:
+    """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields."""
+    parser = _Parser(Characters(text, tuple(fields.schema.names)), fields)
+    if broken := _SURROGATE.search(text):
+        raise parser.source.fail("There is half of a surrogate pair, which is no character", at=broken.start())
+    query = parser.chain(None, 0)
+    if parser.source.peek():
+        raise parser.source.fail(
+            "A closing parenthesis without an opening one", hint="Remove it, or escape it with \\."
+        )
+    return query
+
+
+@dataclass(frozen=True)
+class _Operand:
+    query: Query
+    occur: str
+    """`+` required, `-` forbidden, nothing for plain."""
+
+
+class _Parser:
+    """Recursive descent over the characters; the depth is bounded so that no query can exhaust the stack."""
+
+    def __init__(self, source: Characters, fields: QueryFields) -> None:
+        self.source = source
+        self.clauses = Clauses(source, fields)
+
+    def chain(self, target: tuple[Target, ...] | None, depth: int) -> Query:
+        """Operands and the operators between them, up to a closing parenthesis or the end."""
+        source = self.source
+        groups: list[list[_Operand]] = []
+        operator, after_or = "", set[int]()
+        while True:
+            source.skip_space()
+            if source.peek() in ("", ")"):
+                break
+            found = self._operator()
+            if found:
+                if operator or not groups:
+                    raise source.fail(f"{found} has nothing before it", at=source.at - len(found), hint=_WORD_HINT)
+                operator = found
+                continue
+            operand = self._operand(target, depth)
+            if operator == "AND":
+                groups[-1].append(operand)
+            else:
+                groups.append([operand])
+                after_or |= {len(groups) - 2, len(groups) - 1} if operator == "OR" else set()
+            operator = ""
+        if operator:
+            raise source.fail(f"{operator} has nothing after it", hint=_WORD_HINT)
+        if not groups:
+            raise source.fail("The query is empty" if depth == 0 else "The group is empty", hint="Use * for every row.")
+        return _combine(groups, after_or)
+
+    def _operator(self) -> str:
+        for word in ("AND", "OR"):
+            if self.source.take_keyword(word):
+                return word
+        for sign, word in (("&&", "AND"), ("||", "OR"), ("!", "NOT")):
+            if self.source.text.startswith(sign, self.source.at):
+                raise self.source.fail(f"{sign} is no operator", hint=f"Write {word}, or quote it to search for it.")
+        return ""
+
+    def _operand(self, target: tuple[Target, ...] | None, depth: int) -> _Operand:
+        source, start = self.source, self.source.at
+        if depth >= MAX_DEPTH:
+            raise source.fail(f"The query is nested deeper than {MAX_DEPTH} levels")
+        for sign in ("+", "-", "NOT"):
+            if not (source.take_keyword(sign) if sign == "NOT" else source.take(sign)):
+                continue
+            if sign == "NOT":
+                source.skip_space()
+            if source.peek() in ("", ")") or source.peek().isspace() or self._operator():
+                raise source.fail(f"{sign} has nothing after it", at=start, hint=_WORD_HINT)
+            inner = self._operand(target, depth + 1)
+            if sign == "+":
+                return _Operand(inner.query, inner.occur or "+")
+            return _Operand(inner.query, "" if inner.occur == "-" else "-")
+        return _Operand(self._boosted(self._atom(target, depth)), "")
+
+    def _atom(self, target: tuple[Target, ...] | None, depth: int) -> Query:
+        source = self.source
+        opening = source.at
+        if source.take("("):
+            query = self.chain(target, depth + 1)
+            if not source.take(")"):
+                raise source.fail("The parenthesis is not closed", at=opening, hint="Add a closing ).")
+            return query
+        named = self._field(required=target is None)
+        if named is None:
+            return self.clauses.clause(target)
+        source.skip_space()
+        if source.peek() in ("", ")"):
+            raise source.fail("The column has nothing to look for", at=opening, hint="Write column:word or column:*.")
+        return self._atom((named,), depth + 1) if source.peek() == "(" else self.clauses.clause((named,))
+
+    def _field(self, *, required: bool) -> Target | None:
+        """The column before a colon, if the next word has one; the cursor then stands behind the colon.
+
+        Inside `column:(…)` a word may hold a colon: there it is a column only if there is such a column.
+        """
+        source, start = self.source, self.source.at
+        if source.peek() in "\"'" + BREAKS:
+            return None
+        word = source.bare()
+        colon = word.find(":")
+        source.at = start
+        if colon < 0:
+            return None
+        name, rest = word.split(colon)
+        if not required and self.clauses.fields.resolve(name.parts(".")) is None:
+            return None
+        source.at = rest.start
+        return self._resolve(name)
+
+    def _resolve(self, name: BareWord) -> Target:
+        fields = self.clauses.fields
+        target = fields.resolve(name.parts("."))
+        if target is not None:
+            return target
+        near = fields.nearest(name.parts(".")[0])
+        guess = f"Did you mean {' or '.join(near)}? " if near else ""
+        hint = (
+            f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
+        )
+        raise self.source.fail(f"There is no column {name.text!r}", at=name.start, hint=hint, nearest=near)
+
+    def _boosted(self, query: Query) -> Query:
+        source, start = self.source, self.source.at
+        if not source.take("^"):
+            return query
+        number = source.bare().text
+        try:
+            factor = float(number)
+        except ValueError:
+            factor = -1.0
+        if not 0 <= factor <= MAX_BOOST or "_" in number:
+            hint = f"Write a number from 0 to {MAX_BOOST:g} after ^, or escape it with a backslash."
+            raise source.fail("^ needs a weight", at=start, hint=hint)
+        if source.peek() == "^":
+            raise source.fail("A clause has one weight only")
+        return Boost(query, factor)
+
+
+_WORD_HINT = "Add what is missing, or quote the operator to search for it as a word."
+
+
+def _combine(groups: list[list[_Operand]], after_or: set[int]) -> Query:
+    """The tree of operands that stand side by side, each a group of what AND joins."""
+    must: list[Query] = []
+    should: list[Query] = []
+    must_not: list[Query] = []
+    for place, group in enumerate(groups):
+        if len(group) > 1:
+            (should if len(groups) > 1 else must).append(_required(group))
+        elif place in after_or and group[0].occur == "-":
+            should.append(_negated(group[0].query))
+        else:
+            operand = group[0]
+            {"+": must, "-": must_not, "": should}[operand.occur].append(operand.query)
+    if len(must) == 1 and not should and not must_not:
+        return must[0]
+    if not must and not must_not:
+        return any_of(tuple(should))
+    return Bool(tuple(must), tuple(should), tuple(must_not))
+
+
+def _required(group: list[_Operand]) -> Query:
+    must = tuple(o.query for o in group if o.occur != "-")
+    must_not = tuple(o.query for o in group if o.occur == "-")
+    return Bool(must, (), must_not) if must_not else all_of(must)
+
+
+def _negated(query: Query) -> Query:
+    return Bool(must_not=(query,))

@@ -1,0 +1,219 @@
+"""The query tree: frozen, picklable values that any worker can evaluate against any split.
+
+Columns are named, never numbered; what a leaf means depends on the column's kind in the split's mapping. Values for
+columns of numbers, dates and the like are typed already; words keep their text, since each column analyses its own.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """A column, and the path inside it where it is a json column."""
+
+    column: str
+    path: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
+
+
+@dataclass(frozen=True)
+class Query:
+    """Root of the tree's nodes."""
+
+
+@dataclass(frozen=True)
+class AllRows(Query):
+    """Every row."""
+
+    def __str__(self) -> str:
+        return "*"
+
+
+@dataclass(frozen=True)
+class Words(Query):
+    """A word or phrase: analysed words in a text column, the whole value in a string column."""
+
+    target: Target
+    text: str
+    quoted: bool = False
+    slop: int = 0
+    prefix: bool = False
+
+    def __str__(self) -> str:
+        shown = _quote(self.text) if self.quoted or self.prefix or not self.text else _escaped(self.text)
+        return f"{self.target}:{shown}{'*' if self.prefix else ''}{f'~{self.slop}' if self.slop else ''}"
+
+
+@dataclass(frozen=True)
+class Wildcard(Query):
+    """A pattern of literal text, `*` (any text) and `?` (any character); a backslash escapes."""
+
+    target: Target
+    pattern: str
+
+    def __str__(self) -> str:
+        return f"{self.target}:{_escaped_pattern(self.pattern)}"
+
+
+@dataclass(frozen=True)
+class Fuzzy(Query):
+    """A word within some edits: insert, delete, replace, swap neighbours."""
+
+    target: Target
+    text: str
+    distance: int
+
+    def __str__(self) -> str:
+        return f"{self.target}:{_escaped(self.text)}~{self.distance}"
+
+
+@dataclass(frozen=True)
+class Equals(Query):
+    """A typed value of a column that has no index."""
+
+    target: Target
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.target}:{_shown(self.value)}"
+
+
+@dataclass(frozen=True)
+class Range(Query):
+    """Values between two bounds; None is open."""
+
+    target: Target
+    lower: Any = None
+    upper: Any = None
+    include_lower: bool = True
+    include_upper: bool = True
+
+    def __str__(self) -> str:
+        opening, closing = "[" if self.include_lower else "{", "]" if self.include_upper else "}"
+        low, high = ("*" if v is None else _shown(v) for v in (self.lower, self.upper))
+        return f"{self.target}:{opening}{low} TO {high}{closing}"
+
+
+@dataclass(frozen=True)
+class Addresses(Query):
+    """Addresses whose bits under the mask are the value's (128 bits; IPv4 in its mapped form)."""
+
+    target: Target
+    value: int
+    mask: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.target}:{self.text}"
+
+
+@dataclass(frozen=True)
+class OneOf(Query):
+    """Any of several values of one column."""
+
+    target: Target
+    items: tuple[Words | Equals | Addresses, ...]
+
+    def __str__(self) -> str:
+        skip = len(str(self.target)) + 1
+        return f"{self.target}:IN [{' '.join(str(item)[skip:] for item in self.items)}]"
+
+
+@dataclass(frozen=True)
+class Exists(Query):
+    """Rows where the column (or the path in it) has a value."""
+
+    target: Target
+
+    def __str__(self) -> str:
+        return f"{self.target}:*"
+
+
+@dataclass(frozen=True)
+class Bool(Query):
+    """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any."""
+
+    must: tuple[Query, ...] = ()
+    should: tuple[Query, ...] = ()
+    must_not: tuple[Query, ...] = ()
+
+    def __str__(self) -> str:
+        parts = [f"+{_grouped(q)}" for q in self.must] + [_grouped(q) for q in self.should]
+        return " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
+
+
+@dataclass(frozen=True)
+class Boost(Query):
+    """A query whose score is multiplied."""
+
+    query: Query
+    factor: float
+
+    def __str__(self) -> str:
+        inner = f"({self.query})" if isinstance(self.query, Boost) else _grouped(self.query)
+        return f"{inner}^{self.factor:g}"
+
+
+Leaf = Words | Wildcard | Fuzzy | Equals | Range | Addresses | OneOf | Exists
+
+
+def leaves(query: Query) -> Iterator[Leaf]:
+    """The leaves of a tree, left to right."""
+    if isinstance(query, Bool):
+        for below in (*query.must, *query.should, *query.must_not):
+            yield from leaves(below)
+    elif isinstance(query, Boost):
+        yield from leaves(query.query)
+    elif not isinstance(query, AllRows):
+        yield query  # type: ignore[misc]
+
+
+def columns(query: Query) -> tuple[str, ...]:
+    """The columns a query looks at, each once."""
+    return tuple(dict.fromkeys(leaf.target.column for leaf in leaves(query)))
+
+
+def any_of(queries: tuple[Query, ...]) -> Query:
+    """The query that any of some satisfies."""
+    return queries[0] if len(queries) == 1 else Bool(should=queries)
+
+
+def all_of(queries: tuple[Query, ...]) -> Query:
+    """The query that all of some satisfy."""
+    return queries[0] if len(queries) == 1 else Bool(must=queries)
+
+
+def _grouped(query: Query) -> str:
+    return f"({query})" if isinstance(query, Bool) else str(query)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return _quote(value)
+    return str(value.isoformat() if isinstance(value, datetime.date) else value)
+
+
+def _quote(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _escaped(text: str, *, dots: bool = False) -> str:
+    special = "\\:\"'()[]{}^~*?+-!<>" + ("." if dots else "")
+    shown = "".join(f"\\{c}" if c in special or c.isspace() else c for c in text)
+    return f"\\{shown}" if shown in ("AND", "OR", "NOT", "IN", "TO") else shown
+
+
+def _escaped_pattern(pattern: str) -> str:
+    """A pattern whose stars and question marks stay what they are."""
+    shown = ""
+    characters = iter(pattern)
+    for c in characters:
+        shown += c if c in "*?" else _escaped(next(characters, "\\") if c == "\\" else c)
+    return shown

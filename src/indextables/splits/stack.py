@@ -1,0 +1,139 @@
+"""Merging segments in a given order, without indexing anything again.
+
+Tantivy-py has no merge call, but a writer that opens a folder merges segments of like size by itself. So the segments
+are linked into one folder with a `meta.json` that makes each look nearly empty (which puts them on one level), topped
+up with padding to the number at which a merge starts. The folder is sorted by `_row`, and every segment gets a column
+`_row` that continues where the one before it ends: the merged order is the order of the list. Deleted rows are left
+out in the same pass. The result is checked: number of rows, and the place of the first and last row of every segment.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tantivy
+
+from indextables.errors import BadFileError
+from indextables.splits.analyzers import ROW_FIELD
+from indextables.splits.mapping import DocMapping
+from indextables.splits.segments import META, MIN_HEAP_BYTES, Segment, index_schema, open_folder, segments_of
+from indextables.splits.tantivy_files import COMPONENTS, COMPOSITE, Mask, alive_bitset, empty_store, row_column
+
+_MERGE_AT = 8
+_OPSTAMP = 100
+_SETTINGS = {
+    "sort_by_field": {"field": ROW_FIELD, "order": "Asc"},
+    "docstore_compression": "lz4",
+    "docstore_blocksize": 16384,
+}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A segment to merge, and which of its rows live (None: all)."""
+
+    segment: Segment
+    alive: Mask | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it contributes."""
+        return self.segment.rows if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> Segment:
+    """One segment with the living rows of all layers, in order. The layers' own files are only read."""
+    layers = [layer for layer in layers if layer.rows]
+    schema = index_schema(mapping, folder.with_name(folder.name + ".schema"))
+    folder.mkdir(parents=True)
+    entries = [
+        _link(n, layer, base, folder) for n, (layer, base) in enumerate(zip(layers, _bases(layers), strict=True))
+    ]
+    entries += _padding(schema, mapping, folder, max(0, _MERGE_AT - len(entries)))
+    meta = {"index_settings": _SETTINGS, "segments": entries, "schema": schema, "opstamp": _OPSTAMP}
+    (folder / META).write_text(json.dumps(meta))
+    index = open_folder(folder, mapping)
+    writer = index.writer(MIN_HEAP_BYTES, 1)
+    writer.commit()
+    writer.wait_merging_threads()
+    merged = segments_of(folder)
+    _check(merged, layers, mapping, folder)
+    return merged[0]
+
+
+def _bases(layers: Sequence[Layer]) -> list[int]:
+    """The `_row` of every layer's first document: layers follow one another."""
+    return [int(n) for n in np.cumsum([0, *(layer.segment.rows for layer in layers[:-1])])]
+
+
+def _link(number: int, layer: Layer, base: int, folder: Path) -> dict[str, Any]:
+    """A segment under a name of its own: two splits may hold copies of one segment."""
+    segment = layer.segment
+    name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
+    for component in COMPOSITE:
+        (folder / f"{name.hex}.{component}").symlink_to(segment.file(component).absolute())
+    (folder / f"{name.hex}.fast").write_bytes(row_column(segment.rows, base))
+    (folder / f"{name.hex}.store").write_bytes(b"".join(empty_store(segment.rows)))
+    alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
+    return _entry(folder, str(name), alive)
+
+
+def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
+    """A segment that claims to have one living document, beside a bitset that tells the truth."""
+    stem = uuid.UUID(segment_id).hex
+    (folder / f"{stem}.{_OPSTAMP}.del").write_bytes(alive_bitset(alive))
+    deletes = {"num_deleted_docs": len(alive) - 1, "opstamp": _OPSTAMP}
+    return {"segment_id": segment_id, "max_doc": len(alive), "deletes": deletes}
+
+
+def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, count: int) -> list[dict[str, Any]]:
+    """Segments of two deleted documents each."""
+    if not count:
+        return []
+    scratch = folder.with_name(folder.name + ".padding")
+    scratch.mkdir()
+    meta = {"index_settings": _SETTINGS, "segments": [], "schema": schema, "opstamp": 0}
+    (scratch / META).write_text(json.dumps(meta))
+    writer = open_folder(scratch, mapping).writer(MIN_HEAP_BYTES, 1)
+    for row in range(2):
+        writer.add_json(json.dumps({ROW_FIELD: row}))
+    writer.commit()
+    writer.wait_merging_threads()
+    (made,) = segments_of(scratch)
+    entries = []
+    for number in range(count):
+        name = uuid.uuid5(uuid.UUID(made.segment_id), f"padding {number}")
+        for component in COMPONENTS:
+            shutil.copyfile(made.file(component), folder / f"{name.hex}.{component}")
+        entries.append(_entry(folder, str(name), np.zeros(2, np.bool_)))
+    shutil.rmtree(scratch)
+    return entries
+
+
+def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> None:
+    """The merge is right: every row is there, and layers begin and end where they must."""
+    expected = sum(layer.rows for layer in layers)
+    if len(merged) != 1 or merged[0].rows != expected:
+        found = sum(segment.rows for segment in merged)
+        raise BadFileError(f"Merging segments gave {found} rows in place of {expected}.", path=str(folder))
+    index = open_folder(folder, mapping)
+    searcher, schema = index.searcher(), index.schema
+    at = 0
+    for layer, base in zip(layers, _bases(layers), strict=True):
+        living = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
+        for row, place in ((int(living[0]), at), (int(living[-1]), at + len(living) - 1)):
+            number = base + row
+            query = tantivy.Query.range_query(
+                schema, ROW_FIELD, tantivy.FieldType.Unsigned, lower_bound=number, upper_bound=number
+            )
+            hits = searcher.search(query, limit=2).hits
+            if [address.doc for _, address in hits] != [place]:
+                raise BadFileError(f"Merging segments moved row {number} of {folder}.", path=str(folder))
+        at += len(living)

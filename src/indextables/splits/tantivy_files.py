@@ -1,0 +1,152 @@
+"""The few of tantivy's file formats that a split has to know: footers, composite files, row columns, stores, bitsets.
+
+A tantivy file ends in a footer (version and checksum as JSON, its length, a magic number). A composite file holds the
+data of every field one after another, with a directory of places before that footer. Everything here is checked: bytes
+that make no sense are `BadFileError`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+import numpy.typing as npt
+
+from indextables.errors import BadFileError
+
+INDEX_FORMAT = 7
+TANTIVY_VERSION = version("tantivy")
+COMPOSITE = ("term", "idx", "pos", "fieldnorm")
+COMPONENTS = (*COMPOSITE, "fast", "store")
+_MAGIC = 1337
+_MAX_FIELDS = 100_000
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FieldSpan:
+    """Where one field's data lies in a composite file."""
+
+    field_id: int
+    start: int
+    end: int
+
+
+def footer_length(data: bytes, name: str) -> int:
+    """Length of the footer that ends a tantivy file."""
+    if len(data) >= 8:
+        length, magic = struct.unpack("<II", data[-8:])
+        if magic == _MAGIC and length + 8 <= len(data):
+            return int(length) + 8
+    raise BadFileError(f"The index file {name} does not end in a tantivy footer.", path=name)
+
+
+def with_footer(body: bytes) -> bytes:
+    """A body with the footer that tantivy expects after it."""
+    return body + _footer(zlib.crc32(body))
+
+
+def _footer(crc: int) -> bytes:
+    major, minor, patch = (int(part) for part in TANTIVY_VERSION.split(".")[:3])
+    number = {"major": major, "minor": minor, "patch": patch, "index_format_version": INDEX_FORMAT}
+    text = json.dumps({"version": number, "crc": crc}, separators=(",", ":")).encode()
+    return text + struct.pack("<II", len(text), _MAGIC)
+
+
+def composite_spans(end: bytes, length: int, name: str) -> tuple[int, list[FieldSpan]]:
+    """Where the directory of a composite file starts, and the span of every field before it, in file order.
+
+    `end` are the last bytes of a file of this length: all of it, or at least the directory.
+    """
+    stop = len(end) - footer_length(end, name)
+    try:
+        (size,) = struct.unpack("<I", end[stop - 4 : stop])
+        start = length - len(end) + stop - 4 - size
+        directory = end[stop - 4 - size : stop - 4]
+        count, at = _vint(directory, 0)
+        if stop - 4 < size or count > _MAX_FIELDS:
+            raise ValueError("impossible directory")
+        places: list[tuple[int, int]] = []
+        offset = 0
+        for _ in range(count):
+            step, at = _vint(directory, at)
+            offset += step
+            (field_id,) = struct.unpack("<I", directory[at : at + 4])
+            _, at = _vint(directory, at + 4)
+            places.append((field_id, offset))
+    except (struct.error, IndexError, ValueError) as e:
+        raise BadFileError(f"The index file {name} has a garbled directory.", path=name) from e
+    return start, _join_spans(places, start, name)
+
+
+def empty_store(rows: int) -> tuple[bytes, bytes]:
+    """A `.store` file of documents without stored fields, all in one block: the block, and what follows it."""
+    offsets = np.arange(rows + 1, dtype="<u4")
+    block = b"\x80" * rows + offsets.tobytes()
+    checkpoint = _to_vint(1) + _to_vint(0) + _to_vint(0) + _to_vint(rows) + _to_vint(len(block))
+    index = _to_vint(1) + _to_vint(len(checkpoint)) + checkpoint
+    tail = index + struct.pack("<IQB15x", 2, len(block), 0)
+    return block, tail + _footer(zlib.crc32(tail, zlib.crc32(block)))
+
+
+def row_column(rows: int, base: int) -> bytes:
+    """A `.fast` file whose only column `_row` counts up from `base`: a straight line, whatever the number of rows."""
+    line = _to_vint(1 << 32) + _to_vint(base) + b"\x00"
+    column = b"\x00\x01" + _to_vint(base) + _to_vint(1) + _to_vint(max(rows - 1, 0)) + _to_vint(rows) + line
+    column += struct.pack("<I", 1)
+    entry = b"\x00\x02\x00" + bytes([len(column)]) + b"\x60_row\x00\x01"
+    block = struct.pack("<I", len(entry)) + entry + struct.pack("<I", 0)
+    dictionary = block + struct.pack("<QQQI", 0, len(block), 1, 3)
+    return with_footer(column + dictionary + struct.pack("<QII", len(dictionary), rows, 2) + b"\x02qwB")
+
+
+def alive_bitset(alive: Mask) -> bytes:
+    """A `.del` file: one bit per document, set where the document lives."""
+    words = np.zeros((len(alive) + 63) // 64 * 8, np.uint8)
+    packed = np.packbits(alive, bitorder="little")
+    words[: len(packed)] = packed
+    return with_footer(struct.pack("<I", len(alive)) + words.tobytes())
+
+
+def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[FieldSpan]:
+    """Neighbouring places of one field become one span; together they must cover everything up to the directory."""
+    spans: list[FieldSpan] = []
+    for number, (field_id, start) in enumerate(places):
+        stop = places[number + 1][1] if number + 1 < len(places) else end
+        if stop < start:
+            raise BadFileError(f"The index file {name} has a garbled directory.", path=name)
+        if spans and spans[-1].field_id == field_id:
+            spans[-1] = FieldSpan(field_id, spans[-1].start, stop)
+        else:
+            spans.append(FieldSpan(field_id, start, stop))
+    if (places[0][1] if places else end) != 0 or len({s.field_id for s in spans}) != len(spans):
+        raise BadFileError(f"The index file {name} has fields out of place.", path=name)
+    return spans
+
+
+def _vint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte & 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("number too long")
+
+
+def _to_vint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 128:
+        out.append(value & 127)
+        value >>= 7
+    out.append(value | 128)
+    return bytes(out)

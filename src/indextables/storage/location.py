@@ -1,0 +1,81 @@
+"""What a path or URL says about where a store is."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from indextables.errors import InvalidInputError
+from indextables.storage.paths import check_folder, relative_to_root
+
+Kind = Literal["local", "s3", "azure", "gcs", "memory"]
+_KINDS: dict[str, Kind] = {
+    "file": "local",
+    **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
+    **dict.fromkeys(("abfss", "abfs", "wasbs", "wasb", "az"), "azure"),
+    "gs": "gcs",
+    "memory": "memory",
+}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A place: the kind of store, the bucket or container (or memory's name), Azure's host, the folder inside."""
+
+    kind: Kind
+    url: str
+    container: str = ""
+    folder: str = ""
+    host: str = ""
+
+
+def parse_location(url: str | os.PathLike[str]) -> Location:
+    """Read a local path or a URL. The path of a remote URL is taken as it stands; that of `file://` is unescaped."""
+    text = os.fspath(url)
+    if not text:
+        raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")
+    match = _SCHEME.match(text)
+    if match is None or (match[2] is None and match[1].lower() != "file"):
+        return _local(text)
+    kind = _KINDS.get(match[1].lower())
+    if kind is None:
+        known = ", ".join(f"{scheme}://" for scheme in _KINDS)
+        raise InvalidInputError(f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {known}.")
+    if kind == "local":
+        return _local(unquote(urlsplit(text).path))
+    return _remote(kind, match[1].lower(), text[match.end() :])
+
+
+def _local(path: str) -> Location:
+    """Made absolute at once: a worker that opens the store may stand in another folder."""
+    return Location("local", os.path.abspath(path))  # noqa: PTH100 (Path.absolute keeps `..`)
+
+
+def _remote(kind: Kind, scheme: str, rest: str) -> Location:
+    authority, _, folder = rest.partition("/")
+    folder = check_folder(folder.strip("/"))
+    container, _, host = authority.partition("@") if kind == "azure" else (authority, "", "")
+    if "@" in container or ":" in container or "?" in rest:
+        message = f"A {scheme}:// URL holds a bucket or container and a path, nothing else."
+        raise InvalidInputError(message, hint="Give credentials as options, such as aws.secretKey or azure.sasToken.")
+    if not container and kind != "memory":
+        raise InvalidInputError(f"The URL {scheme}://{rest} names no bucket or container.", url=f"{scheme}://{rest}")
+    return Location(kind, f"{scheme}://{authority}" + (f"/{folder}" if folder else ""), container, folder, host)
+
+
+def inside(root: str, path: str) -> str:
+    """A path as another writer recorded it, relative to the table: schemes of one store (s3, s3a, s3n) count as the same."""
+    theirs = _SCHEME.match(path)
+    if theirs is None:
+        return relative_to_root(root, path)
+    kind = _KINDS.get(theirs[1].lower())
+    if kind == "local":
+        return relative_to_root(root, unquote(urlsplit(path).path))
+    ours = _SCHEME.match(root)
+    if ours is not None and kind == _KINDS.get(ours[1].lower()):
+        path = ours[0] + path[theirs.end() :]
+    return relative_to_root(root, path)

@@ -1,0 +1,225 @@
+"""A store over obstore: S3, Azure, Google Cloud Storage, and memory.
+
+obstore itself repeats requests after throttling, 5xx answers and lost connections, with growing, jittered waits. What
+still fails afterwards is sorted here: absent, refused, throttled, unavailable; and for `put_if_absent`, unknown. Only
+deletions, which obstore does not know to be repeatable, are repeated here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import obstore
+from obstore.store import ObjectStore
+
+from indextables.errors import BadFileError, InvalidInputError, NotFoundError, StorageError
+from indextables.storage.backoff import Backoff
+from indextables.storage.fork_guard import note_use
+from indextables.storage.paths import check, check_folder, is_path
+from indextables.storage.ranges import check_range
+from indextables.storage.remote_errors import FAILURES, Failure, read_failure, to_error
+from indextables.storage.store import ObjectInfo, PutOutcome
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+_PAGE = 1000
+_PART_BYTES = 8 << 20
+_MAX_PARTS = 5000
+
+
+class RemoteStore:
+    """Objects below a folder of a bucket or container. Cannot be pickled: send the `StoreSpec` and open it there."""
+
+    def __init__(
+        self,
+        client: ObjectStore,
+        *,
+        url: str,
+        folder: str = "",
+        secrets: Iterable[str] = (),
+        sorts: bool = True,
+        backoff: Backoff | None = None,
+    ) -> None:
+        """`secrets` are hidden in every error; `sorts` says that the store itself lists in the order of path bytes."""
+        self._client = client
+        self._url = url
+        self._base = f"{folder}/" if folder else ""
+        self._secrets = tuple(secrets)
+        self._sorts = sorts
+        self._backoff = backoff or Backoff()
+        self._container_seen = False
+
+    def __repr__(self) -> str:
+        return f"RemoteStore({self._url!r})"
+
+    def __reduce__(self) -> NoReturn:
+        message = f"The open store {self._url} cannot be sent to another process."
+        raise StorageError(message, hint="Send its StoreSpec and open it there.", url=self._url)
+
+    @property
+    def url(self) -> str:
+        """Where the root is, as it was given, without credentials."""
+        return self._url
+
+    def get(self, path: str) -> bytes:
+        """The whole object."""
+        full = self._full(path)
+        return self._call("read", path, lambda: bytes(obstore.get(self._client, full).bytes()))
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """Exactly these bytes, in one request."""
+        full = self._full(path)
+        check_range(path, start, length)
+        if length == 0:
+            return b""
+        read = self._call(
+            "read", path, lambda: bytes(obstore.get_range(self._client, full, start=start, length=length))
+        )
+        return self._complete(path, start, length, read)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several ranges; near ones in one request, all in parallel."""
+        full = self._full(path)
+        for start, length in ranges:
+            check_range(path, start, length)
+        wanted = [(start, length) for start, length in ranges if length]
+        if not wanted:
+            return [b""] * len(ranges)
+        starts, lengths = zip(*wanted, strict=True)
+        read = iter(
+            self._call("read", path, lambda: obstore.get_ranges(self._client, full, starts=starts, lengths=lengths))
+        )
+        return [self._complete(path, start, length, bytes(next(read)) if length else b"") for start, length in ranges]
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """Create the object in one request. UNKNOWN whenever the store did not clearly say yes or no."""
+        full = self._full(path)
+        note_use(self._url)
+        try:
+            obstore.put(self._client, full, data, mode="create", use_multipart=False)
+        except FAILURES as error:
+            failure = read_failure(error, self._secrets)
+            if failure.exists:
+                return PutOutcome.EXISTS
+            if failure.refused_for_certain:
+                raise to_error(self._write_failure(failure), verb="create", url=self._url, path=path) from None
+            log.warning("whether %s in %s was created is unknown: %s", path, self._url, failure.reason)
+            return PutOutcome.UNKNOWN
+        self._container_seen = True
+        return PutOutcome.CREATED
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object."""
+        full = self._full(path)
+        self._call("write", path, lambda: obstore.put(self._client, full, data, chunk_size=_PART_BYTES))
+
+    def put_file(self, path: str, source: Path) -> None:
+        """Upload a file, in parts where it is large."""
+        full = self._full(path)
+        try:
+            size = source.stat().st_size
+        except OSError as error:
+            raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
+        part = max(_PART_BYTES, -(-size // _MAX_PARTS))
+        self._call("write", path, lambda: obstore.put(self._client, full, source, chunk_size=part))
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Size and time of the object, or None."""
+        full = self._full(path)
+        try:
+            meta = self._call("look at", path, lambda: obstore.head(self._client, full))
+        except NotFoundError:
+            self._see_container()
+            return None
+        return self._info(meta)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """Objects at or below the folder, sorted, a page of the store at a time."""
+        listed = self._listed(check_folder(prefix), start_after or "")
+        if not self._sorts:
+            yield from sorted(listed, key=lambda info: info.path)
+            return
+        last = ""
+        for info in listed:
+            if info.path <= last:
+                message = f"The store {self._url} does not list in order: {info.path!r} came after {last!r}."
+                raise StorageError(message, hint="Use a bucket that lists by name (S3 directory buckets do not).")
+            last = info.path
+            yield info
+
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """None: an object appears when it is complete, and parts of uploads are the service's to clear away."""
+        return iter(())
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Delete these objects, many in a request where the store can."""
+        remaining = iter(paths)
+        while batch := [self._full(path) for path in islice(remaining, _PAGE)]:
+            self._delete_batch(batch)
+
+    def local_path(self, path: str) -> Path | None:
+        """None: the object is not on this machine's disk."""
+        check(path)
+        return None
+
+    def _full(self, path: str) -> str:
+        return self._base + check(path)
+
+    def _call(self, verb: str, path: str, request: Callable[[], T]) -> T:
+        note_use(self._url)
+        try:
+            answer = request()
+        except FAILURES as error:
+            failure = read_failure(error, self._secrets)
+            if verb == "write":
+                failure = self._write_failure(failure)
+            raise to_error(failure, verb=verb, url=self._url, path=path) from None
+        self._container_seen = True
+        return answer
+
+    def _listed(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
+        within = (self._base + folder).rstrip("/")
+        # obstore reads the offset as a path; one that is none (it may end in a slash) is left to the filter below.
+        offset = self._base + start_after if start_after and is_path(start_after) else None
+        note_use(self._url)
+        pages = obstore.list(self._client, within or None, offset=offset, chunk_size=_PAGE)
+        while True:
+            page = self._call("list", folder, lambda: next(pages, ()))
+            if not page:
+                return
+            yield from (info for info in map(self._info, page) if info.path > start_after)
+
+    def _delete_batch(self, batch: Sequence[str]) -> None:
+        """A store that complains of one missing object may have stopped there: then one by one."""
+        try:
+            self._backoff.run(lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch)))
+        except NotFoundError:
+            self._see_container()
+            if len(batch) > 1:
+                for full in batch:
+                    self._delete_batch([full])
+
+    def _see_container(self) -> None:
+        """A missing object means absence only if its container is there; HEAD and DELETE do not say. Asked once."""
+        if not self._container_seen:
+            next(self._listed("", ""), None)
+
+    def _info(self, meta: Any) -> ObjectInfo:
+        modified_ms = round(meta["last_modified"].timestamp() * 1000)
+        return ObjectInfo(meta["path"][len(self._base) :], meta["size"], modified_ms)
+
+    def _complete(self, path: str, start: int, length: int, read: bytes) -> bytes:
+        if len(read) != length:
+            message = f"{self._url}/{path} ends before byte {start + length}."
+            raise BadFileError(message, path=path, offset=start + len(read))
+        return read
+
+    @staticmethod
+    def _write_failure(failure: Failure) -> Failure:
+        """Nothing can be missing for a write but the container."""
+        return failure.without_container() if failure.missing else failure

@@ -1,0 +1,63 @@
+"""A store described but not opened: what travels to a worker, which opens it there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from indextables import config
+from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
+from indextables.storage.backoff import Backoff
+from indextables.storage.clients import open_client, secrets_of
+from indextables.storage.fork_guard import note_use
+from indextables.storage.local import LocalStore
+from indextables.storage.location import parse_location
+from indextables.storage.remote import RemoteStore
+from indextables.storage.store import Store
+
+
+@dataclass(frozen=True)
+class StoreSpec:
+    """A URL and the settings to open it with. Equal specs open the same place; its repr shows no secret.
+
+    A pickle of it does carry the credentials that were given as settings, because the worker needs them. Those that
+    come from the environment or from a provider class are found anew by whoever opens the store.
+    """
+
+    url: str
+    options: StoreSettings = field(default_factory=StoreSettings, repr=False)
+
+    @classmethod
+    def from_url(
+        cls, url: str | os.PathLike[str], settings: config.Settings | Mapping[str, object] | None = None
+    ) -> StoreSpec:
+        """Read a local path or a URL (made absolute), and of the settings those that this kind of store uses."""
+        place = parse_location(url)
+        resolved = settings if isinstance(settings, config.Settings) else config.resolve(options=settings)
+        if place.kind in ("local", "memory"):
+            return cls(place.url)
+        options = StoreSettings(
+            aws=resolved.group(AwsSettings) if place.kind == "s3" else AwsSettings(),
+            azure=resolved.group(AzureSettings) if place.kind == "azure" else AzureSettings(),
+            gcp=resolved.group(GcpSettings) if place.kind == "gcs" else GcpSettings(),
+            requests=resolved.group(RequestSettings),
+        )
+        return cls(place.url, options)
+
+
+def open_store(spec: StoreSpec) -> Store:
+    """Open a store in this process. Nothing is asked of it yet: a wrong bucket or key shows at the first request."""
+    place = parse_location(spec.url)
+    if place.kind == "local":
+        return LocalStore(place.url)
+    note_use(place.url)
+    requests = spec.options.requests
+    return RemoteStore(
+        open_client(place, spec.options),
+        url=place.url,
+        folder=place.folder,
+        secrets=secrets_of(spec.options),
+        sorts=place.kind != "azure",
+        backoff=Backoff(requests.max_retries, requests.base_delay_ms, requests.max_delay_ms),
+    )

@@ -1,1 +1,0 @@
-"""Table: every verb a person calls."""

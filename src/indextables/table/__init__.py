@@ -1,0 +1,16 @@
+"""Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
+
+from __future__ import annotations
+
+from indextables.table.log_verbs import LogVerbs
+from indextables.table.row_verbs import RowVerbs
+from indextables.table.split_verbs import SplitVerbs
+from indextables.table.state_verbs import StateVerbs
+from indextables.table.upkeep_verbs import UpkeepVerbs
+
+
+class Table(LogVerbs, RowVerbs, StateVerbs, SplitVerbs, UpkeepVerbs):
+    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
+
+
+__all__ = ["Table"]

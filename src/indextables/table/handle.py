@@ -1,0 +1,139 @@
+"""What every verb of a table stands on: the store, the log, and the snapshot the table shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables import __version__, config
+from indextables.config import Settings, state
+from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
+from indextables.model.schema import schema_from_json
+from indextables.model.snapshot import Snapshot
+from indextables.storage.spec import StoreSpec, open_store
+
+ENGINE_INFO = f"indextables-python/{__version__}"
+
+
+def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
+    """The log of the table at a path, before anything of it was read."""
+    settings = config.resolve(options=options)
+    store = open_store(StoreSpec.from_url(path, settings))
+    return TransactionLog(store, log_settings(settings))
+
+
+def log_settings(settings: Settings) -> LogSettings:
+    """The settings of the log out of all settings."""
+    return LogSettings(
+        read=settings.group(LogReadSettings),
+        retry=settings.group(RetrySettings),
+        cache=settings.group(CacheSettings),
+        files=settings.group(VersionFileSettings),
+        state_read=settings.group(state.StateReadSettings),
+        checkpoint=settings.group(state.CheckpointSettings),
+        state_write=settings.group(state.StateWriteSettings),
+        compaction=settings.group(state.CompactionSettings),
+        state_retry=settings.group(state.StateRetrySettings),
+        retention=settings.group(state.RetentionSettings),
+        cleanup=settings.group(state.CleanupSettings),
+    )
+
+
+class TableHandle:
+    """An open table: it shows one version, and moves on to the version of each commit made through it."""
+
+    def __init__(
+        self, log: TransactionLog, snapshot: Snapshot, options: Mapping[str, object] | None, *, pinned: bool = False
+    ) -> None:
+        self._options = dict(options or {})
+        self._snapshot = snapshot
+        self._pinned = pinned
+        self.settings = config.resolve(options=options, table=snapshot.metadata.configuration)
+        """The settings in force: options over the table's configuration over the defaults."""
+        log.settings = log_settings(self.settings)
+        self._log = log
+
+    @property
+    def path(self) -> str:
+        """Where the table is."""
+        return self._log.store.url
+
+    @property
+    def version(self) -> int:
+        """The version this table shows."""
+        return self._snapshot.version
+
+    @property
+    def _spec(self) -> StoreSpec:
+        """The store as a value that can travel to workers."""
+        return StoreSpec.from_url(self.path, self.settings)
+
+    @property
+    def metadata(self) -> MetadataAction:
+        """Identity, schema, partitioning and configuration."""
+        return self._snapshot.metadata
+
+    @property
+    def protocol(self) -> ProtocolAction:
+        """Which readers and writers the table needs."""
+        return self._snapshot.header.protocol
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the table."""
+        return schema_from_json(self.metadata.schema_string)
+
+    @property
+    def partition_columns(self) -> list[str]:
+        """The columns the table is partitioned by."""
+        return list(self.metadata.partition_columns or ())
+
+    def _refuse_if_pinned(self) -> None:
+        if self._pinned:
+            raise RefusedError(
+                f"{self.path} was opened at version {self.version} and cannot be changed there.",
+                hint="Open it without a version to write, or use restore(version=...) to bring the old content back.",
+                path=self.path,
+                version=self.version,
+            )
+
+    def _commit(self, changes: Changes) -> int | None:
+        """Commit, and show the new version. Returns None if there was nothing to do."""
+        self._refuse_if_pinned()
+        committed = self._log.commit(self._snapshot, changes)
+        self._snapshot = committed.snapshot
+        return committed.version
+
+    def _commit_written(self, changes: Changes, written: Sequence[AddAction]) -> int | None:
+        """Commit splits that were just written; they are deleted again if it is certain that no commit names them."""
+        try:
+            version = self._commit(changes)
+        except CommitUnknownError:
+            raise
+        except IndexTablesError:
+            self._log.store.delete([action.path for action in written])
+            raise
+        if version is None:
+            self._log.store.delete([action.path for action in written])
+        return version
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the table is, as plain values."""
+        return {
+            "path": self.path,
+            "version": self.version,
+            "id": self.metadata.id,
+            "name": self.metadata.name,
+            "columns": {f.name: str(f.type) for f in self.schema},
+            "partition_columns": self.partition_columns,
+            "protocol": [self.protocol.min_reader_version, self.protocol.min_writer_version],
+        }
+
+    def __repr__(self) -> str:
+        return f"Table({self.path!r}, version={self.version})"

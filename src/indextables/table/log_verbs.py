@@ -1,0 +1,174 @@
+"""The verbs of the log: what is in the table, what happened to it, and the low-level door for changing it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from indextables import config
+from indextables.config.log import SkipSettings
+from indextables.errors import InvalidInputError
+from indextables.log import history as log_history
+from indextables.log.cache import CacheStats
+from indextables.log.create import create_table
+from indextables.log.described import describe_log
+from indextables.log.selection import pruned_files
+from indextables.log.transaction import Changes, Transaction, accepted
+from indextables.model import protocol as protocols
+from indextables.model.actions import MetadataAction
+from indextables.model.conflicts import Operation
+from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
+from indextables.model.skips import skipped_table
+from indextables.model.snapshot import CommittedVersion
+from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
+from indextables.table.moments import Moment, to_epoch_ms
+from indextables.table.predicates import Where, bound_predicate
+
+T = TypeVar("T", bound="LogVerbs")
+
+
+class LogVerbs(TableHandle):
+    """Opening, listing, history and transactions."""
+
+    @classmethod
+    def create(
+        cls: type[T],
+        path: str,
+        *,
+        schema: pa.Schema,
+        partition_columns: list[str] | tuple[str, ...] = (),
+        options: Mapping[str, object] | None = None,
+        exist_ok: bool = False,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> T:
+        """Create a table. Options that are settings of the table (not of the store) are kept in its metadata."""
+        log = open_log(path, options)
+        columns = normalize(schema)
+        check_schema(columns)
+        metadata = MetadataAction(
+            id=str(uuid.uuid4()),
+            name=name,
+            description=description,
+            schema_string=schema_to_json(columns),
+            partition_columns=check_partition_columns(columns, tuple(partition_columns)),
+            configuration=config.table_configuration(options or {}),
+            created_time=log.now_ms(),
+        )
+        return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
+
+    @classmethod
+    def open(
+        cls: type[T],
+        path: str,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        options: Mapping[str, object] | None = None,
+        max_staleness: float | None = None,
+    ) -> T:
+        """Open a table at its newest version, at an older one, or as it was at a moment.
+
+        `max_staleness` (seconds) allows a version that this process has read within that time, without asking the store.
+        """
+        log = open_log(path, options)
+        if version is None and timestamp is None:
+            return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
+        if version is not None and timestamp is not None:
+            raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
+        at = version if timestamp is None else log_history.version_at(log, to_epoch_ms(timestamp))
+        return cls(log, log.at_version(int(at or 0)), options, pinned=True)
+
+    def refresh(self: T) -> T:
+        """The table at its newest version."""
+        return type(self)(self._log, self._log.newest(), self._options)
+
+    def files(self, *, where: Where | None = None) -> pa.Table:
+        """The live splits: path, partition values, size, records, statistics, the version that added each.
+
+        With `where` only those that may hold a matching row, by their partition values and their column bounds.
+        """
+        bound = bound_predicate(where, self.schema)
+        return pruned_files(self._snapshot, bound) if bound is not None else self._snapshot.all_files
+
+    def history(self, *, limit: int | None = None) -> pa.Table:
+        """What was committed, newest first, and which versions can still be read."""
+        return log_history.history(self._log, limit=limit)
+
+    def log_actions(self, *, include_all: bool = False) -> pa.Table:
+        """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
+        return describe_log(self._log, include_all=include_all)
+
+    def versions(self, *, after: int, until: int) -> Sequence[CommittedVersion]:
+        """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
+        return self._log.since(after, until)
+
+    def skipped_files(self) -> pa.Table:
+        """Splits that an operation could not process: why, how often, and until when they are left alone."""
+        return skipped_table(self._snapshot.header.skips, now_ms=self._log.now_ms())
+
+    def transaction(
+        self,
+        *,
+        operation: str = Operation.APPEND,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Transaction:
+        """The low-level door: `with t.transaction() as tx: tx.add(...); tx.remove(...)`, committed as one version.
+
+        `txn=(app_id, version)` makes it exactly-once: a version at or below the recorded one is skipped.
+        """
+        changes = Changes(operation=str(operation), txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO)
+        cooldown = self.settings.group(SkipSettings).cooldown_hours
+        accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
+        return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)
+
+    def update_metadata(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        options: Mapping[str, object] | None = None,
+        unset: tuple[str, ...] = (),
+    ) -> int | None:
+        """Change name, description or configuration; `unset` names settings to drop. Returns the new version."""
+        old = self.metadata
+        kept = {k: v for k, v in (old.configuration or {}).items() if k not in unset}
+        changed = msgspec.structs.replace(
+            old,
+            name=old.name if name is None else name,
+            description=old.description if description is None else description,
+            configuration={**kept, **config.table_configuration(options or {})},
+        )
+        if changed == old:
+            return None
+        return self._commit(Changes(Operation.METADATA, metadata=changed, engine_info=ENGINE_INFO))
+
+    def upgrade_protocol(
+        self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
+    ) -> int | None:
+        """Raise the protocol; it is never lowered. Returns the new version, or None if nothing changed."""
+        raised = protocols.upgraded(
+            self.protocol,
+            min_reader_version=min_reader_version,
+            min_writer_version=min_writer_version,
+            features=features,
+        )
+        if raised == self.protocol:
+            return None
+        return self._commit(Changes(Operation.PROTOCOL, protocol=raised, engine_info=ENGINE_INFO))
+
+    def cache_stats(self) -> CacheStats:
+        """What the process remembers of this table's log, and how often that helped."""
+        return self._log.cache_stats()
+
+    def invalidate_cache(self) -> dict[str, Any]:
+        """Forget what is remembered of this table's log; returns the figures from before."""
+        before = self._log.cache_stats().to_dict()
+        self._log.invalidate_cache()
+        return before

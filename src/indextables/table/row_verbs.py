@@ -1,0 +1,205 @@
+"""The verbs of the rows: append, overwrite, scan, search, count, aggregate, explain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from indextables import config
+from indextables.errors import VersionNotFoundError
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation
+from indextables.model.schema import schema_from_json
+from indextables.scan.aggregate import aggregate_table
+from indextables.scan.explain import ScanReport, explain
+from indextables.scan.plan import ScanPlan, plan_scan
+from indextables.scan.search import search_table
+from indextables.scan.task import ScanTask, limited
+from indextables.splits.order import OrderBy
+from indextables.splits.search import SearchRequest
+from indextables.splits.snippets import Snippet
+from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.table.predicates import Where, bound_predicate
+from indextables.write.incoming import incoming
+from indextables.write.plan import plan_write
+from indextables.write.row_write import RowWrite
+
+
+class RowVerbs(TableHandle):
+    """Writing and reading rows."""
+
+    def append(
+        self,
+        data: Any,
+        *,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> int | None:
+        """Add rows: anything with an Arrow stream, or an iterable of batches. Returns the version, None for no rows.
+
+        `merge_schema` adds columns that the table does not have; `txn=(app_id, version)` makes the append exactly-once.
+        """
+        return self._write(data, Operation.APPEND, merge_schema=merge_schema, user_metadata=user_metadata, txn=txn)
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Where | None = None,
+        dynamic_partitions: bool = False,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+    ) -> int | None:
+        """Replace rows: all of them, those that match `where`, or those of the partitions that the data has."""
+        operation = Operation.OVERWRITE if where is None and not dynamic_partitions else Operation.REPLACE_WHERE
+        return self._write(
+            data,
+            operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+            user_metadata=user_metadata,
+        )
+
+    def scan(
+        self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of batches: those that match, the wanted columns, at most `limit` of them."""
+        task = self._scan_task(None, where, columns)
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), limit))
+
+    def search(
+        self,
+        query: str,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: str | None = None,
+        order_by: str | None = None,
+    ) -> pa.Table:
+        """Rows that match a query: with a `limit` the best by score (or the first by `order_by`), else every match.
+
+        `_score` is there when rows are ranked or `score` is asked for; `snippet` names a text column whose marked
+        passage becomes `_snippet`; `order_by` is a column, with `desc` or without.
+        """
+        task = self._scan_task(query, where, columns)
+        assert task.plan.query is not None
+        request = SearchRequest(
+            task.plan.query,
+            task.plan.columns,
+            where=task.plan.where,
+            limit=limit,
+            offset=offset,
+            score=score,
+            snippet=None if snippet is None else Snippet(snippet),
+            order_by=None if order_by is None else OrderBy.parse(order_by, task.schema.names),
+        )
+        return search_table(task, request)
+
+    def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
+        """Aggregations, exact over every match: terms, histograms, ranges, statistics (see `splits.aggregate`).
+
+        `t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")`
+        """
+        return aggregate_table(self._scan_task(query, where, ()), spec)
+
+    def explain(
+        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> ScanReport:
+        """Carry out a scan or search without returning rows, and say what was pruned, opened, matched and read."""
+        return explain(self._scan_task(query, where, columns))
+
+    def count(self, *, query: str | None = None, where: Where | None = None) -> int:
+        """How many rows there are, or match: from the log or the index, without reading rows where that is exact."""
+        return self._scan_task(query, where, ()).count()
+
+    def _scan_task(self, query: str | None, where: Where | None, columns: Sequence[str] | None) -> ScanTask:
+        return ScanTask(self.plan_scan(query=query, where=where, columns=columns), self._log.store)
+
+    def plan_scan(
+        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> ScanPlan:
+        """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
+        bound = bound_predicate(where, self.schema)
+        return plan_scan(self._snapshot, self._spec, self.settings, query=query, where=bound, columns=columns)
+
+    def _write(
+        self,
+        data: Any,
+        operation: Operation,
+        *,
+        where: Where | None = None,
+        dynamic_partitions: bool = False,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> int | None:
+        rows = incoming(data)
+        write = self.plan_write(
+            rows.schema,
+            operation=operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+        )
+        added = write.run(rows.batches, store=self._log.store)
+        return self.finish_write(write, added, user_metadata=user_metadata, txn=txn)
+
+    def plan_write(
+        self,
+        data: pa.Schema,
+        *,
+        operation: Operation = Operation.APPEND,
+        where: Where | None = None,
+        dynamic_partitions: bool = False,
+        merge_schema: bool = False,
+    ) -> RowWrite:
+        """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
+        self._refuse_if_pinned()
+        plan = plan_write(
+            self._spec,
+            self.metadata,
+            data,
+            recorded=config.resolve(table=self.metadata.configuration),
+            settings=self.settings,
+            merge_schema=merge_schema,
+            new_layout=operation is Operation.OVERWRITE,
+        )
+        bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
+        return RowWrite(plan, self.version, operation, bound, dynamic_partitions)
+
+    def finish_write(
+        self,
+        write: RowWrite,
+        added: Sequence[AddAction],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> int | None:
+        """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
+        if self.version != write.read_version:
+            self._snapshot = self._log.at_version(write.read_version)
+        changes = write.changes(
+            added, parameters=parameters, txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO
+        )
+        return self._commit_written(changes, added)
+
+    def abandon_write(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
+        """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
+        paths = {action.path for action in added}
+        newest = self._log.reload()
+        try:
+            since = self._log.since(write.read_version, newest.version)
+        except VersionNotFoundError:
+            return False
+        if any(paths & version.added for version in since):
+            return False
+        self._log.store.delete(sorted(paths))
+        return True

@@ -1,0 +1,39 @@
+"""The verbs of the state: writing it down, writing it anew, and what it says of itself."""
+
+from __future__ import annotations
+
+from indextables.config.state import CompactionSettings, StateWriteSettings
+from indextables.errors import RefusedError
+from indextables.log.checkpoint import CheckpointReport
+from indextables.log.state_report import StateReport, state_report
+from indextables.log.state_writer import Compact
+from indextables.table.handle import TableHandle
+
+
+class StateVerbs(TableHandle):
+    """Checkpoint, compact, and the report on the state."""
+
+    def checkpoint(self) -> CheckpointReport:
+        """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it."""
+        return self._write_state(Compact.AS_NEEDED)
+
+    def compact(self) -> CheckpointReport:
+        """Rewrite the table's state: no removed entries, full manifests, sorted by partition."""
+        return self._write_state(Compact.ALL)
+
+    def state(self) -> StateReport:
+        """What the newest state or checkpoint holds, and whether it should be compacted."""
+        compaction, writing = self.settings.group(CompactionSettings), self.settings.group(StateWriteSettings)
+        return state_report(self._snapshot, path=self.path, compaction=compaction, writing=writing)
+
+    def _write_state(self, compact: Compact) -> CheckpointReport:
+        if self._pinned:
+            raise RefusedError(
+                f"{self.path} was opened at version {self.version}; only the newest version is checkpointed.",
+                hint="Open it without a version.",
+                path=self.path,
+                version=self.version,
+            )
+        report = self._log.checkpoint(compact=compact)
+        self._snapshot = self._log.newest()
+        return report

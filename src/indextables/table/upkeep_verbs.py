@@ -1,0 +1,147 @@
+"""The verbs of upkeep. Each plans first and then acts; with `dry_run=True` it only says what it would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import MergeSettings, PurgeSettings
+from indextables.config.values import parse_size
+from indextables.errors import InvalidInputError
+from indextables.log.history import version_at
+from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.table.moments import Moment, to_epoch_ms
+from indextables.table.predicates import Where, partition_predicate
+from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate
+from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.merge import Execute
+from indextables.upkeep.merge_plan import MergeBounds
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep.restore import RestorePlan, RestoreReport
+from indextables.upkeep.truncate import TruncateReport
+
+
+class UpkeepVerbs(TableHandle):
+    """Keeping a table in order."""
+
+    def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
+        """Remove every split of the partitions that match a condition over partition columns, in one version."""
+        self._refuse_if_pinned()
+        bound = partition_predicate(where, self.schema, self.partition_columns)
+        planned = drop_partitions.plan(self._log, bound)
+        if dry_run:
+            return planned.preview()
+        report = drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO)
+        self._snapshot = self._log.newest()
+        return report
+
+    def merge(
+        self,
+        *,
+        target_size: int | str | None = None,
+        where: Where | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute | None = None,
+    ) -> MergeReport:
+        """Merge small splits of the same partition into larger ones; no row changes.
+
+        `where` chooses partitions; the oldest splits come first. A split that cannot be read is skipped for a while and
+        stays in the table. `execute` runs the groups elsewhere than in threads of this process.
+        """
+        self._refuse_if_pinned()
+        snapshot = self._log.newest()
+        bounds = MergeBounds.of(
+            self.settings.group(MergeSettings),
+            target_bytes=None if target_size is None else parsed_size(target_size),
+            max_source_splits=max_source_splits,
+            max_dest_splits=max_dest_splits,
+        )
+        bound = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
+        planned = merge_plan.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
+        if dry_run or not planned.groups:
+            return planned.preview()
+        report = merge.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            settings=self.settings,
+            execute=execute,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        self._snapshot = self._log.newest()
+        return report
+
+    def purge(
+        self,
+        *,
+        older_than_hours: float | None = None,
+        log_retention_hours: float | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        delete: Callable[[Sequence[str]], None] | None = None,
+    ) -> PurgeReport:
+        """Delete splits that no version of the retention period has, expired files of the log, and leftovers.
+
+        By default splits are kept for 168 hours after they were removed, and version files for 720. Less than 24 hours
+        is refused unless the setting `purge.retentionCheckEnabled` is false. `delete` deletes files elsewhere.
+        """
+        self._refuse_if_pinned()
+        settings = self.settings.group(PurgeSettings)
+        retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+        planned = purge_plan.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return purge.preview(planned)
+        report = purge.run(
+            planned,
+            self._log,
+            retries=settings.delete_retries,
+            delete=delete,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        self._snapshot = self._log.newest()
+        return report
+
+    def truncate_time_travel(self, *, dry_run: bool = False) -> TruncateReport:
+        """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge."""
+        self._refuse_if_pinned()
+        planned = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return planned.preview()
+        report = truncate.run(planned, self._log)
+        self._snapshot = self._log.newest()
+        return report
+
+    def restore(
+        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+    ) -> RestoreReport | RestorePlan:
+        """Bring an older version back, by its number or as it was at a moment, as a new version of the table.
+
+        Schema and configuration come back too; the protocol is never lowered. All splits of it must still be there.
+        """
+        self._refuse_if_pinned()
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
+        at = version if timestamp is None else version_at(self._log, to_epoch_ms(timestamp))
+        planned = restore.plan(self._log, version=int(at or 0))
+        if dry_run:
+            return planned
+        report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
+        self._snapshot = self._log.newest()
+        return report
+
+
+def parsed_size(size: int | str) -> int:
+    """A size as people write it, in bytes."""
+    try:
+        return parse_size(size)
+    except ValueError:
+        message = f"{size!r} is not a size."
+        raise InvalidInputError(message, hint="Give bytes, or a text such as 100M or 4G.", size=str(size)) from None

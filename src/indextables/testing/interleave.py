@@ -1,0 +1,292 @@
+"""Every schedule of a few actors over one store, driving the real code.
+
+An actor is a function of a store. It runs in a greenlet that hands over at each storage call, so nothing sleeps and no
+thread runs: the explorer decides whose call happens next and how it ends (rightly, or with one of the faults a real store
+has). What an actor does depends only on the answers it has seen, so a state is the store's content, the faults left, and
+every actor's answers; states are remembered, and a failing schedule replays exactly.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import greenlet
+
+from indextables.errors import NotFoundError
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
+
+Content = Mapping[str, bytes]
+Call = tuple[Any, ...]
+Actor = Callable[[Store], Any]
+
+
+class SteppedStore:
+    """A store whose every call is answered by the explorer."""
+
+    url = "memory://interleaved"
+
+    def __init__(self, hand_over: Callable[[Call], Any]) -> None:
+        self._call = hand_over
+
+    def get(self, path: str) -> bytes:
+        """The object, or NotFoundError."""
+        found: bytes | None = self._call(("get", path))
+        if found is None:
+            raise NotFoundError(f"{path} is not there.", path=path)
+        return found
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """A part of the object."""
+        return self.get(path)[start : start + length]
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Parts of the object, of one look at it."""
+        data = self.get(path)
+        return [data[start : start + length] for start, length in ranges]
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """Create the object; the explorer tries every outcome a store can give."""
+        outcome: PutOutcome = self._call(("create", path, data))
+        return outcome
+
+    def put(self, path: str, data: bytes) -> None:
+        """Create or replace the object."""
+        self._call(("put", path, data))
+
+    def put_file(self, path: str, source: Path) -> None:
+        """Create or replace the object with a file's content."""
+        self.put(path, source.read_bytes())
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """Size and identity of the object."""
+        found: ObjectInfo | None = self._call(("head", path))
+        return found
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """One page with everything in it."""
+        return iter(self._call(("list", prefix, start_after)))
+
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """Nothing is ever half there."""
+        return iter(())
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """Each deletion is a step of its own."""
+        for path in paths:
+            self._call(("delete", path))
+
+    def local_path(self, path: str) -> Path | None:  # noqa: ARG002
+        """Never on disk."""
+        return None
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A schedule after which the check found something wrong."""
+
+    why: str
+    schedule: tuple[str, ...]
+
+
+@dataclass
+class Exploration:
+    """What the explorer saw."""
+
+    states: int = 0
+    ends: int = 0
+    violations: list[Violation] = field(default_factory=list)
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where an actor stands after some answers: its next call, or its result."""
+
+    call: Call | None
+    result: Any = None
+
+
+class _Stories:
+    """What an actor has been told, as a tree: a story is a number, its next chapter another one."""
+
+    def __init__(self, name: str, actor: Actor) -> None:
+        self.name = name
+        self._actor = actor
+        self._told: list[tuple[Any, ...]] = [()]
+        self._next: dict[tuple[int, Any], int] = {}
+        self._steps: dict[int, _Step] = {}
+
+    def step(self, story: int) -> _Step:
+        """What the actor does next."""
+        if story not in self._steps:
+            self._steps[story] = _run(self._actor, self._told[story])
+        return self._steps[story]
+
+    def continued(self, story: int, answer: Any) -> int:
+        """The story after one more answer."""
+        key = (story, answer)
+        if key not in self._next:
+            self._next[key] = len(self._told)
+            self._told.append((*self._told[story], answer))
+        return self._next[key]
+
+
+class _Contents:
+    """The contents of the store that were seen, by number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[frozenset[tuple[str, bytes]], int] = {}
+        self._held: list[dict[str, bytes]] = []
+
+    def number(self, content: dict[str, bytes]) -> int:
+        """The number of a content."""
+        key = frozenset(content.items())
+        if key not in self._numbers:
+            self._numbers[key] = len(self._held)
+            self._held.append(content)
+        return self._numbers[key]
+
+    def __getitem__(self, number: int) -> dict[str, bytes]:
+        return self._held[number]
+
+
+def explore(
+    actors: Mapping[str, Actor],
+    check: Callable[[Content, Mapping[str, Any]], str | None],
+    *,
+    start: Content,
+    faults: int = 0,
+    unknowns: bool = True,
+    max_states: int = 400_000,
+    stop_at_first: bool = False,
+    private: Callable[[str, Call, Content, Mapping[str, Any]], bool] | None = None,
+    alike: tuple[str, str] | None = None,
+) -> Exploration:
+    """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
+
+    What leaves out schedules that differ in nothing else: `private` names the calls that no other actor could tell from
+    their happening earlier or later, given the content and who has finished with which result, and which are carried
+    out at once; `alike` names two actors that differ only in their name, of which the first one then begins; without
+    `unknowns` a lost answer is met again as "exists", which the reader of the answer treats in the same way.
+    """
+    found = Exploration()
+    stories = [_Stories(name, actor) for name, actor in actors.items()]
+    contents = _Contents()
+    waits = [_place_of(stories, name) for name in alike] if alike else []
+    first = (contents.number(dict(start)), faults, tuple(0 for _ in stories))
+    seen = {first}
+    stack: list[tuple[tuple[int, int, tuple[int, ...]], tuple[Any, ...]]] = [(first, ())]
+    while stack:
+        (content, left, told), schedule = stack.pop()
+        store = contents[content]
+        steps = [story.step(at) for story, at in zip(stories, told, strict=True)]
+        results = {s.name: step.result for s, step in zip(stories, steps, strict=True) if step.call is None}
+        moves = [(i, step.call) for i, step in enumerate(steps) if step.call is not None]
+        if waits and not told[waits[0]]:
+            moves = [move for move in moves if move[0] != waits[1]]
+        alone = [m for m in moves if private is not None and private(stories[m[0]].name, m[1], store, results)]
+        for index, call in alone[:1] or moves:
+            for after, answer, cost, note in outcomes(store, call, unknowns=unknowns):
+                if cost > left:
+                    continue
+                further = stories[index].continued(told[index], answer)
+                number = content if after is store else contents.number(after)
+                state = (number, left - cost, (*told[:index], further, *told[index + 1 :]))
+                if state not in seen:
+                    seen.add(state)
+                    stack.append((state, (schedule, stories[index].name, call, note)))
+        if len(results) == len(stories):
+            found.ends += 1
+            why = check(store, results)
+            if why:
+                found.violations.append(Violation(why, tuple(_written(schedule))))
+                if stop_at_first:
+                    break
+        if len(seen) > max_states:
+            found.complete = False
+            break
+    found.states = len(seen)
+    return found
+
+
+def _place_of(stories: Sequence[_Stories], name: str) -> int:
+    """The place of an actor."""
+    return next(i for i, story in enumerate(stories) if story.name == name)
+
+
+def _written(schedule: tuple[Any, ...]) -> list[str]:
+    """A schedule, held as a chain from its end, as lines from its beginning."""
+    lines = []
+    while schedule:
+        schedule, name, call, note = schedule
+        lines.append(f"{name}: {_shown(call)} {note}")
+    return lines[::-1]
+
+
+def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
+    """Run an actor from its start through the answers it has seen, up to its next call or its end."""
+    explorer = greenlet.getcurrent()
+
+    def hand_over(call: Call) -> Any:
+        return explorer.switch(_Step(call))
+
+    def body() -> _Step:
+        try:
+            return _Step(None, actor(SteppedStore(hand_over)))
+        except Exception as error:  # noqa: BLE001 - whatever an actor raises is its result, for the check to judge
+            return _Step(None, error)
+
+    runner = greenlet.greenlet(body)
+    step: _Step = runner.switch()
+    for answer in answers:
+        step = runner.switch(answer)
+    return step
+
+
+def outcomes(
+    store: dict[str, bytes], call: Call, *, unknowns: bool = True
+) -> list[tuple[dict[str, bytes], Any, int, str]]:
+    """Every way a call can end: the content after it, the answer, what it costs of the fault budget, a note."""
+    verb, path, *rest = call
+    if verb == "get":
+        return [(store, store.get(path), 0, "")]
+    if verb == "head":
+        return [(store, _info(path, store[path]) if path in store else None, 0, "")]
+    if verb == "list":
+        return [(store, _listed(store, path, rest[0]), 0, "")]
+    if verb == "put":
+        return [({**store, path: rest[0]}, None, 0, "")]
+    if verb == "delete":
+        return [({p: b for p, b in store.items() if p != path}, None, 0, "")]
+    if path in store:
+        return [(store, PutOutcome.EXISTS, 0, "exists")]
+    created = {**store, path: rest[0]}
+    told = [
+        (created, PutOutcome.CREATED, 0, "created"),
+        (created, PutOutcome.EXISTS, 1, "created, the answer lost, met again by its own retry"),
+        (store, PutOutcome.EXISTS, 1, "refused with 409, nothing created"),
+    ]
+    silent = [
+        (created, PutOutcome.UNKNOWN, 1, "created, the answer lost"),
+        (store, PutOutcome.UNKNOWN, 1, "failed, nothing created"),
+    ]
+    return told + silent if unknowns else told
+
+
+def _listed(store: Content, prefix: str, start_after: str | None) -> tuple[ObjectInfo, ...]:
+    folder = prefix.rstrip("/") + "/" if prefix else ""
+    chosen = sorted(p for p in store if p.startswith(folder) and (start_after is None or p > start_after))
+    return tuple(_info(path, store[path]) for path in chosen)
+
+
+def _info(path: str, data: bytes) -> ObjectInfo:
+    # The time stands for identity here: another content is another file.
+    return ObjectInfo(path, len(data), zlib.crc32(data))
+
+
+def _shown(call: Call) -> str:
+    return f"{call[0]} {call[1]}"

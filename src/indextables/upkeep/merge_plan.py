@@ -1,0 +1,238 @@
+"""Which splits are merged with which: small ones of one partition, oldest first, up to the target size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
+from indextables.errors import BadFileError, InvalidInputError
+from indextables.log.selection import every_file, files_of_matching_partitions
+from indextables.model.predicate import Predicate
+from indextables.model.report import Report
+from indextables.model.schema_registry import restored
+from indextables.model.skips import without_cooling
+from indextables.model.snapshot import Snapshot
+from indextables.splits.layout import MAX_ROWS
+from indextables.splits.mapping import DocMapping
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.status import DRY_RUN, NO_ACTION
+
+_COLUMNS = [
+    *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
+    *("partition_values", "doc_mapping_json", "doc_mapping_ref"),
+]
+
+
+@dataclass(frozen=True)
+class SourceSplit:
+    """A split to be merged, as the log describes it; plain values that travel."""
+
+    path: str
+    size: int
+    num_records: int | None
+    footer_start: int | None
+    num_merge_ops: int
+    split_tags: tuple[str, ...]
+    modification_time: int
+    foreign: bool = False
+    """Whether another engine wrote it; then merging rewrites it so that its index can be searched."""
+
+
+@dataclass(frozen=True)
+class MergeGroup:
+    """Splits of one partition that become one."""
+
+    partition_values: dict[str, str | None]
+    sources: tuple[SourceSplit, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the sources together."""
+        return sum(source.size for source in self.sources)
+
+    @property
+    def num_records(self) -> int:
+        """Rows of the sources together, as far as the log says."""
+        return sum(source.num_records or 0 for source in self.sources)
+
+
+@dataclass(frozen=True)
+class MergeBounds:
+    """What a merge was asked to do; checked when it is made."""
+
+    target_bytes: int
+    max_source_splits: int
+    skip_threshold: float
+    max_dest_splits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.target_bytes < MIN_TARGET_BYTES:
+            raise InvalidInputError(
+                f"A target size of {self.target_bytes} bytes is too small.",
+                hint=f"Give at least {MIN_TARGET_BYTES} bytes (1M).",
+                target_size=self.target_bytes,
+            )
+        if self.max_source_splits < MIN_SOURCES:
+            message = f"{self.max_source_splits} source splits cannot be merged; at least {MIN_SOURCES} are needed."
+            raise InvalidInputError(message, max_source_splits=self.max_source_splits)
+        if self.max_dest_splits is not None and self.max_dest_splits < 1:
+            message = f"A merge into {self.max_dest_splits} splits makes no sense."
+            raise InvalidInputError(message, hint="Give 1 or more.", max_dest_splits=self.max_dest_splits)
+
+    @classmethod
+    def of(
+        cls,
+        settings: MergeSettings,
+        *,
+        target_bytes: int | None = None,
+        max_source_splits: int | None = None,
+        max_dest_splits: int | None = None,
+    ) -> MergeBounds:
+        """The settings, with what this merge asks for on top."""
+        return cls(
+            target_bytes=settings.target_bytes if target_bytes is None else target_bytes,
+            max_source_splits=settings.max_source_splits if max_source_splits is None else max_source_splits,
+            skip_threshold=settings.skip_threshold,
+            max_dest_splits=max_dest_splits,
+        )
+
+
+@dataclass(frozen=True)
+class MergePlan(Report):
+    """The groups to merge, in the order in which they are."""
+
+    table_path: str
+    version: int
+    target_bytes: int
+    where: Predicate | None
+    groups: tuple[MergeGroup, ...]
+    groups_left: int
+    """Groups that `max_dest_splits` leaves for another time."""
+    cooling_files: int
+    """Splits left alone because an earlier merge failed to read them."""
+    read: Snapshot
+    hidden: ClassVar[tuple[str, ...]] = ("read",)
+
+    def details(self) -> dict[str, list[dict[str, Any]]]:
+        """The groups, and the splits of each."""
+        groups = [
+            {
+                "group": number,
+                "partition_values": dict(group.partition_values),
+                "splits": len(group.sources),
+                "num_records": group.num_records,
+                "size_bytes": group.size_bytes,
+            }
+            for number, group in enumerate(self.groups, start=1)
+        ]
+        sources = [
+            {"group": number, "path": source.path, "size": source.size, "num_records": source.num_records}
+            for number, group in enumerate(self.groups, start=1)
+            for source in group.sources
+        ]
+        return {"groups": groups, "sources": sources}
+
+    def preview(self) -> MergeReport:
+        """What a dry run reports."""
+        files = sum(len(group.sources) for group in self.groups)
+        size = sum(group.size_bytes for group in self.groups)
+        message = f"{files} splits would be merged into {len(self.groups)}." if files else "There is nothing to merge."
+        return MergeReport(
+            table_path=self.table_path,
+            status=DRY_RUN if files else NO_ACTION,
+            merged_files=files,
+            merge_groups=len(self.groups),
+            original_size_bytes=size,
+            merged_size_bytes=size,
+            skipped_files=self.cooling_files,
+            version=None,
+            message=message,
+            sources=tuple(self.details()["sources"]),
+        )
+
+
+def plan(
+    snapshot: Snapshot, *, url: str, bounds: MergeBounds, now_ms: int, where: Predicate | None = None
+) -> MergePlan:
+    """Group the small splits of a snapshot; those in cooldown are left alone."""
+    chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
+    ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    listed = _listed(restored(ready.select(_COLUMNS), snapshot.schema_registry))
+    groups = sorted(
+        _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
+    )
+    return MergePlan(
+        table_path=url,
+        version=snapshot.version,
+        target_bytes=bounds.target_bytes,
+        where=where,
+        groups=tuple(groups[: bounds.max_dest_splits]),
+        groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
+        cooling_files=chosen.num_rows - ready.num_rows,
+        read=snapshot,
+    )
+
+
+_Listed = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
+
+
+def _listed(files: pa.Table) -> list[_Listed]:
+    """Every split with its partition; by partition, the oldest first."""
+    foreign: dict[str | None, bool] = {None: False}
+    found: list[_Listed] = []
+    for path, size, records, footer, merges, tags, modified, values, mapping, _ in zip(
+        *(files.column(name).to_pylist() for name in _COLUMNS), strict=True
+    ):
+        if mapping not in foreign:
+            foreign[mapping] = not _is_ours(mapping)
+        source = SourceSplit(
+            path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, foreign[mapping]
+        )
+        found.append((tuple(sorted(values or [])), source))
+    return sorted(found, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
+
+
+def _order(values: tuple[tuple[str, str | None], ...]) -> list[tuple[str, bool, str]]:
+    return [(name, value is not None, value or "") for name, value in values]
+
+
+def _is_ours(mapping: str) -> bool:
+    try:
+        DocMapping.from_json(mapping)
+    except BadFileError:
+        return False
+    return True
+
+
+def _groups(listed: Sequence[_Listed], bounds: MergeBounds) -> Iterator[MergeGroup]:
+    limit = bounds.skip_threshold * bounds.target_bytes
+    for values, entries in groupby(listed, key=lambda f: f[0]):
+        sources = [source for _, source in entries]
+        for source in sources:
+            if source.foreign and source.size >= limit:
+                yield MergeGroup(dict(values), (source,))
+        for group in _packed([source for source in sources if source.size < limit], bounds):
+            # A split of another engine is rewritten even if it stands alone.
+            if len(group) >= MIN_SOURCES or group[0].foreign:
+                yield MergeGroup(dict(values), tuple(group))
+
+
+def _packed(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
+    """Sources in their order, cut where the next one would be too much."""
+    group: list[SourceSplit] = []
+    size = rows = 0
+    for source in sources:
+        full = size + source.size > bounds.target_bytes or rows + (source.num_records or 0) > MAX_ROWS
+        if group and (full or len(group) >= bounds.max_source_splits):
+            yield group
+            group, size, rows = [], 0, 0
+        group.append(source)
+        size += source.size
+        rows += source.num_records or 0
+    if group:
+        yield group

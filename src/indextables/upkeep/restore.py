@@ -1,0 +1,153 @@
+"""Restoring an older version: a new version with the old one's files, schema and configuration.
+
+Only the log changes. The splits must all still be there, which is looked at first. The protocol is never lowered, and
+what exactly-once writers recorded stays recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import MissingSplitError
+from indextables.log.commit import Plan
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Intent, Operation
+from indextables.model.file_list import to_actions
+from indextables.model.report import Report
+from indextables.model.schema_registry import restored
+from indextables.model.snapshot import Snapshot
+from indextables.storage.store import Store
+
+_FEW = 32
+"""Up to so many splits are looked at one by one; more are found in one listing."""
+
+
+@dataclass(frozen=True)
+class RestorePlan(Report):
+    """What restoring would add and remove."""
+
+    table_path: str
+    version: int
+    restored_version: int
+    files_added: int
+    files_removed: int
+    read: Snapshot
+    target: Snapshot
+    hidden: ClassVar[tuple[str, ...]] = ("read", "target")
+
+
+@dataclass(frozen=True)
+class RestoreReport(Report):
+    """What restoring did. `version` is the new version, or the present one if there was nothing to do."""
+
+    table_path: str
+    version: int
+    restored_version: int
+    files_added: int
+    files_removed: int
+
+
+def plan(log: TransactionLog, *, version: int) -> RestorePlan:
+    """What it takes to bring a version back; MissingSplitError if it cannot be, because splits of it are gone."""
+    read = log.newest()
+    target = log.at_version(version)
+    check_splits(log.store, target)
+    return RestorePlan(
+        table_path=log.store.url,
+        version=read.version,
+        restored_version=version,
+        files_added=_without(target, read).num_rows,
+        files_removed=_without(read, target).num_rows,
+        read=read,
+        target=target,
+    )
+
+
+def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = None) -> RestoreReport:
+    """Commit the restoration; nothing is committed if the table already is as it was then."""
+    committed = log.commit(planned.read, _Restoration(planned.read, planned.target, engine_info))
+    written = committed.written
+    return RestoreReport(
+        table_path=planned.table_path,
+        version=committed.snapshot.version if committed.version is None else committed.version,
+        restored_version=planned.restored_version,
+        files_added=planned.files_added if written is None else len(written.added),
+        files_removed=planned.files_removed if written is None else len(written.removed),
+    )
+
+
+def check_splits(store: Store, snapshot: Snapshot) -> None:
+    """MissingSplitError unless every split of a snapshot is in the store with the size that the log says."""
+    files = snapshot.files(columns=["path", "size"])
+    wanted = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+    there = dict(_present(store, wanted)) if len(wanted) <= _FEW else {i.path: i.size for i in store.list()}
+    missing = sorted(path for path, size in wanted.items() if there.get(path) != size)
+    if missing:
+        raise MissingSplitError(
+            f"{len(missing)} of the {len(wanted)} splits of version {snapshot.version} of {store.url} are gone or have "
+            f"another size, such as {missing[0]}.",
+            hint="Choose a newer version; history() shows which can be read.",
+            path=missing[0],
+            version=snapshot.version,
+            missing=missing,
+        )
+
+
+def _present(store: Store, paths: dict[str, int]) -> Iterator[tuple[str, int]]:
+    for path in paths:
+        info = store.head(path)
+        if info is not None:
+            yield path, info.size
+
+
+@dataclass(frozen=True)
+class _Restoration:
+    """The commit: planned anew on whatever it meets, so that the outcome is the old content whoever was first."""
+
+    read: Snapshot
+    target: Snapshot
+    engine_info: str | None
+
+    @property
+    def intent(self) -> Intent:
+        return Intent(
+            Operation.RESTORE,
+            sets_metadata=self.target.metadata != self.read.metadata,
+            writes_data=False,
+            revives=True,
+        )
+
+    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
+        removed = _without(snapshot, self.target)
+        changes = Changes(
+            Operation.RESTORE,
+            adds=[_revived(action) for action in self._missing(snapshot)],
+            removes=removed.column("path").to_pylist(),
+            metadata=self.target.metadata if self.target.metadata != snapshot.metadata else None,
+            parameters={"version": self.target.version},
+            metrics={"numRestoredFiles": self.target.all_files.num_rows},
+            engine_info=self.engine_info,
+        )
+        return changes.plan(snapshot, now_ms=now_ms)
+
+    def _missing(self, snapshot: Snapshot) -> list[AddAction]:
+        # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
+        return to_actions(restored(_without(self.target, snapshot), self.target.schema_registry))
+
+
+def _without(one: Snapshot, other: Snapshot) -> pa.Table:
+    """The files of one snapshot that another does not have."""
+    known = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
+    return one.all_files.filter(pc.invert(known))
+
+
+def _revived(action: AddAction) -> AddAction:
+    return msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None)

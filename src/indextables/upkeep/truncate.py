@@ -1,0 +1,104 @@
+"""Truncating time travel: the log shrinks to the newest version. Splits stay; those nobody needs go with the next purge.
+
+If the newest version has no checkpoint yet it gets one first, for without it the older versions are what it is made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from indextables.config.state import CleanupSettings, RetentionSettings
+from indextables.log.cleaning import policy_of
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.report import Report
+from indextables.model.retention import BaseFiles, Expired, Expiry, LogInventory, RetentionPolicy, find_expired
+from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+
+
+@dataclass(frozen=True)
+class TruncateReport(Report):
+    """What was deleted of the log, or would be."""
+
+    table_path: str
+    status: str
+    checkpoint_version: int
+    versions_deleted: int
+    checkpoints_deleted: int
+    files_preserved: int
+    message: str
+    files: tuple[Expired, ...] = ()
+
+
+@dataclass(frozen=True)
+class TruncatePlan(Report):
+    """What of the log goes, and whether the newest version must be checkpointed before."""
+
+    table_path: str
+    checkpoint_version: int
+    needs_checkpoint: bool
+    files_preserved: int
+    files: tuple[Expired, ...]
+    policy: RetentionPolicy
+    hidden: ClassVar[tuple[str, ...]] = ("policy",)
+
+    def preview(self) -> TruncateReport:
+        """What a dry run reports."""
+        return _report(self, self.files, status=DRY_RUN if self.files else NO_ACTION)
+
+
+def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
+    """What truncating would delete. Nothing is changed."""
+    newest = log.newest()
+    version = log.checkpoint_version(newest)
+    inventory = log.cleaner().inventory()
+    states, checkpoints = inventory.usable()
+    needed = version not in {*states, *checkpoints}
+    policy = replace(policy_of(settings), log_ms=0, state_ms=0, checkpoint_ms=0, versions=0, state_versions=1)
+    expected = _with_checkpoint(inventory, version) if needed else inventory
+    expiry = find_expired(expected, policy, now_ms=log.now_ms())
+    return TruncatePlan(
+        table_path=log.store.url,
+        checkpoint_version=version,
+        needs_checkpoint=needed,
+        files_preserved=newest.files(columns=["path"]).num_rows,
+        files=expiry.expired,
+        policy=policy,
+    )
+
+
+def run(planned: TruncatePlan, log: TransactionLog) -> TruncateReport:
+    """Checkpoint if need be, then delete what the plan found and what is still not needed."""
+    if not planned.files:
+        return _report(planned, (), status=NO_ACTION)
+    if planned.needs_checkpoint:
+        log.checkpoint()
+    cleaner = log.cleaner()
+    expiry = cleaner.plan(planned.policy)
+    wanted = {file.path for file in planned.files}
+    chosen = Expiry(expiry.anchor, tuple(file for file in expiry.expired if file.path in wanted))
+    done = cleaner.run(chosen, settings=CleanupSettings(failure_policy="fail"))
+    log.reload()
+    return _report(planned, done.deleted, status=SUCCESS)
+
+
+def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
+    """The log as it will be when a version is checkpointed: the new state goes on with the manifests of the last."""
+    last = max(inventory.states, default=None)
+    kept = inventory.states[last].names if last is not None else frozenset()
+    known = frozenset(name for name in kept or () if name in inventory.manifests)
+    return replace(inventory, states={**inventory.states, version: BaseFiles((), known)})
+
+
+def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -> TruncateReport:
+    verb = "would be deleted" if status == DRY_RUN else "were deleted"
+    return TruncateReport(
+        table_path=planned.table_path,
+        status=status,
+        checkpoint_version=planned.checkpoint_version,
+        versions_deleted=sum(1 for file in files if file.kind == "version"),
+        checkpoints_deleted=sum(1 for file in files if file.kind in ("state", "checkpoint")),
+        files_preserved=planned.files_preserved,
+        message=f"{len(files)} files of the log {verb}." if files else "There is no older version.",
+        files=files,
+    )

@@ -1,0 +1,177 @@
+"""The Avro object container: header, blocks, sync markers. Framing only; what the rows mean is decided elsewhere.
+
+A container that was cut short at a block boundary looks whole to most readers, so this one walks every block itself:
+sizes and sync markers must agree, the file must end right after the last marker, and the rows are counted. What we
+write also carries a checksum in its header, under a key that other readers pass over; a file without it is taken on
+trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indextables.errors import BadFileError
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+_MAX_VARINT_BYTES = 10
+_SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
+_EMPTY_FIELDS = "indextables.emptyFields"
+
+
+@dataclass(frozen=True)
+class Container:
+    """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
+
+    `empty_fields` are null in every row, so nobody need decode them; only our own files tell.
+    """
+
+    schema: dict[str, Any]
+    codec: str
+    blocks: tuple[tuple[int, int, int], ...]
+    empty_fields: frozenset[str] = frozenset()
+
+    @property
+    def rows(self) -> int:
+        """How many rows the blocks declare."""
+        return sum(count for count, _, _ in self.blocks)
+
+
+def zigzag(number: int) -> bytes:
+    """One Avro long."""
+    left = (number << 1) ^ (number >> 63)
+    out = bytearray()
+    while left > 0x7F:
+        out.append((left & 0x7F) | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+def assemble(
+    schema_json: str, codec: str, blocks: Sequence[tuple[int, bytes]], *, empty_fields: Iterable[str] = ()
+) -> bytes:
+    """A container of (row count, compressed rows) blocks.
+
+    The sync marker is a digest of the content: the same rows always give the same bytes.
+    """
+    body = [part for rows, packed in blocks for part in (zigzag(rows), zigzag(len(packed)), packed)]
+    meta = {_CODEC: codec, _SCHEMA: schema_json, _EMPTY_FIELDS: ",".join(sorted(empty_fields))}
+    crc = _checksum({key: text.encode() for key, text in meta.items()}, body)
+    header = _header({**meta, _CRC32: f"{crc:08x}"})
+    sync = hashlib.sha256(b"".join([header, *body])).digest()[:SYNC_BYTES]
+    out = [header, sync]
+    for at in range(0, len(body), 3):
+        out += [*body[at : at + 3], sync]
+    return b"".join(out)
+
+
+def _header(meta: dict[str, str]) -> bytes:
+    out = [MAGIC, zigzag(len(meta))]
+    for text in (word.encode() for entry in meta.items() for word in entry):
+        out += [zigzag(len(text)), text]
+    return b"".join([*out, b"\x00"])
+
+
+def _checksum(meta: Mapping[str, bytes], blocks: Iterable[bytes | memoryview]) -> int:
+    """CRC32 over what the header says and every block with its two numbers, sync markers left out."""
+    crc = 0
+    for key in (_SCHEMA, _CODEC, _EMPTY_FIELDS):
+        crc = zlib.crc32(meta.get(key, b""), crc)
+    for part in blocks:
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def read_container(data: bytes, *, path: str) -> Container:
+    """Walk the whole frame. BadFileError, with path and offset, if any part of it does not hold together."""
+    frame = _Frame(data, path)
+    if not data:
+        raise frame.bad("is empty")
+    if frame.take(len(MAGIC)) != MAGIC:
+        raise frame.bad("does not begin like an Avro file", at=0)
+    meta = _metadata(frame)
+    sync = frame.take(SYNC_BYTES)
+    blocks: list[tuple[int, int, int]] = []
+    crc = _checksum(meta, ())
+    while frame.at < len(data):
+        start = frame.at
+        count, size = frame.long(), frame.long()
+        if count < 0 or size < 0:
+            raise frame.bad("has a block of negative size", at=start)
+        blocks.append((count, frame.at, frame.at + size))
+        frame.skip(size)
+        crc = zlib.crc32(memoryview(data)[start : frame.at], crc)
+        if frame.take(SYNC_BYTES) != sync:
+            raise frame.bad("has a block that does not end in its sync marker", at=start)
+    if _CRC32 in meta and meta[_CRC32] != b"%08x" % crc:
+        raise frame.bad("does not match its checksum", at=0)
+    codec = _text(frame, meta.get(_CODEC, b"null"))
+    empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
+    return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
+
+
+def _metadata(frame: _Frame) -> dict[str, bytes]:
+    meta: dict[str, bytes] = {}
+    while count := frame.long():
+        if count < 0:
+            frame.long()
+        for _ in range(abs(count)):
+            key = frame.take(frame.long())
+            meta[_text(frame, key)] = frame.take(frame.long())
+    return meta
+
+
+def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
+    try:
+        schema = json.loads(meta.get(_SCHEMA, b""))
+    except (ValueError, RecursionError) as failure:
+        raise frame.bad("has no readable Avro schema", at=0) from failure
+    if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
+        raise frame.bad("holds no Avro records", at=0)
+    return schema
+
+
+def _text(frame: _Frame, raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as failure:
+        raise frame.bad("has a garbled header") from failure
+
+
+class _Frame:
+    """A cursor over the bytes that never reads past their end."""
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self.data = data
+        self.path = path
+        self.at = 0
+
+    def skip(self, length: int) -> None:
+        if length < 0 or self.at + length > len(self.data):
+            raise self.bad("is cut short or garbled")
+        self.at += length
+
+    def take(self, length: int) -> bytes:
+        start = self.at
+        self.skip(length)
+        return self.data[start : self.at]
+
+    def long(self) -> int:
+        value = shift = 0
+        for _ in range(_MAX_VARINT_BYTES):
+            byte = self.take(1)[0]
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return (value >> 1) ^ -(value & 1)
+            shift += 7
+        raise self.bad("holds a number that is too long")
+
+    def bad(self, what: str, *, at: int | None = None) -> BadFileError:
+        offset = self.at if at is None else at
+        return BadFileError(f"{self.path} {what} (at byte {offset}).", path=self.path, offset=offset)

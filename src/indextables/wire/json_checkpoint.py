@@ -1,0 +1,97 @@
+"""JSON checkpoints: one file of actions, or a manifest that names part files.
+
+One file comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a list
+under `add`. Either may be gzipped. We write lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from indextables.errors import BadFileError
+from indextables.model.actions import ACTION_KEYS, LogAction, UnknownAction
+from indextables.wire import version_file
+from indextables.wire.compression import inflate
+
+ACTIONS_PER_PART = 100_000
+_KEYS = frozenset(ACTION_KEYS.values())
+
+
+class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The file that makes a multi-part checkpoint whole: it is written last and names every part."""
+
+    version: int
+    checkpoint_id: str
+    parts: tuple[str, ...]
+    created_time: int = 0
+    format: str = "json"
+
+
+def decode_checkpoint(data: bytes, *, path: str) -> list[LogAction] | MultiPartManifest:
+    """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither."""
+    plain = inflate(data, path=path)
+    try:
+        content = msgspec.json.decode(plain)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_part(plain, path=path)  # several lines, or garbled: the reader of lines tells which
+    if not isinstance(content, dict):
+        raise BadFileError(f"{path} holds no JSON object.", path=path)
+    if "checkpointId" in content:
+        return _manifest(content, path)
+    if len(content) == 1 and not isinstance(next(iter(content.values())), list):
+        return decode_part(plain, path=path)
+    return _object_form(content, path)
+
+
+def decode_part(data: bytes, *, path: str) -> list[LogAction]:
+    """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
+    return version_file.decode(data, path=path)
+
+
+def encode_part(actions: Sequence[LogAction]) -> bytes:
+    """The bytes of a checkpoint of one file, or of one part of several."""
+    return version_file.encode(actions)
+
+
+def encode_multi_part_manifest(manifest: MultiPartManifest) -> bytes:
+    """The bytes of a multi-part checkpoint's manifest: plain, so that its first line tells what it is."""
+    return msgspec.json.encode(manifest)
+
+
+def split_into_parts(actions: Sequence[LogAction]) -> list[Sequence[LogAction]]:
+    """The actions in parts of at most 100,000."""
+    return [actions[at : at + ACTIONS_PER_PART] for at in range(0, len(actions), ACTIONS_PER_PART)]
+
+
+def _manifest(content: dict[str, Any], path: str) -> MultiPartManifest:
+    try:
+        manifest = msgspec.convert(content, MultiPartManifest)
+    except msgspec.ValidationError as failure:
+        raise BadFileError(f"{path} is not a checkpoint manifest: {failure}.", path=path) from failure
+    for part in manifest.parts:
+        if "/" in part or not part:
+            raise BadFileError(f"{path} names a part outside the log: {part!r}.", path=path)
+    if manifest.format != "json" or not manifest.parts:
+        raise BadFileError(f"{path} names no JSON parts (format {manifest.format!r}).", path=path)
+    return manifest
+
+
+def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
+    actions: list[LogAction] = []
+    for key, value in content.items():
+        for fields in value if isinstance(value, list) else [value]:
+            if fields is None:
+                continue
+            if key not in _KEYS:
+                actions.append(UnknownAction(key=key, value=fields))
+                continue
+            try:
+                actions.append(version_file.action_from_fields(key, fields))
+            except (msgspec.ValidationError, AttributeError) as failure:
+                raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
+    if not any(not isinstance(action, UnknownAction) for action in actions):
+        raise BadFileError(f"{path} holds no actions.", path=path)
+    return actions

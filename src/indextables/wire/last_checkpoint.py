@@ -1,0 +1,48 @@
+"""`_last_checkpoint`, the pointer to the newest state or checkpoint. It is a hint: what it says is checked, never trusted."""
+
+from __future__ import annotations
+
+import msgspec
+
+JSON = "json"
+JSON_MULTI_PART = "json-multipart"
+AVRO_STATE = "avro-state"
+PARQUET = "parquet"
+
+
+class LastCheckpoint(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """What the pointer says. The first releases wrote nothing but the version."""
+
+    version: int
+    size: int | None = None
+    size_in_bytes: int | None = None
+    num_files: int | None = None
+    created_time: int | None = None
+    parts: int | None = None
+    checkpoint_id: str | None = None
+    format: str | None = None
+    state_dir: str | None = None
+
+
+class UnusablePointer(msgspec.Struct, frozen=True):
+    """A pointer that says nothing that can be used, and why."""
+
+    reason: str
+
+
+def decode_pointer(data: bytes) -> LastCheckpoint | UnusablePointer:
+    """The pointer, or why it cannot be used. Never an error: a table opens without its pointer."""
+    if not data.strip():
+        return UnusablePointer("it is empty")
+    try:
+        pointer = msgspec.json.decode(data, type=LastCheckpoint)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
+        return UnusablePointer(f"it cannot be read ({failure})")
+    if pointer.version < 0:
+        return UnusablePointer(f"it names version {pointer.version}")
+    return pointer
+
+
+def encode_pointer(pointer: LastCheckpoint) -> bytes:
+    """The bytes of the pointer; fields without a value are written as null, as other writers do."""
+    return msgspec.json.encode(pointer)

@@ -1,0 +1,49 @@
+"""Partition values that are null. The format's map holds strings only, so their column names travel in a field beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+
+
+def columns_without_value(maps: Any) -> Any:
+    """Per row the keys whose value is null, or null where there is none."""
+    rows, keys, values = _entries(maps)
+    missing = values.is_null()
+    where = rows[missing.to_numpy(zero_copy_only=False)]
+    if not len(where):
+        return pa.nulls(len(maps), pa.list_(pa.string()))
+    counts = np.bincount(where, minlength=len(maps))
+    lists = pa.ListArray.from_arrays(_offsets(counts), keys.filter(missing))
+    return pc.if_else(pa.array(counts > 0), lists, pa.scalar(None, lists.type))
+
+
+def with_null_values(maps: Any, columns: Any) -> Any:
+    """The maps with a null entry for each named column: the inverse of `columns_without_value`."""
+    if columns.null_count == len(columns):
+        return maps
+    rows, keys, values = _entries(maps)
+    missing = columns.flatten()
+    missing_rows = pc.list_parent_indices(columns).to_numpy(zero_copy_only=False)
+    order = np.argsort(np.concatenate([rows, missing_rows]), kind="stable")
+    all_keys = pa.concat_arrays([keys, missing]).take(pa.array(order))
+    all_values = pa.concat_arrays([values, pa.nulls(len(missing), pa.string())]).take(pa.array(order))
+    counts = np.bincount(rows, minlength=len(maps)) + np.bincount(missing_rows, minlength=len(maps))
+    return pa.MapArray.from_arrays(_offsets(counts), all_keys, all_values, type=_TEXT_MAP)
+
+
+def _entries(maps: Any) -> tuple[np.ndarray[Any, Any], Any, Any]:
+    """Row number, key and value of every entry."""
+    offsets = maps.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    return rows, maps.keys.slice(first, length), maps.items.slice(first, length)
+
+
+def _offsets(counts: np.ndarray[Any, Any]) -> Any:
+    return pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))

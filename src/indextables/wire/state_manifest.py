@@ -1,0 +1,171 @@
+"""A state's own file: `_manifest.avro`, one record, or its JSON form, which is only read."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import fastavro
+import msgspec
+
+from indextables.errors import BadFileError, UnsupportedError
+from indextables.model.actions import Action, MetadataAction, ProtocolAction, SkipAction, TxnAction
+from indextables.model.schema_registry import bare_registry
+from indextables.model.state import FORMAT_VERSION, Bounds, ManifestInfo, StateManifest, Tombstone
+from indextables.wire.avro_codec import block_codec
+from indextables.wire.avro_container import assemble, read_container
+from indextables.wire.avro_records import read_records
+from indextables.wire.compression import inflate
+from indextables.wire.state_record import PARSED_SCHEMA, SCHEMA_JSON, BoundsItem, ManifestItem, StateRecord
+from indextables.wire.version_file import action_from_fields, encode_action
+
+A = TypeVar("A", bound=Action)
+
+
+def encode_state(state: StateManifest, *, compression: str = "zstd", level: int = 3) -> bytes:
+    """The bytes of `_manifest.avro`; the same state always gives the same bytes."""
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, PARSED_SCHEMA, _record(state))
+    codec = block_codec(compression, level=level)
+    return assemble(SCHEMA_JSON, codec.name, [(1, codec.pack(out.getbuffer()))])
+
+
+def decode_state(data: bytes, *, path: str) -> StateManifest:
+    """The state in `_manifest.avro` or `_manifest.json`, told apart by the name. BadFileError if it cannot be read."""
+    if path.endswith(".json"):
+        fields = _json_object(inflate(data, path=path), path)
+    else:
+        fields = _one_record(data, path)
+    return _state(fields, path)
+
+
+def _one_record(data: bytes, path: str) -> dict[str, Any]:
+    container = read_container(data, path=path)
+    if container.rows != 1:
+        raise BadFileError(f"{path} holds {container.rows} records where a state is one.", path=path)
+    return read_records(data, container, path=path)[0]
+
+
+def _json_object(data: bytes | str, path: str) -> dict[str, Any]:
+    try:
+        content = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
+        raise BadFileError(f"{path} holds garbled JSON: {failure}.", path=path) from failure
+    if not isinstance(content, dict):
+        raise BadFileError(f"{path} holds no JSON object where one is expected.", path=path)
+    return content
+
+
+def _record(state: StateManifest) -> dict[str, Any]:
+    return {
+        "formatVersion": state.format_version,
+        "stateVersion": state.state_version,
+        "createdAt": state.created_at,
+        "numFiles": state.num_files,
+        "totalBytes": state.total_bytes,
+        "manifests": [_item_record(manifest) for manifest in state.manifests],
+        "tombstones": [tombstone.path for tombstone in state.tombstones],
+        "schemaRegistry": dict(state.schema_registry),
+        "protocolVersion": state.protocol_version,
+        "metadata": _line(state.metadata),
+        "protocol": _line(state.protocol),
+        "commitTimestamp": state.commit_timestamp,
+        "tombstoneVersions": [state.state_version if t.version is None else t.version for t in state.tombstones],
+        "skips": [_line(skip) for skip in state.skips],
+        "txns": [_line(txn) for txn in state.txns],
+        "txnIds": list(state.txn_ids),
+    }
+
+
+def _item_record(manifest: ManifestInfo) -> dict[str, Any]:
+    return {
+        "path": manifest.path,
+        "numEntries": manifest.num_entries,
+        "minAddedAtVersion": manifest.min_added_at_version,
+        "maxAddedAtVersion": manifest.max_added_at_version,
+        "partitionBounds": _bounds_record(manifest.partition_bounds),
+        "tombstoneCount": manifest.tombstone_count,
+        "liveEntryCount": manifest.live_entry_count,
+        "columnBounds": _bounds_record(manifest.column_bounds),
+        "sizeBytes": manifest.size_bytes,
+    }
+
+
+def _bounds_record(bounds: Mapping[str, Bounds] | None) -> dict[str, Any] | None:
+    return None if bounds is None else {name: {"min": low, "max": high} for name, (low, high) in bounds.items()}
+
+
+def _line(action: Action | None) -> str | None:
+    return None if action is None else encode_action(action).decode()
+
+
+def _state(fields: dict[str, Any], path: str) -> StateManifest:
+    try:
+        record = msgspec.convert(fields, StateRecord)
+    except msgspec.ValidationError as failure:
+        raise BadFileError(f"{path} is not a state: {failure}.", path=path) from failure
+    if record.format_version > FORMAT_VERSION:
+        message = f"{path} has state format {record.format_version}; this release reads up to {FORMAT_VERSION}."
+        raise UnsupportedError(message, path=path, needed=record.format_version, supported=FORMAT_VERSION)
+    return StateManifest(
+        state_version=record.state_version,
+        num_files=record.num_files,
+        total_bytes=record.total_bytes,
+        manifests=tuple(_manifest(item) for item in record.manifests),
+        created_at=record.created_at,
+        format_version=record.format_version,
+        tombstones=_tombstones(record, path),
+        schema_registry=bare_registry(record.schema_registry or {}),
+        protocol_version=record.protocol_version,
+        metadata=_action(record.metadata, "metaData", MetadataAction, path),
+        protocol=_action(record.protocol, "protocol", ProtocolAction, path),
+        commit_timestamp=record.commit_timestamp,
+        skips=tuple(_actions(record.skips or (), "mergeskip", SkipAction, path)),
+        txns=tuple(_actions(record.txns or (), "txn", TxnAction, path)),
+        txn_ids=tuple(record.txn_ids or ()),
+    )
+
+
+def _tombstones(record: StateRecord, path: str) -> tuple[Tombstone, ...]:
+    paths, versions = record.tombstones or [], record.tombstone_versions or []
+    if versions and len(versions) != len(paths):
+        raise BadFileError(f"{path} gives {len(versions)} versions for {len(paths)} tombstones.", path=path)
+    return tuple(Tombstone(gone, versions[at] if versions else None) for at, gone in enumerate(paths))
+
+
+def _manifest(item: ManifestItem) -> ManifestInfo:
+    return ManifestInfo(
+        path=item.path,
+        num_entries=item.num_entries,
+        min_added_at_version=item.min_added_at_version,
+        max_added_at_version=item.max_added_at_version,
+        partition_bounds=_bounds_value(item.partition_bounds),
+        tombstone_count=item.tombstone_count,
+        live_entry_count=item.live_entry_count,
+        column_bounds=_bounds_value(item.column_bounds),
+        size_bytes=item.size_bytes,
+    )
+
+
+def _bounds_value(bounds: dict[str, BoundsItem] | None) -> dict[str, Bounds] | None:
+    return None if bounds is None else {name: (item.min, item.max) for name, item in bounds.items()}
+
+
+def _actions(lines: Iterable[Any], key: str, kind: type[A], path: str) -> Iterable[A]:
+    return (found for found in (_action(line, key, kind, path) for line in lines) if found is not None)
+
+
+def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
+    """An action kept as JSON: wrapped in its key, bare, or null; as text, or as an object in the JSON form."""
+    if text is None or text == "":
+        return None
+    fields = text if isinstance(text, dict) else _json_object(str(text), path)
+    fields = fields.get(key, fields) if key in fields else fields
+    if fields is None:
+        return None
+    try:
+        found = action_from_fields(key, fields)
+    except (msgspec.ValidationError, AttributeError) as failure:
+        raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
+    return found if isinstance(found, kind) else None

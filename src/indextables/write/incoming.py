@@ -1,0 +1,137 @@
+"""Rows as callers bring them, made into batches of the table's schema or refused with every difference named."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate, evaluate
+from indextables.model.schema import normalize
+from indextables.model.schema_changes import SchemaDifference, merge_schemas, mismatch, schema_differences
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A stream of batches and the schema they have, in the types that tables have."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def incoming(data: Any) -> Incoming:
+    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), or an iterable of record batches."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(data)
+        return Incoming(_without_metadata(normalize(reader.schema)), iter(reader))
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
+        rest = iter(data)
+        first = next(rest, None)
+        if isinstance(first, pa.Table | pa.RecordBatch):
+            chained = itertools.chain([first], rest)
+            return Incoming(_without_metadata(normalize(first.schema)), _flattened(chained))
+    raise InvalidInputError(
+        f"Rows cannot be taken from a {type(data).__name__}.",
+        hint="Give a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a DuckDB result, "
+        "or a non-empty iterable of record batches.",
+    )
+
+
+def _without_metadata(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
+
+
+def _flattened(parts: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from part.to_batches() if isinstance(part, pa.Table) else [part]
+
+
+def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Schema:
+    """The schema to write with: the table's, with the data's new columns if `merge_schema`. Refuses what does not fit.
+
+    Columns that the data lacks are null; a narrower number fits a wider column.
+    """
+    refused = [d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)]
+    if refused:
+        raise mismatch(refused)
+    if not merge_schema:
+        return table
+    known = {f.name.lower() for f in table}
+    return merge_schemas(table, pa.schema([f for f in data if f.name.lower() not in known]))
+
+
+def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema, merge_schema: bool) -> bool:
+    if difference.kind == "extra":
+        return merge_schema and "." not in difference.column
+    if difference.kind == "missing":
+        return difference.column in table.names and bool(table.field(difference.column).nullable)
+    if difference.kind == "nullability":
+        # Whether there really are nulls is seen in the rows.
+        return True
+    names = {f.name.lower(): f for f in data}
+    column = names.get(difference.column.lower())
+    return (
+        column is not None
+        and difference.column in table.names
+        and fits(column.type, table.field(difference.column).type)
+    )
+
+
+def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of a type is one of another, so that it may be cast without being asked."""
+    kinds = pa.types
+    if kinds.is_null(given):
+        return True
+    if kinds.is_signed_integer(given) and kinds.is_signed_integer(wanted):
+        return bool(given.bit_width <= wanted.bit_width)
+    if kinds.is_floating(given) and kinds.is_floating(wanted):
+        return bool(given.bit_width <= wanted.bit_width)
+    if kinds.is_signed_integer(given) and kinds.is_floating(wanted):
+        return bool(given.bit_width < wanted.bit_width)
+    return False
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with exactly the columns of the schema, in its order and types; a cast that loses anything is refused."""
+    given = {name.lower(): index for index, name in enumerate(batch.schema.names)}
+    columns = []
+    for field in schema:
+        index = given.get(field.name.lower())
+        column = pa.nulls(batch.num_rows, field.type) if index is None else _cast(batch.column(index), field)
+        if not field.nullable and column.null_count:
+            message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
+            raise InvalidInputError(message, column=field.name)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema.remove_metadata())
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        return column if column.type == field.type else pc.cast(column, field.type, safe=True)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        message = f"Column {field.name!r} cannot be stored as {field.type} without loss: {error}."
+        raise InvalidInputError(message, column=field.name) from error
+
+
+def only(bound: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The batches, proven to hold only rows that match: what replaces a part of a table must belong to that part."""
+    for batch in batches:
+        rows = conformed(batch, schema)
+        outside = rows.num_rows - (pc.sum(evaluate(bound, rows)).as_py() or 0)
+        if outside:
+            raise InvalidInputError(
+                f"{outside} row(s) of the data do not match `{bound}`, the part of the table that they would replace.",
+                hint="Filter the data with the same condition, or widen the condition.",
+            )
+        yield rows

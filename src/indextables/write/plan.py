@@ -1,0 +1,91 @@
+"""What a write does before and after its rows are written: checks the schema and the settings, then makes one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings
+from indextables.config.splits import SplitWriterSettings
+from indextables.config.stats import StatsSettings
+from indextables.log.transaction import Changes, LiveSelection
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.conflicts import Operation
+from indextables.model.schema import schema_from_json, schema_to_json
+from indextables.splits.mapping import DocMapping, check_compatible
+from indextables.storage.spec import StoreSpec
+from indextables.write.incoming import widened
+from indextables.write.task import WriteTask
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """A write that was checked: the task for its workers, and the metadata it changes, if it does."""
+
+    task: WriteTask
+    metadata: MetadataAction | None
+
+
+def plan_write(
+    spec: StoreSpec,
+    metadata: MetadataAction,
+    data: pa.Schema,
+    *,
+    recorded: Settings,
+    settings: Settings,
+    merge_schema: bool = False,
+    new_layout: bool = False,
+) -> WritePlan:
+    """Check the data's schema and the indexing settings against the table.
+
+    `recorded` are the table's own settings, `settings` those of this write. Columns keep the kind of index they have,
+    unless everything is overwritten (`new_layout`).
+    """
+    table = schema_from_json(metadata.schema_string)
+    schema = widened(table, data, merge_schema=merge_schema)
+    partition_columns = tuple(metadata.partition_columns or ())
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    if not new_layout:
+        check_compatible(DocMapping.from_settings(body, recorded.group(IndexingSettings)), mapping)
+    changed = None
+    if not schema.equals(table):
+        changed = msgspec.structs.replace(metadata, schema_string=schema_to_json(schema))
+    task = WriteTask(
+        spec=spec,
+        schema_json=schema_to_json(schema),
+        partition_columns=partition_columns,
+        mapping=mapping,
+        splits=settings.group(SplitWriterSettings),
+        stats=settings.group(StatsSettings),
+    )
+    return WritePlan(task, changed)
+
+
+def write_changes(
+    plan: WritePlan,
+    added: Sequence[AddAction],
+    *,
+    operation: Operation = Operation.APPEND,
+    replaced: LiveSelection | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    engine_info: str | None = None,
+) -> Changes:
+    """The one commit of a write."""
+    return Changes(
+        operation,
+        adds=tuple(added),
+        selected=replaced,
+        metadata=plan.metadata,
+        parameters=parameters or {},
+        txn=txn,
+        user_metadata=user_metadata,
+        engine_info=engine_info,
+    )

@@ -1,0 +1,67 @@
+"""A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.log.selection import every_file, files_of_partitions, files_within
+from indextables.log.transaction import Changes, LiveSelection
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation
+from indextables.model.predicate import Predicate
+from indextables.model.schema import schema_from_json
+from indextables.storage.store import Store
+from indextables.write.incoming import only
+from indextables.write.plan import WritePlan, write_changes
+
+
+@dataclass(frozen=True)
+class RowWrite:
+    """What is written and what it replaces. It travels by pickle."""
+
+    plan: WritePlan
+    read_version: int
+    """The version of the table that the write was planned on."""
+    operation: Operation
+    where: Predicate | None = None
+    dynamic_partitions: bool = False
+
+    def run(self, batches: Iterable[pa.RecordBatch], *, store: Store | None = None) -> list[AddAction]:
+        """Write rows as splits; none of them is part of the table yet."""
+        task = self.plan.task
+        if self.where is not None:
+            batches = only(self.where, batches, schema_from_json(task.schema_json))
+        return task.run(batches, store=store)
+
+    def changes(
+        self,
+        added: Sequence[AddAction],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        txn: tuple[str, int] | None = None,
+        user_metadata: str | None = None,
+        engine_info: str | None = None,
+    ) -> Changes:
+        """The one commit that makes the splits part of the table."""
+        told = {} if self.where is None else {"where": str(self.where)}
+        return write_changes(
+            self.plan,
+            added,
+            operation=self.operation,
+            replaced=self._replaced(added),
+            parameters={**told, **(parameters or {})},
+            txn=txn,
+            user_metadata=user_metadata,
+            engine_info=engine_info,
+        )
+
+    def _replaced(self, added: Sequence[AddAction]) -> LiveSelection | None:
+        if self.operation is Operation.APPEND:
+            return None
+        if self.dynamic_partitions:
+            return files_of_partitions(a.partition_values or {} for a in added)
+        return every_file if self.where is None else files_within(self.where, self.plan.task.partition_columns)

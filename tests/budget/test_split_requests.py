@@ -1,0 +1,46 @@
+"""What searching and reading one cold split costs on a real S3 server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from indextables.splits.cache import SplitCache
+from indextables.splits.inspect import describe
+from indextables.splits.reader import SplitReader
+from indextables.splits.source import LocalSource, open_source
+from indextables.storage.wrappers import CountingStore
+from indextables.testing.places import Place
+from tests.support.splits import log_rows, rows_with, term_rows, write_file
+
+
+def test_one_term_of_a_cold_split(s3_place: Place, tmp_path: Path) -> None:
+    table = log_rows(60_000)
+    local = write_file(table, tmp_path / "a.split")
+    info = describe(LocalSource(local))
+    store = CountingStore(s3_place.open())
+    store.put_file("splits/a.split", local)
+    store.reset()
+
+    source = open_source(store, "splits/a.split", size=info.size)
+    cache = SplitCache(tmp_path / "c", 1 << 30)
+    reader = SplitReader.open(source, footer_start=info.footer_start_offset, cache=cache)
+    assert term_rows(reader, "level", "ERROR") == rows_with(table["level"].to_pylist(), "ERROR")
+    assert store.costs.requests == {"get_ranges": 2}
+    assert reader.stats.requests <= 3
+    assert store.costs.bytes_read < info.size * 0.05
+
+    store.reset()
+    rows = np.array([5, 30_000, 59_999])
+    assert reader.read_rows(rows, columns=["message"]).equals(table.select(["message"]).take(pa.array(rows)))
+    assert store.costs.requests == {"get_ranges": 1}
+    assert store.costs.bytes_read < info.size * 0.2
+
+    store.reset()
+    again = SplitReader.open(
+        open_source(store, "splits/a.split", size=info.size), footer_start=info.footer_start_offset, cache=cache
+    )
+    assert term_rows(again, "level", "WARN") == rows_with(table["level"].to_pylist(), "WARN")
+    assert store.costs.requests == {}

@@ -1,0 +1,67 @@
+"""Places to put tables, for every suite: real stores that start once per test process, a fresh folder per test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from indextables.testing.fault_server import FaultServer
+from indextables.testing.places import Place
+from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
+
+_fresh = count()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Place]:
+    """A bucket of a running S3 (ministack)."""
+    with s3_server() as place:
+        yield place
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[Place]:
+    """A container of a running Azurite; skips where there is no npm."""
+    try:
+        server = azure_server()
+        place = server.__enter__()
+    except ServerUnavailableError as reason:
+        pytest.skip(str(reason))
+    try:
+        yield place
+    finally:
+        server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def s3_place(s3: Place) -> Place:
+    """An empty folder of the S3 bucket."""
+    return s3.below(f"fresh-{next(_fresh)}")
+
+
+@pytest.fixture
+def azure_place(azure: Place) -> Place:
+    """An empty folder of the Azure container."""
+    return azure.below(f"fresh-{next(_fresh)}")
+
+
+@pytest.fixture
+def memory_place() -> Place:
+    """An empty store in memory."""
+    return Place(f"memory://fresh-{next(_fresh)}")
+
+
+@pytest.fixture
+def local_place(tmp_path: Path) -> Place:
+    """A folder that does not exist yet."""
+    return Place(str(tmp_path / "fresh"))
+
+
+@pytest.fixture
+def fault_server() -> Iterator[FaultServer]:
+    """An object store that misbehaves on demand."""
+    with FaultServer() as server:
+        yield server

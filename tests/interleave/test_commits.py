@@ -1,0 +1,187 @@
+"""Every schedule of two or three writers over the real commit code: nothing acknowledged is lost, nothing stands twice."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.errors import CommitUnknownError, ConflictError
+from indextables.log.cache import LogCache
+from indextables.log.cleaning import Cleaner
+from indextables.log.commit import Committer
+from indextables.log.listing import LogListing
+from indextables.log.names import MANIFESTS, POINTER, version_path
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.log.version_reader import VersionReader
+from indextables.model.actions import AddAction, CommitInfo, MetadataAction
+from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.model.retention import RetentionPolicy
+from indextables.storage.store import PutOutcome, Store
+from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
+from indextables.wire import version_file
+
+SCHEMA = '{"type":"struct","fields":[]}'
+
+
+def open_log(store: Store, name: str, *, attempts: int = 4) -> TransactionLog:
+    settings = LogSettings(
+        read=LogReadSettings(parallelism=1),
+        retry=RetrySettings(max_attempts=attempts),
+        files=VersionFileSettings(compress=False),
+    )
+    ids = iter(f"{name}-{n}" for n in range(100))
+    return TransactionLog(
+        store,
+        settings,
+        cache=LogCache(1 << 20),
+        now_ms=lambda: 1_000,
+        new_id=lambda: next(ids),
+        rng=random.Random(0),
+        sleep=lambda seconds: None,
+    )
+
+
+def new_table() -> Content:
+    actions = (
+        CommitInfo(txn_id="create", timestamp=0),
+        NEW_TABLE_PROTOCOL,
+        MetadataAction(id="t", schema_string=SCHEMA),
+    )
+    return {version_path(0): version_file.encode(actions, compress=False)}
+
+
+def grown_table() -> Content:
+    """A table with a version that a cleaner can delete."""
+    first = version_file.encode(
+        (CommitInfo(txn_id="first", timestamp=1), AddAction(path="first.split", size=1)), compress=False
+    )
+    return {**new_table(), version_path(1): first}
+
+
+def writer(name: str, *, attempts: int = 4, before: int = 0) -> Callable[[Store], Any]:
+    """Commits one split, after `before` others."""
+
+    def run(store: Store) -> Any:
+        log = open_log(store, name, attempts=attempts)
+        for n in range(before):
+            log.commit(log.newest(), Changes("WRITE", adds=[AddAction(path=f"{name}-{n}.split", size=1)]))
+        changes = Changes("WRITE", adds=[AddAction(path=f"{name}.split", size=1)])
+        return log.commit(log.newest(), changes).version
+
+    return run
+
+
+def cleaner(store: Store) -> Any:
+    """Checkpoints the table and deletes every version and state that the new state makes superfluous, at once."""
+    log = open_log(store, "cleaner")
+    log._checkpointer.write(log.newest())
+    now = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0, versions=0, state_versions=0)
+    steward = Cleaner(store, log.bases, now_ms=lambda: 1 << 60)
+    return "deleted", len(steward.run(steward.plan(now)).deleted)
+
+
+def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
+    """Calls whose moment no other actor can tell.
+
+    Manifests and the pointer are written by the cleaner and read by nobody; states are read by the cleaner after it
+    wrote them. Once the cleaner is done nothing is deleted any more, and what is there can be read at any time.
+    """
+    verb, path = str(call[0]), str(call[1])
+    if path.startswith((MANIFESTS, POINTER)):
+        return verb != "list"
+    if name == "cleaner":
+        return "/state-v" in path and verb in ("get", "head")
+    return "cleaner" in finished and verb in ("get", "head") and path in content
+
+
+def read_paths(content: Content) -> list[str]:
+    def answer(call: tuple[Any, ...]) -> Any:
+        return outcomes(dict(content), call)[0][1]
+
+    return list(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
+
+
+def check(content: Content, results: Mapping[str, Any]) -> str | None:
+    live = Counter(read_paths(content))
+    if any(n > 1 for n in live.values()):
+        return f"TWICE: {live}"
+    for name, result in results.items():
+        path = f"{name}.split"
+        if isinstance(result, int) and not live[path]:
+            return f"LOST: {name} was told version {result}"
+        if isinstance(result, ConflictError) and live[path]:
+            return f"GHOST: {name} was told that nothing was committed"
+        if isinstance(result, Exception) and not isinstance(result, ConflictError | CommitUnknownError):
+            return f"{name} raised {result!r}"
+    return None
+
+
+def test_two_writers_and_one_fault() -> None:
+    found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1)
+    assert found.complete
+    assert found.ends > 50
+    assert found.violations == []
+
+
+def test_three_writers() -> None:
+    actors = {n: writer(n, attempts=5) for n in "abc"}
+    found = explore(actors, check, start=new_table())
+    assert found.complete
+    assert found.ends > 50
+    assert found.violations == []
+
+
+def test_two_writers_a_cleaner_and_one_fault() -> None:
+    actors = {"a": writer("a", attempts=3), "b": writer("b", attempts=3), "cleaner": cleaner}
+    found = explore(
+        actors,
+        check,
+        start=grown_table(),
+        faults=1,
+        unknowns=False,
+        private=unseen,
+        alike=("a", "b"),
+        max_states=2_000_000,
+    )
+    print(f"{found.states:,} states, {found.ends:,} ends")
+    assert found.complete
+    assert found.ends > 50
+    assert found.violations == []
+
+
+def test_without_looking_for_the_predecessor_r4_a_commit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Committer, "_is_part_of_the_table", lambda *args: True)
+    actors = {"cleaner": cleaner, "b": writer("b", before=1), "a": writer("a")}
+    found = explore(actors, check, start=grown_table(), stop_at_first=True, private=unseen)
+    assert found.violations
+
+
+def test_without_a_strict_reader_r2_a_commit_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lenient(self: LogListing, after: int, until: int) -> list[int]:
+        return []
+
+    def present(self: VersionReader, wanted: Any) -> Any:
+        found = [self.read_one(version) for version, _ in wanted]
+        return [version for version in found if version is not None]
+
+    monkeypatch.setattr(LogListing, "missing", lenient)
+    monkeypatch.setattr(VersionReader, "read", present)
+    actors = {"a": writer("a"), "b": writer("b"), "cleaner": cleaner}
+    found = explore(actors, check, start=grown_table(), stop_at_first=True, private=unseen)
+    assert found.violations
+
+
+def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(self: Committer, offer: Any, txn_id: str) -> PutOutcome:
+        return self.store.put_if_absent(version_path(offer.version.version), offer.body)
+
+    monkeypatch.setattr(Committer, "_create", trusting)
+    monkeypatch.setattr(Committer, "_landed", lambda *args: None)
+    found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True)
+    assert found.violations

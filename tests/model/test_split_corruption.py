@@ -1,0 +1,104 @@
+"""Any damage to a split is noticed: every answer is the right one or an error, never another answer."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indextables.errors import BadFileError
+from indextables.splits.cache import SplitCache
+from indextables.splits.panics import tantivy_errors
+from indextables.splits.reader import SplitReader
+from indextables.splits.source import LocalSource
+from tests.support.splits import log_rows, write_file
+
+TABLE = log_rows(400)
+
+
+@functools.cache
+def whole() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return write_file(TABLE, Path(folder) / "a.split").read_bytes()
+
+
+@functools.cache
+def right_answers() -> tuple[list[int], list[int]]:
+    with tempfile.TemporaryDirectory() as folder:
+        return answers(whole(), Path(folder))[1:]
+
+
+def answers(data: bytes, folder: Path, *, footer_start: int | None = None) -> tuple[pa.Table, list[int], list[int]]:
+    """Everything a user can see of a split: its rows, a term's rows, a phrase's rows by score."""
+    path = folder / "x.split"
+    path.write_bytes(data)
+    reader = SplitReader.open(LocalSource(path), footer_start=footer_start, cache=SplitCache(folder / "c", 1 << 30))
+    rows = reader.read_rows()
+    with (
+        reader.open_index(["c1", "c2", "c3"], positions=True, norms=True) as view,
+        tantivy_errors("x.split", "Searching"),
+    ):
+        schema, searcher = view.index.schema, view.index.searcher()
+        term = tantivy.Query.term_query(schema, "c1", "ERROR", index_option="basic")
+        phrase = tantivy.Query.phrase_query(schema, "c3", ["remote", "host"])
+        found = [[place.doc for _, place in searcher.search(q, limit=400).hits] for q in (term, phrase)]
+    return rows, found[0], found[1]
+
+
+def check(data: bytes) -> bool:
+    """Whether the damage was noticed; the answers are right if not."""
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            rows, *found = answers(data, Path(folder))
+        except BadFileError as e:
+            assert "x.split" in e.message
+            return True
+    assert rows.equals(TABLE)
+    assert tuple(found) == right_answers()
+    return False
+
+
+def test_the_whole_split_gives_the_right_answers() -> None:
+    assert check(whole()) is False
+    assert right_answers()[0] == [n for n, level in enumerate(TABLE["level"].to_pylist()) if level == "ERROR"]
+    assert right_answers()[1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(whole()) - 1), st.integers(1, 255)), min_size=1, max_size=4))
+def test_flipped_bytes(flips: list[tuple[int, int]]) -> None:
+    data = bytearray(whole())
+    for place, bits in flips:
+        data[place] ^= bits
+    check(bytes(data))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, len(whole()) - 1), st.integers(1, 5_000), st.booleans())
+def test_a_stretch_of_zeros_or_a_missing_one(start: int, length: int, removed: bool) -> None:
+    data = whole()
+    check(data[:start] + (b"" if removed else bytes(min(length, len(data) - start))) + data[start + length :])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, len(whole()) - 1))
+def test_a_file_that_is_cut_short(size: int) -> None:
+    assert check(whole()[:size])
+
+
+def test_every_byte_of_the_footer_and_the_index_counts() -> None:
+    """All of the tail and of the index bodies are under a checksum; of the rows, all column chunks."""
+    data = whole()
+    missed = [at for at in range(4, len(data), 101) if not check(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])]
+    assert missed == []
+
+
+@pytest.mark.parametrize("size", [0, 7, 11])
+def test_other_files(size: int) -> None:
+    assert check(b"PAR1" + bytes(size) + b"PAR1")

@@ -1,0 +1,182 @@
+"""Writing DataFrames: modes, partitions, schema checks, exactly-once, and nothing left behind by failures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+import indextables.spark as its
+from indextables import Table
+from indextables.errors import InvalidInputError, SchemaMismatchError, TableExistsError
+from tests.spark.compare import assert_same_rows, rows_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "table")
+
+
+@pytest.fixture
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.range(100).selectExpr("id", "cast(id % 3 as int) as day", "concat('line ', id) as message")
+
+
+def splits_on_disk(path: str) -> set[str]:
+    return {str(p.relative_to(path)) for p in Path(path).rglob("*.split")}
+
+
+def live_splits(path: str) -> set[str]:
+    return set(Table.open(path).files()["path"].to_pylist())
+
+
+def test_the_table_is_created_with_its_layout(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    version = its.write(rows, path, partition_by="day", options={"indexing.typemap.message": "text"})
+    table = Table.open(path)
+    assert version == table.version == 1
+    assert table.partition_columns == ["day"]
+    assert table.metadata.configuration == {"indexing.typemap.message": "text"}
+    assert table.count(query="message:77") == 1
+    assert_same_rows(its.table(spark, path), rows)
+
+
+def test_no_mode_appends(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    assert its.write(rows, path) == 1
+    assert its.write(rows, path) == 2
+    assert its.table(spark, path).count() == 200
+
+
+def test_modes(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    assert its.write(rows, path, mode="error") == 1
+    with pytest.raises(TableExistsError, match="table"):
+        its.write(rows, path, mode="error")
+    assert its.write(rows, path, mode="ignore") is None
+    assert its.write(rows.limit(5), path, mode="overwrite") == 2
+    assert its.table(spark, path).count() == 5
+    assert its.table(spark, path, version=1).count() == 100
+    with pytest.raises(InvalidInputError, match="no mode 'upsert'"):
+        its.write(rows, path, mode="upsert")
+
+
+def test_a_part_is_replaced_by_condition_or_by_partition(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    its.write(rows, path, partition_by=["day"])
+    new = rows.where("day = 1").withColumn("message", f.lit("new"))
+    its.write(new.limit(2), path, mode="overwrite", replace_where="day = 1")
+    counts = {r["day"]: r["count"] for r in its.table(spark, path).groupBy("day").count().collect()}
+    assert counts == {0: 34, 1: 2, 2: 33}
+    its.write(
+        new.selectExpr("id", "2 as day", "message").limit(1), path, mode="overwrite", dynamic_partition_overwrite=True
+    )
+    counts = {r["day"]: r["count"] for r in its.table(spark, path).groupBy("day").count().collect()}
+    assert counts == {0: 34, 1: 2, 2: 1}
+    with pytest.raises(InvalidInputError, match="do not match"):
+        its.write(rows, path, mode="overwrite", replace_where="day = 1")
+    assert splits_on_disk(path) >= live_splits(path)
+    with pytest.raises(InvalidInputError, match="needs the mode overwrite"):
+        its.write(rows, path, replace_where="day = 1")
+
+
+def test_every_difference_of_the_schema_is_named(path: str, rows: DataFrame) -> None:
+    its.write(rows, path)
+    bad = rows.selectExpr("cast(id as string) as id", "day", "message", "1 as extra")
+    with pytest.raises(SchemaMismatchError, match=r"'id' is string.*'extra'"):
+        its.write(bad, path)
+    assert splits_on_disk(path) == live_splits(path)
+
+
+def test_columns_are_added_when_asked(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    its.write(rows, path)
+    its.write(rows.selectExpr("id", "'x' as added"), path, merge_schema=True)
+    frame = its.table(spark, path)
+    assert frame.columns == ["id", "day", "message", "added"]
+    assert frame.where("added = 'x' and message is null").count() == 100
+    assert frame.where("added is null").count() == 100
+
+
+def test_columns_are_matched_by_name_without_case(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    its.write(rows, path)
+    its.write(rows.selectExpr("MESSAGE as Message", "ID", "day"), path)
+    assert its.table(spark, path).columns == ["id", "day", "message"]
+    assert its.table(spark, path).where("message = 'line 5'").count() == 2
+
+
+def test_partitioning_cannot_be_changed_by_an_append(path: str, rows: DataFrame) -> None:
+    its.write(rows, path, partition_by="day")
+    with pytest.raises(InvalidInputError, match="partitioned by day, not by id"):
+        its.write(rows, path, partition_by="id")
+
+
+def test_rows_of_a_partition_come_together(path: str, spark: SparkSession, rows: DataFrame) -> None:
+    before = spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes", None)
+    its.write(rows.repartition(8), path, partition_by="day")
+    assert len(live_splits(path)) == 3
+    assert spark.conf.get("spark.sql.adaptive.advisoryPartitionSizeInBytes", None) == before
+    its.write(rows.repartition(2), path, options={"write.optimizeWrite.enabled": False})
+    assert len(live_splits(path)) == 3 + 2 * 3
+
+
+def test_large_tasks_write_several_splits(path: str, spark: SparkSession) -> None:
+    its.write(spark.range(0, 5000, 1, 1), path, options={"write.maxRowsPerSplit": 1000})
+    assert len(live_splits(path)) == 5
+    assert rows_of(its.table(spark, path).selectExpr("count(distinct id)")) == [("5000",)]
+
+
+def test_an_empty_frame_makes_an_empty_table(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    its.write(rows.where("false"), path, partition_by="day")
+    assert its.table(spark, path).collect() == []
+    its.write(rows, path)
+    its.write(rows.where("false"), path, mode="overwrite")
+    assert its.table(spark, path).collect() == []
+
+
+def test_the_commit_says_who_wrote_what(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    its.write(rows, path, user_metadata={"job": "nightly"})
+    newest = Table.open(path).history(limit=1).to_pylist()[0]
+    assert newest["operation"] == "WRITE"
+    assert json.loads(newest["user_metadata"]) == {"job": "nightly"}
+    assert json.loads(newest["operation_parameters"])["sparkApplicationId"] == spark.sparkContext.applicationId
+    assert json.loads(newest["operation_metrics"])["numAddedRecords"] == 100
+
+
+def test_a_transaction_is_written_once(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    assert its.write(rows, path, txn=("job", 7)) == 1
+    assert its.write(rows, path, txn=("job", 7)) is None
+    assert its.write(rows, path, txn=("job", 6)) is None
+    assert its.write(rows, path, txn=("job", 8)) == 2
+    assert its.table(spark, path).count() == 200
+    assert splits_on_disk(path) == live_splits(path)
+
+
+def test_a_job_that_fails_leaves_nothing(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    broken = rows.repartition(4).withColumn("id", f.expr("if(id = 50, raise_error('broken row'), id)").cast("long"))
+    with pytest.raises(Exception, match="broken row"):
+        its.write(broken, path)
+    assert not (Path(path) / "_transaction_log").exists()
+    assert splits_on_disk(path) == set()
+
+
+def test_rows_that_cannot_be_stored_are_refused_as_our_error(path: str, spark: SparkSession) -> None:
+    table = Table.create(path, schema=pa.schema([pa.field("a", pa.int64(), nullable=False), ("b", pa.int32())]))
+    frame = spark.sql("select id as a, 1 as b from range(10) union all select null, 2")
+    with pytest.raises(InvalidInputError, match=r"'a' holds 1 null"):
+        its.write(frame, path)
+    assert splits_on_disk(path) == set()
+    assert table.refresh().version == 0
+
+
+def test_settings_of_the_session_reach_the_writer(spark: SparkSession, path: str, rows: DataFrame) -> None:
+    spark.conf.set("spark.indextables.indexing.typemap.message", "text")
+    spark.conf.set("spark.indextables.write.maxRowsPerSplit", "40")
+    try:
+        its.write(rows.coalesce(1), path)
+        assert len(live_splits(path)) == 3
+        its.write(rows.coalesce(1), path, options={"write.maxRowsPerSplit": 10})
+        assert len(live_splits(path)) == 13
+    finally:
+        spark.conf.unset("spark.indextables.indexing.typemap.message")
+        spark.conf.unset("spark.indextables.write.maxRowsPerSplit")
+    assert Table.open(path).count(query="message:77") == 2

@@ -1,0 +1,269 @@
+"""Every statement as documented: forms that mean the same, the value, the columns, and a wrong form with its error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from indextables.commands import TableName, TablePath
+from indextables.commands.values import (
+    Checkpoint,
+    Command,
+    DescribeComponentSizes,
+    DescribeDiskCache,
+    DescribeEnvironment,
+    DescribeHistory,
+    DescribeMergeJobs,
+    DescribeSkippedFiles,
+    DescribeState,
+    DescribeTransactionLog,
+    DropPartitions,
+    FlushDiskCache,
+    InvalidateCache,
+    MergeSplits,
+    PrewarmCache,
+    Purge,
+    RepairLog,
+    Restore,
+    TruncateTimeTravel,
+    Verify,
+)
+from indextables.model.predicate import parse as predicate
+
+PATH = TablePath("/data/a table")
+
+
+@dataclass(frozen=True)
+class Documented:
+    """One statement: `forms` all mean `value`; `wrong` raises an error that holds each of `error`."""
+
+    name: str
+    forms: tuple[str, ...]
+    value: Command
+    columns: str
+    wrong: str
+    error: tuple[str, ...]
+
+
+STATEMENTS = (
+    Documented(
+        "merge",
+        (
+            "MERGE SPLITS '/data/a table' WHERE day = '2026-01-01' AND n < 3 TARGET SIZE 100M MAX DEST SPLITS 5 "
+            "MAX SOURCE SPLITS PER MERGE 20 DRY RUN",
+            'merge splits "/data/a table"\n-- the old ones\nwhere day = "2026-01-01" and n < 3 target size 104857600\n'
+            "dry run max source splits per merge 20 max dest splits 5;",
+            "MERGE SPLITS '/data/a table' /* where */ WHERE (day = '2026-01-01' AND n < 3) MAX DEST SPLITS 5 TARGET SIZE "
+            "102400k MAX SOURCE SPLITS PER MERGE 20 DRY RUN ; ",
+        ),
+        MergeSplits(PATH, predicate("day = '2026-01-01' AND n < 3"), 100 << 20, 5, 20, True),
+        "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l, "
+        "skipped_files l, version l, message s",
+        "MERGE SPLITS '/p' TARGE SIZE 100M",
+        (
+            "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX SOURCE SPLITS PER MERGE, DRY RUN or "
+            "the end, found 'TARGE'",
+            "\n  MERGE SPLITS '/p' TARGE SIZE 100M\n                    ^\n",
+            "Did you mean TARGET SIZE? Write: MERGE SPLITS 'path' [WHERE condition] [TARGET SIZE 100M|1G|n]",
+        ),
+    ),
+    Documented(
+        "purge",
+        (
+            "PURGE INDEXTABLE '/data/a table' OLDER THAN 7 DAYS TRANSACTION LOG RETENTION 48 HOURS DRY RUN",
+            "purge indextables '/data/a table' older than 168 hours transaction log retention 2 days dry run;",
+            "Purge /* it */ IndexTable '/data/a table' dry run transaction log retention 2 DAYS older than 7 days -- now",
+        ),
+        Purge(PATH, 168, 48, True),
+        "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l, "
+        "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l, "
+        "manifests_deleted l, dry_run b, duration_ms l, message s",
+        "PURGE INDEXTABEL '/p'",
+        ("expected INDEXTABLE, found 'INDEXTABEL'", "Did you mean PURGE INDEXTABLE?"),
+    ),
+    Documented(
+        "drop_partitions",
+        (
+            "DROP INDEXTABLES PARTITIONS FROM '/data/a table' WHERE month < 10",
+            'drop indextable partitions from "/data/a table" where month < 10;',
+        ),
+        DropPartitions(PATH, predicate("month < 10")),
+        "table_path s, status s, partitions_dropped l, splits_removed l, total_size_bytes l, version l, message s",
+        "DROP INDEXTABLES PARTITIONS FROM '/p'",
+        ("expected WHERE, found the end", "Write: DROP INDEXTABLES PARTITIONS FROM 'path' WHERE condition"),
+    ),
+    Documented(
+        "checkpoint",
+        ("CHECKPOINT INDEXTABLES '/data/a table'", "checkpoint indextable '/data/a table' ;;"),
+        Checkpoint(PATH, compact=False),
+        "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l, "
+        "is_multi_part b, num_manifests l",
+        "CHECKPOINT INDEXTABLES",
+        ("expected a path in quotes or the name of a table, found the end", "Write: CHECKPOINT INDEXTABLES 'path'"),
+    ),
+    Documented(
+        "compact",
+        ("COMPACT INDEXTABLES '/data/a table'", "compact indextable '/data/a table'"),
+        Checkpoint(PATH, compact=True),
+        "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l, "
+        "is_multi_part b, num_manifests l",
+        "COMPACT INDEXTABLES '/p' NOW",
+        ("expected the end, found 'NOW'",),
+    ),
+    Documented(
+        "truncate",
+        (
+            "TRUNCATE INDEXTABLES TIME TRAVEL '/data/a table' DRY RUN",
+            "truncate indextable time travel '/data/a table' dry run",
+        ),
+        TruncateTimeTravel(PATH, True),
+        "table_path s, status s, checkpoint_version l, versions_deleted l, checkpoints_deleted l, files_preserved l, "
+        "message s",
+        "TRUNCATE INDEXTABLES '/p'",
+        ("expected TIME TRAVEL, found \"'/p'\"",),
+    ),
+    Documented(
+        "repair",
+        (
+            "REPAIR INDEXFILES TRANSACTION LOG '/data/a table' AT LOCATION 's3://b/copy'",
+            "repair indexfiles transaction log '/data/a table' at location \"s3://b/copy\";",
+        ),
+        RepairLog(PATH, "s3://b/copy"),
+        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s",
+        "REPAIR INDEXTABLES TRANSACTION LOG '/p'",
+        ("expected INDEXFILES TRANSACTION LOG", "Did you mean REPAIR INDEXFILES TRANSACTION LOG?"),
+    ),
+    Documented(
+        "restore",
+        ("RESTORE INDEXTABLES '/data/a table' TO VERSION 12", "restore indextable '/data/a table' to version 12;"),
+        Restore(PATH, version=12),
+        "table_path s, version l, restored_version l, files_added l, files_removed l",
+        "RESTORE INDEXTABLES '/p' TO TIMESTAMP 'yesterday'",
+        ("'yesterday' is not a moment in time", "2026-01-31T12:00:00Z"),
+    ),
+    Documented(
+        "verify",
+        ("VERIFY INDEXTABLES '/data/a table' FULL", "verify indextable '/data/a table' full"),
+        Verify(PATH, True),
+        "check s, severity s, path s, message s",
+        "VERIFY INDEXTABLES '/p' FUL",
+        ("expected FULL or the end, found 'FUL'", "Did you mean FULL?"),
+    ),
+    Documented(
+        "state",
+        ("DESCRIBE INDEXTABLES STATE '/data/a table'", "describe indextable state '/data/a table';"),
+        DescribeState(PATH),
+        "table_path s, format s, version l, latest_version l, num_files l, num_manifests l, num_tombstones l, "
+        "tombstone_ratio d, total_bytes l, needs_compaction b, num_skipped l, protocol_version i",
+        "DESCRIBE INDEXTABLES STAT '/p'",
+        ("expected STATE, TRANSACTION LOG, HISTORY,", "Did you mean DESCRIBE INDEXTABLES STATE?"),
+    ),
+    Documented(
+        "transaction_log",
+        (
+            "DESCRIBE INDEXTABLES TRANSACTION LOG '/data/a table' INCLUDE ALL",
+            "describe indextable transaction log '/data/a table' include all",
+        ),
+        DescribeTransactionLog(PATH, True),
+        "version l, log_file_path s, action_type s, path s, partition_values s, size l, data_change b, tags s, "
+        "modification_time ts, stats s, min_values s, max_values s, num_records l, footer_start_offset l, "
+        "footer_end_offset l, hotcache_start_offset l, hotcache_length l, has_footer_offsets b, time_range_start s, "
+        "time_range_end s, split_tags s, delete_opstamp l, num_merge_ops i, doc_mapping_json s, doc_mapping_ref s, "
+        "uncompressed_size_bytes l, deletion_timestamp ts, extended_file_metadata b, skip_timestamp ts, skip_reason s, "
+        "skip_operation s, skip_retry_after ts, skip_count i, protocol_min_reader_version i, "
+        "protocol_min_writer_version i, protocol_reader_features s, protocol_writer_features s, metadata_id s, "
+        "metadata_name s, metadata_description s, metadata_format_provider s, metadata_format_options s, "
+        "metadata_schema_string s, metadata_partition_columns s, metadata_configuration s, metadata_created_time ts, "
+        "added_at_version l, added_at_timestamp ts, companion_source_files s, companion_delta_version l, "
+        "companion_fast_field_mode s, txn_app_id s, txn_version l, txn_last_updated ts, commit_txn_id s, "
+        "commit_timestamp ts, commit_operation s, commit_operation_parameters s, commit_operation_metrics s, "
+        "commit_user_metadata s, commit_engine_info s, unknown_fields s, is_checkpoint b",
+        "DESCRIBE INDEXTABLES TRANSACTION LOGS '/p'",
+        ("expected LOG, found 'LOGS'", "Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG?"),
+    ),
+    Documented(
+        "history",
+        (
+            "DESCRIBE INDEXTABLES HISTORY '/data/a table' LIMIT 10",
+            "describe indextable history '/data/a table' limit 10",
+        ),
+        DescribeHistory(PATH, 10),
+        "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
+        "engine_info s, is_readable b",
+        "DESCRIBE INDEXTABLES HISTORY '/p' LIMIT -1",
+        ("expected a whole number, found '-'",),
+    ),
+    Documented(
+        "skipped_files",
+        ("DESCRIBE INDEXTABLES SKIPPED FILES '/data/a table'", "describe indextable skipped files '/data/a table'"),
+        DescribeSkippedFiles(PATH),
+        "path s, reason s, operation s, skip_count i, skipped_at ts, retry_after ts, in_cooldown b",
+        "DESCRIBE INDEXTABLES SKIPPED '/p'",
+        ("expected FILES, found \"'/p'\"",),
+    ),
+    Documented(
+        "component_sizes",
+        (
+            "DESCRIBE INDEXTABLES COMPONENT SIZES '/data/a table' WHERE day IN ('a', 'b')",
+            "describe indextable component sizes '/data/a table' where `day` in ('a', 'b');",
+        ),
+        DescribeComponentSizes(PATH, predicate("day IN ('a', 'b')")),
+        "split_path s, partition_values s, component s, field s, size_bytes l",
+        "DESCRIBE INDEXTABLES COMPONENT SIZES '/p' WHERE day IN ()",
+        ("line 1, column 57: expected a column, a value or '(', found ')'",),
+    ),
+    Documented(
+        "merge_jobs",
+        ("DESCRIBE INDEXTABLES MERGE JOBS", "describe indextable merge jobs;"),
+        DescribeMergeJobs(),
+        "job_id s, table_path s, status s, total_groups l, completed_groups l, progress_pct d, duration_ms l, "
+        "error_message s",
+        "DESCRIBE INDEXTABLES MERGE JOBS '/p'",
+        ("expected the end, found \"'/p'\"",),
+    ),
+    Documented(
+        "environment",
+        ("DESCRIBE INDEXTABLES ENVIRONMENT", "describe indextable environment -- all of it"),
+        DescribeEnvironment(),
+        "host s, role s, property_type s, property_name s, property_value s",
+        "DESCRIBE INDEXTABLES ENVIRONMENT FOR me",
+        ("expected the end, found 'FOR'",),
+    ),
+    Documented(
+        "disk_cache",
+        ("DESCRIBE INDEXTABLES DISK CACHE", "describe indextable disk cache"),
+        DescribeDiskCache(),
+        "executor s, host s, bytes l, splits l, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES DISK",
+        ("expected CACHE, found the end",),
+    ),
+    Documented(
+        "flush",
+        ("FLUSH INDEXTABLES DISK CACHE", "flush indextable disk cache;"),
+        FlushDiskCache(),
+        "executor s, host s, bytes_freed l, splits_freed l",
+        "FLUSH INDEXTABLES CACHE",
+        ("expected DISK CACHE, found 'CACHE'",),
+    ),
+    Documented(
+        "prewarm",
+        (
+            "PREWARM INDEXTABLES CACHE '/data/a table' ON FIELDS (message, `a b`, c.d) WHERE day = 'x'",
+            "prewarm indextable cache '/data/a table' where day = 'x' on fields ( `message` , `a b`, c . d );",
+        ),
+        PrewarmCache(PATH, ("message", "a b", "c.d"), predicate("day = 'x'")),
+        "host s, splits_prewarmed i, bytes l, duration_ms l",
+        "PREWARM INDEXTABLES CACHE '/p' ON FIELDS ()",
+        ("expected a name, found ')'",),
+    ),
+    Documented(
+        "invalidate",
+        (
+            "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR logs.`2026`",
+            "invalidate indextable transaction log cache for `logs`.`2026`;",
+        ),
+        InvalidateCache(TableName(("logs", "2026"))),
+        "table_path s, result s, cache_hits_before l, cache_misses_before l, hit_rate_before s",
+        "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE '/p'",
+        ("expected FOR or the end, found \"'/p'\"",),
+    ),
+)

@@ -1,0 +1,87 @@
+"""Statements that change a table: what they did, and what a dry run lists while nothing changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indextables import Table
+from indextables.commands import parse, schema_of, sql
+from indextables.errors import InvalidInputError, VersionNotFoundError
+from tests.support.rows import ids, rows, table_of
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A table of four appends, each with a split in each of three partitions."""
+    return table_of(tmp_path / "table", appends=4, partitioned=True).path
+
+
+def ran(statement: str, **options: object) -> dict[str, Any]:
+    """The only row of a statement, whose columns must be those documented."""
+    found = sql(statement, {key.replace("__", "."): value for key, value in options.items()})
+    command = parse(statement)
+    assert command is not None and found.schema.equals(schema_of(command))
+    (row,) = found.to_pylist()
+    return dict(row)
+
+
+def everything(path: str) -> dict[str, bytes]:
+    """The content of every file of a table."""
+    return {str(p): p.read_bytes() for p in Path(path).rglob("*") if p.is_file()}
+
+
+def test_merging_keeps_the_rows(path: str) -> None:
+    before = ids(Table.open(path))
+    row = ran(f"MERGE SPLITS '{path}' WHERE day < 2 TARGET SIZE 100M MAX SOURCE SPLITS PER MERGE 10")
+    assert (row["table_path"], row["status"], row["merged_files"], row["merge_groups"]) == (path, "success", 8, 2)
+    assert row["original_size_bytes"] > row["merged_size_bytes"] > 0 and row["skipped_files"] == 0
+    table = Table.open(path)
+    assert row["version"] == table.version and ids(table) == before
+    assert table.files().num_rows == 2 + 4
+
+
+def test_a_dry_merge_lists_what_it_would_merge_and_changes_nothing(path: str) -> None:
+    before = everything(path)
+    row = ran(f"MERGE SPLITS '{path}' MAX DEST SPLITS 1 DRY RUN")
+    assert (row["status"], row["merge_groups"], row["merged_files"], row["version"]) == ("dry_run", 1, 4, None)
+    named = [p for p in Table.open(path).files().column("path").to_pylist() if p in row["message"]]
+    assert len(named) == 4 and len({p.split("/")[0] for p in named}) == 1
+    assert everything(path) == before
+
+
+def test_merging_refuses_what_makes_no_sense(path: str) -> None:
+    with pytest.raises(InvalidInputError, match="only partition columns"):
+        ran(f"MERGE SPLITS '{path}' WHERE id = 1")
+    with pytest.raises(InvalidInputError):
+        ran(f"MERGE SPLITS '{path}' TARGET SIZE 1")
+    with pytest.raises(InvalidInputError):
+        ran(f"MERGE SPLITS '{path}' MAX SOURCE SPLITS PER MERGE 1")
+
+
+def test_dropping_partitions_compares_numbers(path: str) -> None:
+    Table.open(path).append(rows([100], day=10))
+    row = ran(f"DROP INDEXTABLES PARTITIONS FROM '{path}' WHERE day < 10 AND day <> 1")
+    assert (row["status"], row["partitions_dropped"], row["splits_removed"]) == ("success", 2, 8)
+    assert row["total_size_bytes"] > 0 and row["version"] == Table.open(path).version
+    assert {i % 3 for i in ids(Table.open(path))} == {1}
+    again = ran(f"DROP INDEXTABLES PARTITIONS FROM '{path}' WHERE day = 0")
+    assert (again["status"], again["splits_removed"], again["version"]) == ("no_action", 0, None)
+
+
+def test_restoring_a_version_and_a_moment(path: str) -> None:
+    first = Table.open(path, version=1)
+    row = ran(f"RESTORE INDEXTABLES '{path}' TO VERSION 1")
+    assert row == {"table_path": path, "version": 5, "restored_version": 1, "files_added": 0, "files_removed": 9}
+    assert ids(Table.open(path)) == ids(first) == list(range(10))
+    moments = {r["version"]: r["timestamp"] for r in Table.open(path).history().to_pylist()}
+    row = ran(f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{moments[4].isoformat()}'")
+    assert (row["restored_version"], row["files_added"], row["files_removed"]) == (4, 9, 0)
+    assert len(ids(Table.open(path))) == 40
+    with pytest.raises(VersionNotFoundError):
+        ran(f"RESTORE INDEXTABLES '{path}' TO VERSION 99")
+    with pytest.raises(VersionNotFoundError):
+        ran(f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{datetime(1999, 1, 1, tzinfo=UTC).isoformat()}'")

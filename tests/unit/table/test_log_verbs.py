@@ -1,0 +1,308 @@
+"""The log through `Table`: creating, opening, travelling, history, metadata, exactly-once, skips."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from indextables import AddAction, Table
+from indextables.errors import (
+    BadFileError,
+    ConflictError,
+    InvalidInputError,
+    LogGapError,
+    RefusedError,
+    SchemaMismatchError,
+    TableExistsError,
+    TableNotFoundError,
+    UnknownOptionError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
+from indextables.log.names import version_path
+from indextables.model.actions import ProtocolAction
+from indextables.wire import version_file
+from tests.support.tables import SCHEMA, append, live, merge, split
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    return str(tmp_path / "a table ü=%")
+
+
+def test_a_new_table_is_empty_and_current(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA, partition_columns=["day"], options={"checkpoint.parallelism": 3})
+    assert table.version == 0
+    assert table.files().num_rows == 0
+    assert table.partition_columns == ["day"]
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (4, 4)
+    assert "avroState" in (table.protocol.reader_features or ())
+    again = Table.open(path)
+    assert again.schema.equals(SCHEMA)
+    assert again.settings["checkpoint.parallelism"] == 3
+    assert again.metadata.id == table.metadata.id
+
+
+def test_creating_twice(path: str) -> None:
+    first = Table.create(path, schema=SCHEMA)
+    with pytest.raises(TableExistsError, match="already"):
+        Table.create(path, schema=SCHEMA)
+    same = Table.create(path, schema=SCHEMA, exist_ok=True)
+    assert same.metadata.id == first.metadata.id
+    with pytest.raises(SchemaMismatchError, match="another schema"):
+        Table.create(path, schema=pa.schema([("x", pa.int64())]), exist_ok=True)
+    with pytest.raises(SchemaMismatchError, match="other partition columns"):
+        Table.create(path, schema=SCHEMA, partition_columns=["day"], exist_ok=True)
+
+
+def test_a_bad_schema_creates_nothing(path: str) -> None:
+    for schema, columns in ((SCHEMA, ["nope"]), (pa.schema([("a", pa.int64()), ("A", pa.int64())]), [])):
+        with pytest.raises(InvalidInputError):
+            Table.create(path, schema=schema, partition_columns=columns)
+    with pytest.raises(UnknownOptionError, match=r"transaction\.compression\.enabled"):
+        Table.create(path, schema=SCHEMA, options={"transaction.compresion.enabled": True})
+    assert not Path(path).exists()
+
+
+def test_no_table(path: str) -> None:
+    with pytest.raises(TableNotFoundError, match="no transaction log found"):
+        Table.open(path)
+
+
+def test_another_writers_commit_is_visible_at_once(path: str) -> None:
+    mine = Table.create(path, schema=SCHEMA)
+    append(Table.open(path), "a")
+    assert live(mine) == set()
+    assert live(mine.refresh()) == {"a"}
+    assert live(Table.open(path)) == {"a"}
+
+
+def test_staleness_is_allowed_where_it_is_asked_for(path: str) -> None:
+    Table.create(path, schema=SCHEMA)
+    Table.open(path)
+    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    assert Table.open(path, max_staleness=60).version == 0
+    assert Table.open(path, options={"transaction.cache.expirationSeconds": 60}).version == 0
+    assert Table.open(path).version == 1
+
+
+def test_a_commit_never_builds_on_a_stale_snapshot(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA, options={"transaction.cache.expirationSeconds": 600})
+    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
+    assert append(table, "b") == 2
+    assert Table.open(path, max_staleness=0).files().num_rows == 2
+
+
+def test_a_table_made_anew_at_the_same_place_is_not_mistaken_for_the_old(path: str) -> None:
+    import shutil
+
+    append(Table.create(path, schema=SCHEMA), "old")
+    shutil.rmtree(path)
+    append(Table.create(path, schema=SCHEMA), "new")
+    assert live(Table.open(path)) == {"new"}
+
+
+def test_time_travel_by_version_and_by_moment(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    moments = [0]
+    for name in "abc":
+        append(table, name)
+        moments.append(table._snapshot.header.timestamp_ms)
+    for version, names in enumerate([set(), {"a"}, {"a", "b"}, {"a", "b", "c"}]):
+        assert live(Table.open(path, version=version)) == names
+        if version:
+            ms = moments[version]
+            assert Table.open(path, timestamp=ms).version == version
+            assert Table.open(path, timestamp=datetime.fromtimestamp(ms / 1000, UTC)).version == version
+    after = datetime.fromtimestamp((moments[3] + 5) / 1000, UTC).isoformat()
+    assert Table.open(path, timestamp=after).version == 3
+    for version in (4, -1):
+        with pytest.raises(VersionNotFoundError, match="Versions 0 to 3 can be read") as caught:
+            Table.open(path, version=version)
+        assert caught.value.context["available"] == [0, 3]
+    with pytest.raises(VersionNotFoundError):
+        Table.open(path, timestamp=5)
+    with pytest.raises(InvalidInputError, match="not a moment"):
+        Table.open(path, timestamp="yesterday")
+    with pytest.raises(InvalidInputError, match="not both"):
+        Table.open(path, timestamp=5, version=1)
+
+
+def test_an_old_version_cannot_be_written(path: str) -> None:
+    append(Table.create(path, schema=SCHEMA), "a")
+    with pytest.raises(RefusedError, match="opened at version 0"):
+        append(Table.open(path, version=0), "b")
+
+
+def test_history_tells_who_did_what(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    with table.transaction(user_metadata="nightly") as tx:
+        tx.add(split("a", size=7, records=3))
+    append(table, "b")
+    merge(table, ["a", "b"], "c")
+    rows = table.history().to_pylist()
+    assert [(r["version"], r["operation"]) for r in rows] == [(3, "MERGE"), (2, "WRITE"), (1, "WRITE"), (0, "CREATE")]
+    assert rows[2]["user_metadata"] == "nightly"
+    assert '"numAddedBytes":7' in rows[2]["operation_metrics"]
+    assert '"numRemovedFiles":2' in rows[0]["operation_metrics"]
+    assert all(r["is_readable"] and r["engine_info"].startswith("indextables-python/") for r in rows)
+    times = [r["timestamp"] for r in rows]
+    assert times == sorted(times, reverse=True)
+    assert table.history(limit=2).column("version").to_pylist() == [3, 2]
+
+
+def test_two_merges_of_the_same_sources(path: str) -> None:
+    first = Table.create(path, schema=SCHEMA)
+    append(first, "a", "b")
+    second = Table.open(path)
+    assert merge(first, ["a", "b"], "c") == 2
+    with pytest.raises(ConflictError, match="conflicts with version 2"):
+        merge(second, ["a", "b"], "d")
+    assert live(Table.open(path)) == {"c"}
+
+
+def test_exactly_once(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    for version, name, landed in [(1, "a", 1), (1, "b", None), (0, "c", None), (2, "d", 2)]:
+        with table.transaction(txn=("query", version)) as tx:
+            tx.add(split(name))
+        assert tx.version == landed
+    assert live(Table.open(path)) == {"a", "d"}
+
+
+def test_a_transaction_that_fails_commits_nothing(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    with pytest.raises(RuntimeError), table.transaction() as tx:
+        tx.add(split("a"))
+        raise RuntimeError("the writer broke")
+    with pytest.raises(InvalidInputError, match="added twice"), table.transaction() as tx:
+        tx.add(split("a"))
+        tx.add(split("a"))
+    with pytest.raises(InvalidInputError, match="not part of version 0"), table.transaction() as tx:
+        tx.remove("splits/ghost.split")
+    with pytest.raises(InvalidInputError), table.transaction() as tx:
+        tx.add(AddAction(path="../elsewhere.split", size=1))
+    with table.transaction() as tx:
+        pass
+    assert tx.version is None
+    assert Table.open(path).version == 0
+
+
+def test_paths_under_the_root_are_made_relative(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    with table.transaction() as tx:
+        tx.add(AddAction(path=f"{path}/splits/x.split", size=1))
+    assert table.files().column("path").to_pylist() == ["splits/x.split"]
+    with pytest.raises(InvalidInputError, match="outside"), table.transaction() as tx:
+        tx.add(AddAction(path="/elsewhere/x.split", size=1))
+
+
+def test_absolute_paths_of_other_writers_are_read_and_escapes_refused(path: str) -> None:
+    Table.create(path, schema=SCHEMA)
+    line = version_file.encode([AddAction(path=f"file://{path}/part-1.split".replace(" ", "%20"), size=1)])
+    Path(path, version_path(1)).write_bytes(line)
+    assert Table.open(path).files().column("path").to_pylist() == ["part-1.split"]
+    Path(path, version_path(2)).write_bytes(version_file.encode([AddAction(path="../x.split", size=1)]))
+    with pytest.raises(BadFileError, match="not the table's"):
+        Table.open(path)
+
+
+def test_partition_values_must_name_the_partition_columns(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA, partition_columns=["day"])
+    with pytest.raises(InvalidInputError, match="day"), table.transaction() as tx:
+        tx.add(AddAction(path="x.split", size=1))
+    with table.transaction() as tx:
+        tx.add(AddAction(path="x.split", size=1, partition_values={"day": None}))
+    assert tx.version == 1
+
+
+def test_metadata_can_be_changed_and_unset(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    assert table.update_metadata(name="logs", options={"transaction.retry.maxAttempts": 4}) == 1
+    assert Table.open(path).settings["transaction.retry.maxAttempts"] == 4
+    assert table.update_metadata(name="logs") is None
+    assert table.update_metadata(unset=("transaction.retry.maxAttempts",)) == 2
+    assert Table.open(path).settings["transaction.retry.maxAttempts"] == 10
+    assert Table.open(path).metadata.name == "logs"
+    with pytest.raises(InvalidInputError, match="maxAttempts"):
+        table.update_metadata(options={"transaction.retry.maxAttempts": "many"})
+
+
+def test_skips_are_recorded_counted_and_expire(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    append(table, "a", "b")
+    for _ in range(2):
+        with table.transaction(operation="SKIP") as tx:
+            tx.skip("splits/a.split", reason="broken footer")
+            tx.skip("splits/b.split", reason="too old", cooldown_hours=0)
+    rows = {r["path"]: r for r in Table.open(path).skipped_files().to_pylist()}
+    assert rows["splits/a.split"]["skip_count"] == 2
+    assert rows["splits/a.split"]["in_cooldown"]
+    assert not rows["splits/b.split"]["in_cooldown"]
+    assert live(Table.open(path)) == {"a", "b"}
+    merge(table, ["a"], "c")
+    assert table.skipped_files().column("path").to_pylist() == ["splits/b.split"]
+
+
+def test_a_hole_in_the_log_is_named(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    for n in range(6):
+        append(table, f"s{n}")
+    Path(path, version_path(3)).unlink()
+    with pytest.raises(LogGapError, match=r"Version 3 .*open version 2"):
+        Table.open(path)
+    assert live(Table.open(path, version=2)) == {"s0", "s1"}
+
+
+def test_a_garbled_version_is_named(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    for n in range(5):
+        append(table, f"s{n}")
+    Path(path, version_path(4)).write_bytes(b'{"add":{"path":"x","size":1}}\n{"add":')
+    with pytest.raises(BadFileError, match=r"00004\.json, line 2"):
+        Table.open(path)
+
+
+def test_a_protocol_too_new_is_named(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    newer = ProtocolAction(min_reader_version=9, min_writer_version=9)
+    Path(path, version_path(1)).write_bytes(version_file.encode([newer]))
+    with pytest.raises(UnsupportedError, match="version 9; this release supports up to 4"):
+        Table.open(path)
+    with pytest.raises(UnsupportedError):
+        append(table, "a")
+    assert not Path(path, version_path(2)).exists()
+
+
+def test_the_protocol_is_raised_and_never_lowered(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    assert table.upgrade_protocol(min_reader_version=2, min_writer_version=2) is None
+    assert Table.open(path).protocol.min_reader_version == 4
+
+
+def test_a_version_without_a_protocol_is_legacy(path: str) -> None:
+    schema = '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}'
+    first = Path(path, version_path(0))
+    first.parent.mkdir(parents=True)
+    text = schema.replace('"', '\\"')
+    first.write_text(
+        f'{{"metaData":{{"id":"x","schemaString":"{text}","partitionColumns":[],"configuration":{{}}}}}}\n'
+    )
+    table = Table.open(path)
+    assert (table.protocol.min_reader_version, table.protocol.min_writer_version) == (1, 1)
+    assert table.upgrade_protocol(min_reader_version=2, min_writer_version=3) == 1
+    assert (Table.open(path).protocol.min_reader_version, Table.open(path).protocol.min_writer_version) == (2, 3)
+
+
+def test_the_cache_can_be_looked_at_and_emptied(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    append(table, "a")
+    Table.open(path)
+    assert table.cache_stats().entries["snapshots"] == 1
+    before = table.invalidate_cache()
+    assert before["kinds"]["snapshots"]["entries"] == 1
+    assert table.cache_stats().entries == {}
+    assert live(Table.open(path)) == {"a"}

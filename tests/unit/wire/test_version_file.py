@@ -1,0 +1,130 @@
+"""Version files: every form on disk is read, and what is broken is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indextables.errors import BadFileError
+from indextables.model.actions import (
+    AddAction,
+    CommitInfo,
+    LogAction,
+    MetadataAction,
+    ProtocolAction,
+    RemoveAction,
+    SkipAction,
+    TxnAction,
+    UnknownAction,
+)
+from indextables.wire import compression, version_file
+
+ACTIONS: list[LogAction] = [
+    CommitInfo(txn_id="t", timestamp=5, operation="WRITE", operation_parameters={"mode": "append"}),
+    ProtocolAction(min_reader_version=4, min_writer_version=4, reader_features=("avroState",)),
+    MetadataAction(id="m", schema_string="{}", partition_columns=("day",), configuration={"a": "b"}),
+    TxnAction(app_id="q", version=3, last_updated=9),
+    AddAction(path="p ü%=.split", partition_values={"day": None}, size=3, min_values={"a": "1"}, split_tags=("x",)),
+    RemoveAction(path="old.split", deletion_timestamp=4, partition_values={"day": "1"}, size=2),
+    SkipAction(path="bad.split", skip_timestamp=1, reason="broken", operation="merge", retry_after=2, skip_count=3),
+]
+
+
+@pytest.mark.parametrize("compress", [True, False])
+def test_every_action_survives(compress: bool) -> None:
+    assert version_file.decode(version_file.encode(ACTIONS, compress=compress), path="v") == ACTIONS
+
+
+def test_the_three_forms_on_disk_are_told_apart() -> None:
+    plain = version_file.encode(ACTIONS, compress=False)
+    zipped = gzip.compress(plain)
+    for data in (plain, zipped, b"\x01\x01" + zipped):
+        assert version_file.decode(data, path="v") == ACTIONS
+
+
+def test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out() -> None:
+    line = version_file.encode_action(AddAction(path="a", size=1, num_records=2, has_footer_offsets=True))
+    required = {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 0, "dataChange": True}
+    assert json.loads(line) == {"add": {**required, "numRecords": 2, "hasFooterOffsets": True}}
+    assert json.loads(version_file.encode_action(ProtocolAction())) == {
+        "protocol": {"minReaderVersion": 1, "minWriterVersion": 1}
+    }
+    assert json.loads(version_file.encode_action(MetadataAction(id="i", schema_string="s")))["metaData"] == {
+        "id": "i",
+        "format": {"provider": "indextables", "options": {}},
+        "schemaString": "s",
+        "partitionColumns": [],
+        "configuration": {},
+    }
+
+
+def test_unknown_fields_and_keys_survive_a_round_trip() -> None:
+    lines = b'{"add":{"path":"a","size":1,"shade":{"x":[1]}}}\n{"domain":{"y":2}}\n'
+    actions = version_file.decode(lines, path="v")
+    assert actions == [
+        AddAction(path="a", size=1, unknown={"shade": {"x": [1]}}),
+        UnknownAction(key="domain", value={"y": 2}),
+    ]
+    assert version_file.decode(version_file.encode(actions), path="v") == actions
+
+
+def test_null_lists_and_maps_are_tolerated() -> None:
+    line = b'{"add":{"path":"a","size":1,"partitionValues":null,"minValues":null,"splitTags":null,"tags":null}}\n'
+    [action] = version_file.decode(line, path="v")
+    assert isinstance(action, AddAction)
+    assert not action.partition_values
+    [meta] = version_file.decode(
+        b'{"metaData":{"id":"i","schemaString":"","partitionColumns":null,"configuration":null}}', path="v"
+    )
+    assert isinstance(meta, MetadataAction)
+    assert not meta.partition_columns
+
+
+def test_statistics_that_another_writer_spelt_as_numbers_become_text() -> None:
+    [action] = version_file.decode(b'{"add":{"path":"a","size":1,"minValues":{"x":1,"y":null}}}', path="v")
+    assert isinstance(action, AddAction)
+    assert action.min_values == {"x": "1"}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "empty"),
+        (b"\n \n", "empty"),
+        (gzip.compress(b""), "empty"),
+        (version_file.encode(ACTIONS)[:-9], "gzip stream"),
+        (version_file.encode(ACTIONS) + b"x", "after its gzip"),
+        (b'{"protocol":{}}\n{"add":{"path":', "line 2"),
+        (b'{"protocol":{}}\n{"add":{"path":7,"size":1}}', "line 2"),
+        (b'{"add":{"size":1}}', "line 1"),
+        (b"[1]", "line 1"),
+        (b'\xff\xfe{"add"', "line 1"),
+    ],
+    ids=["nothing", "blank", "zipped", "cut gzip", "more", "cut line", "number", "no path", "a list", "not UTF-8"],
+)
+def test_what_is_broken_is_named(data: bytes, said: str) -> None:
+    with pytest.raises(BadFileError, match=said) as caught:
+        version_file.decode(data, path="_transaction_log/7.json")
+    assert caught.value.context["path"] == "_transaction_log/7.json"
+
+
+def test_a_bomb_is_not_inflated() -> None:
+    bomb = zlib.compressobj(wbits=31)
+    data = bomb.compress(bytes(2_000_000)) + bomb.flush()
+    with pytest.raises(BadFileError, match="more than 1000000 bytes"):
+        compression.inflate(data, path="v", cap_bytes=1_000_000)
+
+
+@given(st.binary(max_size=200), st.integers(0, 400))
+def test_garbage_is_an_error_and_nothing_else(noise: bytes, at: int) -> None:
+    whole = version_file.encode(ACTIONS)
+    for data in (noise, whole[: at % len(whole)] + noise):
+        try:
+            version_file.decode(data, path="v")
+        except BadFileError:
+            continue
