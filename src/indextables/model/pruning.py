@@ -63,7 +63,9 @@ def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
 def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
     """Which files match with every row; FALSE where it is not certain."""
     candidates = may_match(bound, files, partition_columns=partition_columns)
-    left = files.select(PRUNING_COLUMNS).filter(candidates)
+    left = files.select(PRUNING_COLUMNS)
+    if candidates.false_count:
+        left = left.filter(candidates)
     possible = _Possible(FileRanges(left, partition_columns), nulls=True)
     certain = ~(possible.false(bound) | possible.null(bound))
     return _mask(np.flatnonzero(candidates)[certain], files.num_rows)
