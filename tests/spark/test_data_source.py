@@ -94,8 +94,8 @@ def test_splits_are_grouped_into_tasks(spark: SparkSession, logs: Logs) -> None:
 
 def test_a_search_never_looks_small_enough_to_broadcast_by_accident(spark: SparkSession, logs: Logs) -> None:
     frame = read(spark, logs, query="message:timeout")
-    assert int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString()) > 1 << 40
-    size = its.table(spark, logs.path)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes().toString()
+    assert int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()) > 1 << 40
+    size = its.table(spark, logs.path)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
     assert int(size) >= sum(Table.open(logs.path).files()["size"].to_pylist())
 
 
@@ -141,8 +141,9 @@ def test_catalog_tables_that_leave_their_columns_to_us(spark: SparkSession, tmp_
             spark.sql(f"create table {name} using indextables options (path '{logs.path}')")
         assert spark.table(names[0]).count() == 200
         assert spark.table(names[1]).where("id < 10").count() == 10
-        spark.sql(f"insert into {names[1]} select * from {names[0]} where id < 7")
-        assert (Table.open(one.path).count(), Table.open(other.path).count()) == (200, 57)
+        with pytest.raises(Exception, match="path is not known here"):
+            spark.sql(f"insert into {names[1]} select * from {names[0]} where id < 7")
+        assert (Table.open(one.path).count(), Table.open(other.path).count()) == (200, 50)
     finally:
         for name in names:
             spark.sql(f"drop table if exists {name}")
@@ -152,7 +153,7 @@ def test_catalog_tables_that_name_their_columns_say_what_to_write_instead(spark:
     name = f"t{uuid4().hex}"
     try:
         spark.sql(f"create table {name} (id long) using indextables options (path '{logs.path}')")
-        with pytest.raises(Exception, match="Leave the columns out"):
+        with pytest.raises(Exception, match="CREATE TEMPORARY VIEW"):
             spark.table(name).collect()
     finally:
         spark.sql(f"drop table if exists {name}")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from indextables.model.report import Report
 from indextables.scan.plan import ScanPlan
-from indextables.scan.split_view import SplitEntry
 from indextables.scan.task import ScanTask
+from indextables.splits.explain import explain_split
 from indextables.splits.query.tree import AllRows
-from indextables.splits.rows import find_rows
+from indextables.splits.table_split import SplitEntry
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,6 @@ def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
     if plan.query is None and where is None and not plan.columns and entry.num_records is not None:
         return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
     split = task.open(entry)
-    everything = plan.query is None and where is None
-    rows = None if everything else find_rows(split, plan.query or AllRows(), where=where)
-    if rows is None or len(rows):
-        for _ in split.iter_rows(rows, columns=plan.columns) if plan.columns else ():
-            pass
-    by = "rows" if plan.query is None or not split.indexed else "index"
-    matched = split.num_rows if rows is None else len(rows)
-    return SplitReport(entry.path, split.num_rows, matched, by, split.stats.requests, split.stats.bytes)
+    found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
+    by = "rows" if plan.query is None else found.answered_by
+    return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)

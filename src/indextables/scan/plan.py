@@ -14,15 +14,16 @@ from indextables.config.read import ReadSettings
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import files_in_parts
-from indextables.model.predicate import Predicate
+from indextables.model.predicate import Predicate, all_of, bind
 from indextables.model.pruning import all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.scan.split_view import SplitEntry
-from indextables.splits.mapping import DocMapping
+from indextables.splits.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.implied import implied_predicate
 from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import Query
+from indextables.splits.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec
 
 ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
@@ -77,8 +78,9 @@ def plan_scan(
     partition_columns = tuple(metadata.partition_columns or ())
     wanted = tuple(schema.names if columns is None else _columns(schema, columns))
     parsed = parse_query(query, schema, partition_columns, settings) if isinstance(query, str) else query
-    files = files_in_parts(snapshot, where)
-    splits, by_partition, by_statistics = _pruned(files, where, partition_columns)
+    needed = _needed(parsed, where, schema, partition_columns)
+    files = files_in_parts(snapshot, needed)
+    splits, by_partition, by_statistics = _pruned(files, needed, where, partition_columns)
     return ScanPlan(
         spec=spec,
         version=snapshot.version,
@@ -109,17 +111,32 @@ def _columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     return [find_column(schema, name) for name in columns]
 
 
+def _needed(
+    query: Query | None, where: Predicate | None, schema: pa.Schema, partition_columns: Sequence[str]
+) -> Predicate | None:
+    """What every row of the result fulfils: the predicate, and what the query says of partitions, numbers and times.
+
+    Stored text is left out: a split of another engine may hold it as words where the table's settings say values.
+    """
+    texts = [f.name for f in schema if is_text(f.type) and f.name not in partition_columns]
+    words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
+    implied = None if query is None else implied_predicate(query, words)
+    found = [p for p in (where, None if implied is None else bind(implied, schema)) if p is not None]
+    return all_of(found) if found else None
+
+
 def _pruned(
-    files: pa.Table, where: Predicate | None, partition_columns: Sequence[str]
+    files: pa.Table, needed: Predicate | None, where: Predicate | None, partition_columns: Sequence[str]
 ) -> tuple[tuple[SplitEntry, ...], int, int]:
-    if where is None:
+    """The splits that may hold what is needed; `where` is certain where it holds for every row of a split."""
+    if needed is None:
         return entries(files), 0, 0
-    in_partition = np.asarray(may_match(where, files, partition_columns=partition_columns, statistics=False))
-    kept = np.asarray(may_match(where, files, partition_columns=partition_columns))
-    certain = np.asarray(all_match(where, files, partition_columns=partition_columns))
+    in_partition = np.asarray(may_match(needed, files, partition_columns=partition_columns, statistics=False))
+    kept = np.asarray(may_match(needed, files, partition_columns=partition_columns))
     left = files.filter(pa.array(kept))
+    certain = None if where is None else np.asarray(all_match(where, left, partition_columns=partition_columns))
     by_partition = int((~in_partition).sum())
-    return entries(left, certain[kept]), by_partition, int((in_partition & ~kept).sum())
+    return entries(left, certain), by_partition, int((in_partition & ~kept).sum())
 
 
 def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None) -> tuple[SplitEntry, ...]:

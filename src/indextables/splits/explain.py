@@ -51,7 +51,8 @@ def explain_split(
         parts = tuple(LeafReport(str(leaf), _answered(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
         way = _way(split, parts, opened.rows_read)
         if columns is not None and len(rows):
-            for _ in split.iter_rows(rows, columns=columns):
+            everything = len(rows) == split.num_rows
+            for _ in split.iter_rows(None if everything else rows, columns=columns):
                 pass
         looked_at = opened.rows_read
     return SplitReport(

@@ -31,7 +31,7 @@ class GroupRanges:
         self._tail = tail
         self._places = leaf_places(tail.schema)
 
-    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:  # noqa: ARG002
+    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
         nothing = ColumnRange.unknown(column, self.count)
         places = self._places.get(column.name, ())
         if len(column.path) > 1 or len(places) != 1 or pa.types.is_nested(self._tail.schema.field(column.name).type):

@@ -14,8 +14,10 @@ from indextables.spark.session_settings import bare
 
 T = TypeVar("T")
 
-SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"})
-"""Options that Spark itself reads and passes on."""
+SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname"}) | {
+    *("owner", "provider", "location", "external", "is_managed_location", "comment", "collation", "table_type"),
+}
+"""Options that Spark itself reads and passes on, and the properties that it gives to catalog tables."""
 OWN = (
     "query",
     "where",
@@ -59,19 +61,19 @@ class SourceOptions:
             name = bare(key)
             if name.lower() in _OWN:
                 own[_OWN[name.lower()]] = value
-            elif name.lower() not in SPARKS_OWN:
+            elif name.lower() not in SPARKS_OWN and not name.lower().startswith("option."):
                 settings[name] = value
         _check_known(settings)
-        return cls(options.get("path"), own, settings)
+        return cls(options.get("path") or options.get("location"), own, settings)
 
     def required_path(self, schema_path: str | None = None) -> str:
         """The table's path, or an error that says how to give one."""
         if self.path or schema_path:
             return str(self.path or schema_path)
         raise InvalidInputError(
-            "The table's path is not known here: Spark does not keep it for catalog tables that name their columns.",
-            hint="Leave the columns out (CREATE TABLE t USING indextables OPTIONS (path '...')), "
-            "or use CREATE TEMPORARY VIEW v USING indextables OPTIONS (path '...').",
+            "The table's path is not known here: Spark does not keep it for tables of its catalog.",
+            hint="Use CREATE TEMPORARY VIEW v USING indextables OPTIONS (path '...') to read and to INSERT INTO. "
+            "A table that is only read can be CREATE TABLE t USING indextables OPTIONS (path '...'), without columns.",
         )
 
     def text(self, name: str) -> str | None:

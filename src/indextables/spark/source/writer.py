@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from indextables.model.actions import AddAction
-from indextables.spark.schemas import arrow_schema, path_in
+from indextables.spark.schemas import arrow_schema
 from indextables.spark.source.options import SourceOptions, spelled
 from indextables.spark.source.task_settings import task_properties, under_session, unknown_to_planner
 from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
@@ -29,7 +29,8 @@ def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool
     version = options.number("txnVersion")
     app_id = options.text("txnAppId")
     return WriteRequest(
-        path=options.required_path(path_in(schema)),
+        # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
+        path=options.required_path(),
         overwrite=overwrite,
         partition_by=options.names("partitionColumns"),
         replace_where=options.text("replaceWhere"),

@@ -1,0 +1,155 @@
+"""Streams: what is appended arrives once, in order, through restarts; batches are committed once, through failures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+import indextables.spark as its
+from indextables import Table
+from indextables.model.actions import TxnAction
+from indextables.spark.source.stream_files import DONE, Offset, StreamFiles
+from tests.spark.compare import rows_of
+from tests.spark.logs import log_rows, make_logs
+
+NOW = {"availableNow": True}
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
+
+
+def rows(start: int, count: int = 10) -> pa.Table:
+    return pa.table(
+        {"id": list(range(start, start + count)), "text": [f"word{i}" for i in range(start, start + count)]}
+    )
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Table:
+    table = Table.create(str(tmp_path / "source"), schema=SCHEMA)
+    for n in range(3):
+        table.append(rows(n * 10))
+    return table
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[..., list[int]]:
+    """Runs a stream into another table until nothing is left, and says which ids are there."""
+    target, checkpoint = str(tmp_path / "target"), str(tmp_path / "checkpoint")
+
+    def run(frame: DataFrame, **options: object) -> list[int]:
+        query = its.write_stream(frame, target, checkpoint=checkpoint, trigger=NOW, options=options)
+        query.awaitTermination()
+        return sorted(Table.open(target).scan(columns=["id"]).read_all()["id"].to_pylist())
+
+    return run
+
+
+def test_the_snapshot_then_what_is_appended(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    assert copy(its.read_stream(spark, source.path)) == list(range(30))
+    source.append(rows(30))
+    source.append(rows(40))
+    assert copy(its.read_stream(spark, source.path)) == list(range(50))
+    assert copy(its.read_stream(spark, source.path)) == list(range(50))
+    versions = Table.open(str(tmp_path / "target")).history()
+    assert versions.num_rows == 3
+
+
+def test_small_batches(spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path) -> None:
+    frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
+    assert copy(frame) == list(range(30))
+    assert Table.open(str(tmp_path / "target")).version == 3
+
+
+def test_starting_version_and_filters(spark: SparkSession, source: Table, copy: Callable[..., list[int]]) -> None:
+    assert copy(its.read_stream(spark, source.path, starting_version=3, where="id < 25", query="text:word2*")) == [
+        *range(20, 25)
+    ]
+
+
+def test_a_merge_is_passed_over_and_a_removal_is_an_error(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]]
+) -> None:
+    assert copy(its.read_stream(spark, source.path)) == list(range(30))
+    old = source.files().to_pylist()[0]
+    with source.transaction(operation="WRITE") as tx:
+        tx.remove(old["path"])
+    source.append(rows(90))
+    with pytest.raises(StreamingQueryException, match="takes rows away"):
+        copy(its.read_stream(spark, source.path))
+    assert copy(its.read_stream(spark, source.path, ignore_changes=True)) == [*range(30), *range(90, 100)]
+
+
+def test_a_start_that_is_gone_is_an_error(spark: SparkSession, source: Table, copy: Callable[..., list[int]]) -> None:
+    source.checkpoint()
+    for version in (0, 1):
+        (Path(source.path) / "_transaction_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(StreamingQueryException, match=r"Version 1 of .* is not in the log any more"):
+        copy(its.read_stream(spark, source.path, starting_version=1))
+
+
+def test_scores_make_no_sense_in_a_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    frame = spark.readStream.format("indextables").option("query", "text:word1").option("limit", "3").load(source.path)
+    with pytest.raises(StreamingQueryException, match="no limit, scores or snippets"):
+        its.write_stream(frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW).awaitTermination()
+
+
+def test_a_batch_that_landed_is_not_written_again(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
+    frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
+    its.write_stream(frame, str(target), checkpoint=str(checkpoint), trigger=NOW).awaitTermination()
+    # The query died between its last commit to the table and the note of it in the checkpoint.
+    newest = max((checkpoint / "commits").glob("[0-9]*"), key=lambda p: int(p.name))
+    for note in (checkpoint / "commits").glob(f"*{newest.name}*"):
+        note.unlink()
+    its.write_stream(frame, str(target), checkpoint=str(checkpoint), trigger=NOW).awaitTermination()
+    table = Table.open(str(target))
+    assert sorted(table.scan(columns=["id"]).read_all()["id"].to_pylist()) == list(range(30))
+    assert len(list(target.rglob("*.split"))) == table.files().num_rows
+
+
+def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
+    query = its.write_stream(
+        its.read_stream(spark, source.path), str(target), checkpoint=str(checkpoint), trigger=NOW, partition_by="id"
+    )
+    query.awaitTermination()
+    query_id = json.loads((checkpoint / "metadata").read_text())["id"]
+    table = Table.open(str(target))
+    assert table.partition_columns == ["id"]
+    newest = table.versions(after=table.version - 1, until=table.version)[0]
+    assert [(a.app_id, a.version) for a in newest.actions if isinstance(a, TxnAction)] == [(query_id, 0)]
+
+
+def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
+    totals = frame.selectExpr("id % 2 as half").groupBy("half").count()
+    its.write_stream(
+        totals, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), mode="complete", trigger=NOW
+    ).awaitTermination()
+    assert rows_of(its.table(spark, str(tmp_path / "t"))) == [("0", "15"), ("1", "15")]
+
+
+def test_offsets_give_the_same_files_whenever_asked(tmp_path: Path) -> None:
+    logs = make_logs(tmp_path, commits=3, rows=40)
+    files = StreamFiles(logs.path, {}, ignore_changes=False)
+    start, everything = Offset(3, 0, snapshot=True), []
+    offset = start
+    while (after := files.advance(offset, 3, max_files=2)) != offset:
+        everything += [a.path for a in files.between(offset, after)[1]]
+        offset = after
+    assert offset == Offset(3, DONE)
+    assert everything == [a.path for a in files.between(start, offset)[1]]
+    assert sorted(everything) == sorted(Table.open(logs.path).files()["path"].to_pylist())
+    Table.open(logs.path).append(log_rows(10, start=500))
+    assert files.advance(offset, 3) == offset
+    assert files.advance(offset, 4) == Offset(4, DONE)
+    one_each = files.advance(offset, 4, max_bytes=1)
+    assert one_each == Offset(4, 1)
+    assert Offset.of(json.loads(json.dumps(one_each.to_dict()))) == one_each
