@@ -33,14 +33,14 @@ class OnWrite(UpkeepVerbs):
 
     def _merge_after_write(self, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
         bounds = MergeBounds.of(self.settings.group(MergeSettings), target_bytes=merging.target_bytes)
-        snapshot = self._log.newest()
+        snapshot = self._log.fresh()
         planned = merge_plan.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms())
         if sum(len(group.sources) for group in planned.groups) < merging.min_splits:
             return
 
         def work(progress: Progress) -> None:
             log = open_log(self.path, self._options)
-            table = type(self)(log, log.newest(), self._options)
+            table = type(self)(log, log.fresh(), self._options)
             report = table.merge(target_size=merging.target_bytes, progress=progress)
             if purging.enabled and purging.after_merge and report.version is not None:
                 table._reported("purging", lambda: table._purge_by_itself(purging))
@@ -52,7 +52,7 @@ class OnWrite(UpkeepVerbs):
         job = JOBS.run(self.path, work, groups=len(planned.groups))
         if job is not None and job.status == FAILED:
             self._count_failure(str(job.error_message))
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
 
     def _purge_by_itself(self, purging: PurgeOnWriteSettings) -> None:
         self.purge(older_than_hours=purging.split_hours, log_retention_hours=purging.log_hours)

@@ -55,7 +55,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def merge(
@@ -75,7 +75,7 @@ class UpkeepVerbs(TableHandle):
         stays in the table. `execute` runs the groups elsewhere than in threads of this process.
         """
         self._refuse_if_pinned()
-        snapshot = self._log.newest()
+        snapshot = self._log.fresh()
         bounds = MergeBounds.of(
             self.settings.group(MergeSettings),
             target_bytes=None if target_size is None else parsed_size(target_size),
@@ -95,7 +95,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def purge(
@@ -126,7 +126,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def truncate_time_travel(self, *, dry_run: bool = False) -> TruncateReport:
@@ -136,7 +136,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = truncate.run(planned, self._log)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def restore(
@@ -154,7 +154,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def verify(self, *, full: bool = False, dry_run: bool = False, progress: Progress = silent) -> VerifyReport:

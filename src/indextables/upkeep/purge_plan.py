@@ -100,7 +100,7 @@ def plan(log: TransactionLog, *, retention: Retention, settings: RetentionSettin
     """Look for what may be deleted. Nothing is changed."""
     now_ms = log.now_ms()
     expiry = log.cleaner().plan(log_policy(settings, log_hours=retention.log_hours))
-    newest = log.newest()
+    newest = log.fresh()
     known = timeline(log, newest)
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)

@@ -41,9 +41,14 @@ def test_enough_small_splits_are_merged(tmp_path: Path) -> None:
     assert ids(table) == list(range(40))
     (job,) = JOBS.rows()
     assert job == {
-        "job_id": job["job_id"], "table_path": table.path, "status": "completed",
-        "total_groups": 1, "completed_groups": 1, "progress_pct": 100.0,
-        "duration_ms": job["duration_ms"], "error_message": None,
+        "job_id": job["job_id"],
+        "table_path": table.path,
+        "status": "completed",
+        "total_groups": 1,
+        "completed_groups": 1,
+        "progress_pct": 100.0,
+        "duration_ms": job["duration_ms"],
+        "error_message": None,
     }
     table.append(rows([40]))
     assert table.files().num_rows == 2, "too few again"
@@ -105,7 +110,9 @@ def test_purging_after_some_writes(tmp_path: Path) -> None:
 def test_purging_after_a_merge(tmp_path: Path) -> None:
     options: dict[str, object] = {
         **AT_ONCE,
-        "purgeOnWrite.enabled": True, "purgeOnWrite.splitRetentionHours": 0, "purge.retentionCheckEnabled": False,
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.splitRetentionHours": 0,
+        "purge.retentionCheckEnabled": False,
     }
     table = table_of(tmp_path / "t", appends=4, options=options)
     assert splits_on_disk(table.path) == set(table.files().column("path").to_pylist())
@@ -115,7 +122,9 @@ def test_purging_after_a_merge(tmp_path: Path) -> None:
 
 def test_a_purge_that_is_refused_does_not_fail_the_write(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     options: dict[str, object] = {
-        "purgeOnWrite.enabled": True, "purgeOnWrite.triggerAfterWrites": 1, "purgeOnWrite.splitRetentionHours": 1
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.triggerAfterWrites": 1,
+        "purgeOnWrite.splitRetentionHours": 1,
     }
     table = table_of(tmp_path / "t", appends=1, options=options)
     assert (table.version, table._log.upkeep.failures) == (1, 1)
