@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from indextables import errors
+    from indextables.commands import sql
     from indextables.model.actions import AddAction
     from indextables.table import Table
 
@@ -21,6 +22,7 @@ _WHERE = {
     "AddAction": "indextables.model.actions",
     "Table": "indextables.table",
     "errors": "indextables",
+    "sql": "indextables.commands",
 }
 
 
@@ -36,4 +38,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_WHERE])
 
 
-__all__ = ["AddAction", "Table", "__version__", "errors"]
+__all__ = ["AddAction", "Table", "__version__", "errors", "sql"]

@@ -32,3 +32,24 @@ def test_merging_rewrites_foreign_splits(table: GoldenTable, tmp_path: Path) -> 
     assert fresh.files().num_rows == len(partitions)
     assert {name: fresh.count(where=f"`{name}` IS NOT NULL") for name in kinds} == kinds
     assert fresh.merge().status == "no_action", "what is ours is not rewritten again"
+
+
+@for_each_table
+def test_a_healthy_table_has_no_findings(table: GoldenTable) -> None:
+    report = Table.open(str(table.path)).verify(full=True)
+    assert report.findings == ()
+    assert report.splits_checked == table.expected["live_files"]
+
+
+@for_each_table
+def test_rows_of_foreign_splits_can_be_deleted(table: GoldenTable, tmp_path: Path) -> None:
+    shutil.copytree(table.path, tmp_path / "t")
+    copy = Table.open(str(tmp_path / "t"))
+    before = copy.scan().read_all().to_pylist()
+    if not before or "id" not in copy.schema.names:
+        return
+    one = before[len(before) // 2]["id"]
+    report = copy.delete(where=f"id = {one!r}")
+    left = [row for row in before if row["id"] != one]
+    assert report.deleted_rows == len(before) - len(left)
+    assert sorted_rows(Table.open(copy.path)) == sorted(map(repr, left))

@@ -9,7 +9,6 @@ from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
-from tests.model.predicates import TYPES, micros
 
 from indextables.model.predicate import (
     And,
@@ -24,6 +23,7 @@ from indextables.model.predicate import (
     Predicate,
     TextMatch,
 )
+from tests.model.predicates import TYPES, micros
 
 
 def holds(tree: Predicate, row: dict[str, Any]) -> bool | None:

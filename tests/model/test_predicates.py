@@ -7,10 +7,10 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.predicates import ROWS, SMALL_TREES, TREES, TYPES, pools, predicate_of, rows_of, table_of
-from tests.model.slow_evaluation import holds
 
 from indextables.model.predicate import Column, TextMatch, bind, evaluate, parse
+from tests.model.predicates import ROWS, SMALL_TREES, TREES, TYPES, pools, predicate_of, rows_of, table_of
+from tests.model.slow_evaluation import holds
 
 NAMES = tuple(sorted(TYPES))
 

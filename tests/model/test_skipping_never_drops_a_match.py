@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
 
 from indextables.config.stats import StatsSettings
 from indextables.model.files import FILE_SCHEMA
@@ -21,6 +20,7 @@ from indextables.model.predicate import Predicate, bind, evaluate
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match, partition_bounds
 from indextables.model.stat_text import encode_value
 from indextables.model.stats import FileStatistics, StatsCollector
+from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
 
 NAMES = sorted(TYPES)
 FILES = st.lists(ROWS, min_size=1, max_size=4)

@@ -24,14 +24,18 @@ from indextables.commands.values import (
     InvalidateCache,
     MergeSplits,
     PrewarmCache,
+    Purge,
     Restore,
+    TruncateTimeTravel,
 )
 from indextables.errors import UnsupportedError
 
 EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
     MergeSplits: upkeep.merge_splits,
+    Purge: upkeep.purge,
     DropPartitions: upkeep.drop_partitions,
     Checkpoint: upkeep.checkpoint,
+    TruncateTimeTravel: upkeep.truncate_time_travel,
     Restore: upkeep.restore,
     DescribeState: descriptions.describe_state,
     DescribeTransactionLog: descriptions.describe_transaction_log,

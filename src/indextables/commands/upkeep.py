@@ -5,11 +5,20 @@ Of a dry run the message lists, line by line, everything that the real run would
 
 from __future__ import annotations
 
+from math import ceil
+
 import pyarrow as pa
 
 from indextables.commands.results import reported
 from indextables.commands.session import Session
-from indextables.commands.values import Checkpoint, DropPartitions, MergeSplits, Restore
+from indextables.commands.values import (
+    Checkpoint,
+    DropPartitions,
+    MergeSplits,
+    Purge,
+    Restore,
+    TruncateTimeTravel,
+)
 from indextables.model.report import Report, text_table
 from indextables.upkeep.status import NO_ACTION, SUCCESS
 
@@ -26,6 +35,17 @@ def merge_splits(command: MergeSplits, session: Session) -> pa.Table:
     return reported(command, report, message=with_details(report.message, report))
 
 
+def purge(command: Purge, session: Session) -> pa.Table:
+    """PURGE INDEXTABLE. A retention of a fraction of an hour is shown as the next whole hour."""
+    report = session.open(command.table).purge(
+        older_than_hours=command.older_than_hours,
+        log_retention_hours=command.log_retention_hours,
+        dry_run=command.dry_run,
+    )
+    message = with_details(report.message, report) if command.dry_run else report.message
+    return reported(command, report, message=message, retention_hours=ceil(report.retention_hours))
+
+
 def drop_partitions(command: DropPartitions, session: Session) -> pa.Table:
     """DROP INDEXTABLES PARTITIONS."""
     return reported(command, session.open(command.table).drop_partitions(command.where))
@@ -37,6 +57,13 @@ def checkpoint(command: Checkpoint, session: Session) -> pa.Table:
     report = table.compact() if command.compact else table.checkpoint()
     status = SUCCESS if report.written else NO_ACTION
     return reported(command, report, table_path=table.path, status=status, checkpoint_version=report.version)
+
+
+def truncate_time_travel(command: TruncateTimeTravel, session: Session) -> pa.Table:
+    """TRUNCATE INDEXTABLES TIME TRAVEL."""
+    report = session.open(command.table).truncate_time_travel(dry_run=command.dry_run)
+    message = with_details(report.message, report) if command.dry_run else report.message
+    return reported(command, report, message=message)
 
 
 def restore(command: Restore, session: Session) -> pa.Table:

@@ -186,10 +186,11 @@ class Committer:
         """R5: the version under which this transaction is already part of the table, if it is."""
         if txn_id not in base.header.recent_txn_ids:
             return None
-        for version in reversed(self.since(read.version, base.version)):
-            if version.info.txn_id == txn_id:
-                return version.version
-        return base.version
+        try:
+            versions = self.since(read.version, base.version)
+        except VersionNotFoundError:
+            return base.version  # it is in, and which version it was is no longer known
+        return next((v.version for v in reversed(versions) if v.info.txn_id == txn_id), base.version)
 
     def _pause(self, attempt: int) -> None:
         # Somebody else's success is no reason to wait at first: each conflict means that the table has moved on.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import InvalidInputError
+from indextables.errors import ConflictError
 from indextables.log.transaction import LiveSelection
 from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, manifests_may_match, may_match
@@ -43,21 +43,28 @@ def every_file(snapshot: Snapshot) -> pa.Table:
     return snapshot.all_files
 
 
-def files_within(where: Predicate, partition_columns: Sequence[str]) -> LiveSelection:
-    """Files all of whose rows match. A file of which only some rows match is refused: it cannot be removed whole."""
+def files_within(
+    where: Predicate, partition_columns: Sequence[str], *, looked_into: Collection[str] = ()
+) -> LiveSelection:
+    """Files all of whose rows match. A file of which some rows may match must have been looked into before.
+
+    One that has not been came in meanwhile: its rows cannot be replaced unseen, and the write must be repeated.
+    """
 
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
         whole = all_match(where, files, partition_columns=partition_columns)
-        partly = files.filter(pc.and_not(may_match(where, files, partition_columns=partition_columns), whole))
-        if partly.num_rows:
-            path = partly.column("path")[0].as_py()
-            raise InvalidInputError(
-                f"{partly.num_rows} file(s) may match `{where}` only in part, such as {path}.",
-                hint="Use a condition over partition columns, or delete the rows first.",
-                path=path,
+        known = pc.is_in(files.column("path"), value_set=pa.array(sorted(looked_into), pa.string()))
+        partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), whole)
+        unseen = files.filter(pc.and_not(partly, known)).column("path").to_pylist()
+        if unseen:
+            raise ConflictError(
+                f"{len(unseen)} file(s) that may match `{where}` in part were added meanwhile, such as {unseen[0]}.",
+                path=unseen[0],
+                version=snapshot.version,
+                retry_helps=True,
             )
-        return files.filter(whole)
+        return files.filter(pc.and_not(whole, known))
 
     return select
 

@@ -19,7 +19,7 @@ from indextables.config.state import (
     StateRetrySettings,
     StateWriteSettings,
 )
-from indextables.errors import VersionNotFoundError
+from indextables.errors import NotFoundError, VersionNotFoundError
 from indextables.log import replay as reading
 from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
@@ -117,7 +117,11 @@ class TransactionLog:
         missing = listing.missing(after, until)
         if missing:
             raise VersionNotFoundError(f"Version {missing[0]} of {self.store.url} is not in the log any more.")
-        return self.reader.read([(v, listing.versions[v]) for v in range(after + 1, until + 1)])
+        try:
+            return self.reader.read([(v, listing.versions[v]) for v in range(after + 1, until + 1)])
+        except NotFoundError as error:
+            message = f"The versions {after + 1} to {until} of {self.store.url} were cleaned away while they were read."
+            raise VersionNotFoundError(message) from error
 
     def commit(
         self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None, keep_up: bool = True

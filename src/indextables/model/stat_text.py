@@ -67,7 +67,7 @@ def decode_values(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
         return pa.nulls(len(texts), arrow)
     try:
         values = pc.cast(texts, arrow)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return _decode_distinct(texts, arrow)
     return pc.add(values, pa.scalar(0.0, arrow)) if pa.types.is_floating(arrow) else values
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.scan.split_view import SplitEntry
 from indextables.scan.task import ScanTask
 from indextables.splits.aggregate.result import finish
 from indextables.splits.aggregate.spec import Aggregations, parse_spec
 from indextables.splits.aggregate.state import Partial, aggregate_split, merged
 from indextables.splits.query.tree import AllRows
+from indextables.splits.table_split import SplitEntry
 
 
 def aggregate_table(task: ScanTask, spec: Mapping[str, Any]) -> pa.Table:

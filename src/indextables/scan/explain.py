@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from indextables.model.report import Report
 from indextables.scan.plan import ScanPlan
-from indextables.scan.split_view import SplitEntry
 from indextables.scan.task import ScanTask
 from indextables.splits.explain import explain_split
 from indextables.splits.query.tree import AllRows
+from indextables.splits.table_split import SplitEntry
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import InvalidInputError
-from indextables.scan.split_view import SplitEntry
 from indextables.scan.task import ScanTask
 from indextables.splits.component_sizes import component_sizes
 from indextables.splits.source import open_source
+from indextables.splits.table_split import SplitEntry
 
 COMPONENT_SCHEMA = pa.schema(
     [

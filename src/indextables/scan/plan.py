@@ -18,12 +18,12 @@ from indextables.model.predicate import Predicate, all_of, bind
 from indextables.model.pruning import all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.scan.split_view import SplitEntry
 from indextables.splits.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.implied import implied_predicate
 from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import Query
+from indextables.splits.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec
 
 ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]

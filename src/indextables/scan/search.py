@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from indextables.scan.split_view import SplitEntry
 from indextables.scan.task import ScanTask
 from indextables.splits.rarity import TermStatistics, term_statistics, total
 from indextables.splits.search import SearchRequest, merge_results, search_split
+from indextables.splits.table_split import SplitEntry
 
 
 def search_table(task: ScanTask, request: SearchRequest) -> pa.Table:

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
-from indextables.scan.split_view import SplitEntry, TableSplit, open_table_split
 from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
 from indextables.splits.rows import count_rows, find_rows
+from indextables.splits.table_split import SplitEntry, TableSplit, open_table_split
 from indextables.storage.spec import open_store
 from indextables.storage.store import Store
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.scan.split_view import SplitEntry
+from indextables.splits.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,14 +21,15 @@ from indextables.scan.task import ScanTask, limited
 from indextables.splits.order import OrderBy
 from indextables.splits.search import SearchRequest
 from indextables.splits.snippets import Snippet
-from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.table.delete_verbs import DeleteVerbs
+from indextables.table.handle import ENGINE_INFO
 from indextables.table.predicates import Where, bound_predicate
 from indextables.write.incoming import incoming
 from indextables.write.plan import plan_write
 from indextables.write.row_write import RowWrite
 
 
-class RowVerbs(TableHandle):
+class RowVerbs(DeleteVerbs):
     """Writing and reading rows."""
 
     def append(
@@ -186,10 +188,17 @@ class RowVerbs(TableHandle):
         """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
         if self.version != write.read_version:
             self._snapshot = self._log.at_version(write.read_version)
-        changes = write.changes(
-            added, parameters=parameters, txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO
-        )
-        return self._commit_written(changes, added)
+        told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
+        if write.where is None:
+            return self._commit_written(write.changes(added, **told, engine_info=ENGINE_INFO), added)
+        try:
+            planned, kept = self._without_matches(write.where)
+        except BaseException:
+            self._log.store.delete([action.path for action in added])
+            raise
+        changes = write.changes(added, **told, engine_info=ENGINE_INFO, looked_into=planned.candidates)
+        both = [*added, *kept.adds]
+        return self._commit_written(replace(changes, adds=both, removes=kept.removes), both)
 
     def abandon_write(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
         """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""

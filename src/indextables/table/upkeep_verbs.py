@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from indextables import config
+from indextables.config import Settings
+from indextables.config.read import ReadSettings
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
-from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.log.transaction_log import TransactionLog
+from indextables.storage.spec import StoreSpec
+from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
-from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate
+from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate, verify
 from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.merge import Execute
+from indextables.upkeep.execution import Execute
 from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.merge_task import MergeOutcome, MergeTask
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.purge_plan import Retention
-from indextables.upkeep.restore import RestorePlan, RestoreReport
+from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
+from indextables.upkeep.verify import VerifyReport
 
 
 class UpkeepVerbs(TableHandle):
@@ -47,7 +54,7 @@ class UpkeepVerbs(TableHandle):
         max_source_splits: int | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
-        execute: Execute | None = None,
+        execute: Execute[MergeTask, MergeOutcome] | None = None,
     ) -> MergeReport:
         """Merge small splits of the same partition into larger ones; no row changes.
 
@@ -121,7 +128,7 @@ class UpkeepVerbs(TableHandle):
 
     def restore(
         self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
-    ) -> RestoreReport | RestorePlan:
+    ) -> RestoreReport:
         """Bring an older version back, by its number or as it was at a moment, as a new version of the table.
 
         Schema and configuration come back too; the protocol is never lowered. All splits of it must still be there.
@@ -132,10 +139,40 @@ class UpkeepVerbs(TableHandle):
         at = version if timestamp is None else version_at(self._log, to_epoch_ms(timestamp))
         planned = restore.plan(self._log, version=int(at or 0))
         if dry_run:
-            return planned
+            return planned.preview()
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
         self._snapshot = self._log.newest()
         return report
+
+    def verify(self, *, full: bool = False, dry_run: bool = False, progress: Progress = silent) -> VerifyReport:
+        """Look for anything that is not as it should be: in the log, and in every live split. Nothing is changed.
+
+        `full` reads every byte of every split. A table that cannot be opened is verified by `verify_table(path)`.
+        """
+        return _verified(self._log, self._spec, self.settings, full=full, dry_run=dry_run, progress=progress)
+
+
+def verify_table(
+    path: str,
+    *,
+    full: bool = False,
+    options: Mapping[str, object] | None = None,
+    dry_run: bool = False,
+    progress: Progress = silent,
+) -> VerifyReport:
+    """Verify the table at a path, whether it can be opened or not."""
+    settings = config.resolve(options=options)
+    spec = StoreSpec.from_url(path, settings)
+    return _verified(open_log(path, options), spec, settings, full=full, dry_run=dry_run, progress=progress)
+
+
+def _verified(
+    log: TransactionLog, spec: StoreSpec, settings: Settings, *, full: bool, dry_run: bool, progress: Progress
+) -> VerifyReport:
+    planned = verify.plan(log, full=full)
+    if dry_run:
+        return planned.preview()
+    return verify.run(planned, log, spec=spec, parallelism=settings.group(ReadSettings).parallelism, progress=progress)
 
 
 def parsed_size(size: int | str) -> int:

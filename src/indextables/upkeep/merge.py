@@ -6,66 +6,32 @@ live, its group drops out and the others go on. Two merges of the same splits ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from indextables.config import Settings
-from indextables.config.indexing import IndexingSettings
 from indextables.config.log import SkipSettings
-from indextables.config.splits import SplitWriterSettings
-from indextables.config.stats import StatsSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.conflicts import Operation, layout
-from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.splits.mapping import DocMapping
 from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Store
+from indextables.upkeep.execution import Execute, in_threads
 from indextables.upkeep.merge_plan import MergePlan
 from indextables.upkeep.merge_report import MergeReport
-from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask, discard
+from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask
 from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.rewriting import SplitRewriter, discard
 from indextables.upkeep.status import NO_ACTION, SUCCESS
-
-Execute = Callable[[Sequence[MergeTask]], Iterable[MergeOutcome]]
-"""Runs tasks wherever there is room for them, and gives their outcomes in any order."""
 
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:
-    """The plan's groups as work that travels. Columns are indexed as the settings, those of the table, say."""
-    metadata = planned.read.metadata
-    columns = tuple(metadata.partition_columns or ())
-    body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in columns])
-    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
-    return [
-        MergeTask(
-            spec=spec,
-            schema_json=metadata.schema_string,
-            partition_columns=columns,
-            mapping=mapping,
-            group=group,
-            splits=settings.group(SplitWriterSettings),
-            stats=settings.group(StatsSettings),
-        )
-        for group in planned.groups
-    ]
-
-
-def in_threads(store: Store, *, parallelism: int) -> Execute:
-    """Runs tasks in threads of this process."""
-
-    def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
-        with ThreadPoolExecutor(min(parallelism, len(work)), thread_name_prefix="indextables-merge") as pool:
-            yield from pool.map(lambda task: task.run(store=store), work)
-
-    return execute
+    """The plan's groups as work that travels."""
+    rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
+    return [MergeTask(rewriter, group) for group in planned.groups]
 
 
 def run(
@@ -74,7 +40,7 @@ def run(
     *,
     spec: StoreSpec,
     settings: Settings,
-    execute: Execute | None = None,
+    execute: Execute[MergeTask, MergeOutcome] | None = None,
     progress: Progress = silent,
     engine_info: str | None = None,
 ) -> MergeReport:

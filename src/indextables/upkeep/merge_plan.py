@@ -7,40 +7,18 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
-from indextables.errors import BadFileError, InvalidInputError
+from indextables.errors import InvalidInputError
 from indextables.log.selection import every_file, files_of_matching_partitions
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report
-from indextables.model.schema_registry import restored
 from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
 from indextables.splits.layout import MAX_ROWS
-from indextables.splits.mapping import DocMapping
 from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.rewriting import SourceSplit
+from indextables.upkeep.source_splits import ListedSplit, source_splits
 from indextables.upkeep.status import DRY_RUN, NO_ACTION
-
-_COLUMNS = [
-    *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
-    *("partition_values", "doc_mapping_json", "doc_mapping_ref"),
-]
-
-
-@dataclass(frozen=True)
-class SourceSplit:
-    """A split to be merged, as the log describes it; plain values that travel."""
-
-    path: str
-    size: int
-    num_records: int | None
-    footer_start: int | None
-    num_merge_ops: int
-    split_tags: tuple[str, ...]
-    modification_time: int
-    foreign: bool = False
-    """Whether another engine wrote it; then merging rewrites it so that its index can be searched."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +140,7 @@ def plan(
     """Group the small splits of a snapshot; those in cooldown are left alone."""
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
     ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
-    listed = _listed(restored(ready.select(_COLUMNS), snapshot.schema_registry))
+    listed = source_splits(ready, snapshot.schema_registry)
     groups = sorted(
         _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )
@@ -178,38 +156,7 @@ def plan(
     )
 
 
-_Listed = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
-
-
-def _listed(files: pa.Table) -> list[_Listed]:
-    """Every split with its partition; by partition, the oldest first."""
-    foreign: dict[str | None, bool] = {None: False}
-    found: list[_Listed] = []
-    for path, size, records, footer, merges, tags, modified, values, mapping, _ in zip(
-        *(files.column(name).to_pylist() for name in _COLUMNS), strict=True
-    ):
-        if mapping not in foreign:
-            foreign[mapping] = not _is_ours(mapping)
-        source = SourceSplit(
-            path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, foreign[mapping]
-        )
-        found.append((tuple(sorted(values or [])), source))
-    return sorted(found, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
-
-
-def _order(values: tuple[tuple[str, str | None], ...]) -> list[tuple[str, bool, str]]:
-    return [(name, value is not None, value or "") for name, value in values]
-
-
-def _is_ours(mapping: str) -> bool:
-    try:
-        DocMapping.from_json(mapping)
-    except BadFileError:
-        return False
-    return True
-
-
-def _groups(listed: Sequence[_Listed], bounds: MergeBounds) -> Iterator[MergeGroup]:
+def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
     limit = bounds.skip_threshold * bounds.target_bytes
     for values, entries in groupby(listed, key=lambda f: f[0]):
         sources = [source for _, source in entries]

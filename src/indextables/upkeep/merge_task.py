@@ -6,17 +6,10 @@ left out and named, with the reason; the rest is merged all the same.
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-import pyarrow as pa
-
-from indextables.config.splits import SplitWriterSettings
-from indextables.config.stats import StatsSettings
 from indextables.config.upkeep import MIN_SOURCES
 from indextables.errors import (
     CorruptTableError,
@@ -26,23 +19,15 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.model.actions import AddAction
-from indextables.model.schema import schema_from_json
 from indextables.splits.foreign import ForeignReader
-from indextables.splits.mapping import DocMapping
-from indextables.splits.merge import MergeSource, merge_splits
-from indextables.splits.naming import new_split_name, split_path
+from indextables.splits.merge import MergeSource
 from indextables.splits.opening import open_split
 from indextables.splits.reader import SplitReader
 from indextables.splits.source import open_source
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import open_store
 from indextables.storage.store import Store
-from indextables.upkeep.merge_plan import MergeGroup, SourceSplit
-
-logger = logging.getLogger(__name__)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+from indextables.upkeep.merge_plan import MergeGroup
+from indextables.upkeep.rewriting import Naming, SourceSplit, SplitRewriter
 
 
 @dataclass(frozen=True)
@@ -68,24 +53,12 @@ class MergeOutcome:
 class MergeTask:
     """Everything a worker needs to merge a group."""
 
-    spec: StoreSpec
-    schema_json: str
-    partition_columns: tuple[str, ...]
-    mapping: DocMapping
-    """How columns are indexed that no source has; for the others the sources' own way stays."""
+    rewriter: SplitRewriter
     group: MergeGroup
-    splits: SplitWriterSettings
-    stats: StatsSettings
 
-    def run(
-        self,
-        *,
-        store: Store | None = None,
-        new_name: Callable[[], str] = new_split_name,
-        now_ms: Callable[[], int] = _now_ms,
-    ) -> MergeOutcome:
+    def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
         """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
-        merging = _Merging(self, store or open_store(self.spec), new_name, now_ms)
+        merging = _Merging(self, store or open_store(self.rewriter.spec), naming or Naming())
         try:
             return merging.run()
         except IndexTablesError as error:
@@ -95,14 +68,11 @@ class MergeTask:
 class _Merging:
     """One run of a task: the sources that are left, and those that had to be left out."""
 
-    def __init__(self, task: MergeTask, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
-        schema = schema_from_json(task.schema_json)
+    def __init__(self, task: MergeTask, store: Store, naming: Naming) -> None:
         self.failed: list[FailedSource] = []
         self._task = task
         self._store = store
-        self._new_name = new_name
-        self._now_ms = now_ms
-        self._body = pa.schema([f for f in schema if f.name not in task.partition_columns])
+        self._naming = naming
         self._doubted: set[str] = set()
 
     def run(self) -> MergeOutcome:
@@ -128,62 +98,20 @@ class _Merging:
         return not isinstance(error, StorageError) or self._doubted <= {source.path}
 
     def _merge(self, sources: Sequence[SourceSplit]) -> AddAction | None:
-        task = self._task
         with ExitStack() as opened:
-            readers = [self._open(source, opened) for source in sources]
-            mapping = kept_mapping(readers, task.mapping)
-            tags = sorted({tag for source in sources for tag in source.split_tags})
-            merging = merge_splits(
-                [MergeSource(reader) for reader in readers],
-                self._body,
-                mapping,
-                settings=task.splits,
-                stats=task.stats,
-                tags=tags,
-            )
-            info = opened.enter_context(merging)
-            if info is None:
-                return None
-            values = dict(task.group.partition_values)
-            action = info.add_action(
-                split_path({name: values.get(name) for name in task.partition_columns}, self._new_name()),
-                partition_values=values,
-                modification_time=self._now_ms(),
-                data_change=False,
+            return self._task.rewriter.rewrite(
+                [(source, MergeSource(self._open(source, opened))) for source in sources],
+                self._task.group.partition_values,
+                store=self._store,
+                naming=self._naming,
                 num_merge_ops=max(source.num_merge_ops for source in sources) + 1,
+                data_change=False,
             )
-            self._upload(action, info.path)
-            return action
 
     def _open(self, source: SourceSplit, opened: ExitStack) -> SplitReader | ForeignReader:
         place = open_source(self._store, source.path, size=source.size)
-        reader = open_split(place, self._body, footer_start=source.footer_start, num_records=source.num_records)
+        body = self._task.rewriter.body
+        reader = open_split(place, body, footer_start=source.footer_start, num_records=source.num_records)
         if isinstance(reader, ForeignReader):
             opened.enter_context(closing(reader))
         return reader
-
-    def _upload(self, action: AddAction, path: Path) -> None:
-        try:
-            self._store.put_file(action.path, path)
-        except BaseException:
-            # It may have arrived all the same, and nobody will ever name it.
-            discard(self._store, [action.path])
-            raise
-
-
-def discard(store: Store, paths: Sequence[str]) -> None:
-    """Delete splits that no commit names. What cannot be deleted is an orphan for the next purge."""
-    try:
-        store.delete(paths)
-    except StorageError as error:
-        logger.warning("splits that nobody needs stay in %s: %s", store.url, error.message)
-
-
-def kept_mapping(readers: Sequence[SplitReader | ForeignReader], wanted: DocMapping) -> DocMapping:
-    """The mapping of the merged split: a column stays indexed as it is in the newest source that has it."""
-    columns = []
-    for column in wanted.columns:
-        known = (reader.mapping.find(column.name) for reader in reversed(readers))
-        found = next((own for own in known if own is not None), column)
-        columns.append(replace(found, field=column.field))
-    return DocMapping(tuple(columns))

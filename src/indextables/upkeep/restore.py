@@ -31,6 +31,17 @@ _FEW = 32
 
 
 @dataclass(frozen=True)
+class RestoreReport(Report):
+    """What restoring did. `version` is the new version, or the present one if there was nothing to do."""
+
+    table_path: str
+    version: int
+    restored_version: int
+    files_added: int
+    files_removed: int
+
+
+@dataclass(frozen=True)
 class RestorePlan(Report):
     """What restoring would add and remove."""
 
@@ -43,16 +54,9 @@ class RestorePlan(Report):
     target: Snapshot
     hidden: ClassVar[tuple[str, ...]] = ("read", "target")
 
-
-@dataclass(frozen=True)
-class RestoreReport(Report):
-    """What restoring did. `version` is the new version, or the present one if there was nothing to do."""
-
-    table_path: str
-    version: int
-    restored_version: int
-    files_added: int
-    files_removed: int
+    def preview(self) -> RestoreReport:
+        """What a dry run reports; `version` is the present one."""
+        return RestoreReport(self.table_path, self.version, self.restored_version, self.files_added, self.files_removed)
 
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,23 +45,29 @@ class RowWrite:
         txn: tuple[str, int] | None = None,
         user_metadata: str | None = None,
         engine_info: str | None = None,
+        looked_into: Collection[str] = (),
     ) -> Changes:
-        """The one commit that makes the splits part of the table."""
+        """The one commit that makes the splits part of the table.
+
+        `looked_into` are live splits that may match `where` in part: what of them is replaced is the caller's to add.
+        """
         told = {} if self.where is None else {"where": str(self.where)}
         return write_changes(
             self.plan,
             added,
             operation=self.operation,
-            replaced=self._replaced(added),
+            replaced=self._replaced(added, looked_into),
             parameters={**told, **(parameters or {})},
             txn=txn,
             user_metadata=user_metadata,
             engine_info=engine_info,
         )
 
-    def _replaced(self, added: Sequence[AddAction]) -> LiveSelection | None:
+    def _replaced(self, added: Sequence[AddAction], looked_into: Collection[str]) -> LiveSelection | None:
         if self.operation is Operation.APPEND:
             return None
         if self.dynamic_partitions:
             return files_of_partitions(a.partition_values or {} for a in added)
-        return every_file if self.where is None else files_within(self.where, self.plan.task.partition_columns)
+        if self.where is None:
+            return every_file
+        return files_within(self.where, self.plan.task.partition_columns, looked_into=looked_into)

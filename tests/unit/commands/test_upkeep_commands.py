@@ -10,8 +10,9 @@ import pytest
 
 from indextables import Table
 from indextables.commands import parse, schema_of, sql
-from indextables.errors import InvalidInputError, VersionNotFoundError
+from indextables.errors import InvalidInputError, RefusedError, VersionNotFoundError
 from tests.support.rows import ids, rows, table_of
+from tests.support.stores import age, contents, splits_on_disk
 
 
 @pytest.fixture
@@ -29,11 +30,6 @@ def ran(statement: str, **options: object) -> dict[str, Any]:
     return dict(row)
 
 
-def everything(path: str) -> dict[str, bytes]:
-    """The content of every file of a table."""
-    return {str(p): p.read_bytes() for p in Path(path).rglob("*") if p.is_file()}
-
-
 def test_merging_keeps_the_rows(path: str) -> None:
     before = ids(Table.open(path))
     row = ran(f"MERGE SPLITS '{path}' WHERE day < 2 TARGET SIZE 100M MAX SOURCE SPLITS PER MERGE 10")
@@ -45,12 +41,12 @@ def test_merging_keeps_the_rows(path: str) -> None:
 
 
 def test_a_dry_merge_lists_what_it_would_merge_and_changes_nothing(path: str) -> None:
-    before = everything(path)
+    before = contents(path)
     row = ran(f"MERGE SPLITS '{path}' MAX DEST SPLITS 1 DRY RUN")
     assert (row["status"], row["merge_groups"], row["merged_files"], row["version"]) == ("dry_run", 1, 4, None)
     named = [p for p in Table.open(path).files().column("path").to_pylist() if p in row["message"]]
     assert len(named) == 4 and len({p.split("/")[0] for p in named}) == 1
-    assert everything(path) == before
+    assert contents(path) == before
 
 
 def test_merging_refuses_what_makes_no_sense(path: str) -> None:
@@ -85,3 +81,39 @@ def test_restoring_a_version_and_a_moment(path: str) -> None:
         ran(f"RESTORE INDEXTABLES '{path}' TO VERSION 99")
     with pytest.raises(VersionNotFoundError):
         ran(f"RESTORE INDEXTABLES '{path}' TO TIMESTAMP '{datetime(1999, 1, 1, tzinfo=UTC).isoformat()}'")
+
+
+def test_a_dry_purge_lists_what_the_purge_then_deletes(path: str) -> None:
+    Table.open(path).merge()
+    age(path, hours=1000)
+    before = contents(path)
+    planned = ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 2 DAYS DRY RUN")
+    assert contents(path) == before
+    assert planned["dry_run"] and planned["orphaned_files_found"] == 12 and planned["orphaned_files_deleted"] == 0
+    done = ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 2 DAYS")
+    gone = set(before) - set(contents(path))
+    assert gone and all(name in planned["message"] for name in gone)
+    assert (done["status"], done["retention_hours"], done["dry_run"]) == ("success", 48, False)
+    assert done["orphaned_files_found"] == done["orphaned_files_deleted"] == 12
+    assert done["size_bytes_deleted"] > 0 and done["duration_ms"] >= 0
+    assert len(ids(Table.open(path))) == 40 and len(splits_on_disk(path)) == 3
+
+
+def test_a_purge_that_is_not_safe_is_refused(path: str) -> None:
+    with pytest.raises(RefusedError, match=r"purge\.retentionCheckEnabled"):
+        ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 1 HOURS")
+    row = ran(f"PURGE INDEXTABLE '{path}' OLDER THAN 1 HOUR", purge__retentionCheckEnabled=False)
+    assert row["retention_hours"] == 1
+
+
+def test_truncating_leaves_the_newest_version(path: str) -> None:
+    before = contents(path)
+    planned = ran(f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}' DRY RUN")
+    assert contents(path) == before
+    assert (planned["status"], planned["files_preserved"]) == ("dry_run", 12)
+    done = ran(f"TRUNCATE INDEXTABLES TIME TRAVEL '{path}'")
+    assert (done["status"], done["versions_deleted"]) == ("success", planned["versions_deleted"])
+    assert done["checkpoint_version"] == planned["checkpoint_version"] == 4
+    with pytest.raises(VersionNotFoundError):
+        Table.open(path, version=1)
+    assert len(ids(Table.open(path))) == 40

@@ -6,6 +6,8 @@ import datetime as dt
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pytest
 
 from indextables.errors import InvalidInputError, QuerySyntaxError
@@ -193,6 +195,12 @@ def test_literals_are_equal_by_kind_and_value() -> None:
     assert Literal(float("nan")) == Literal(float("nan"))
     paris = dt.timezone(dt.timedelta(hours=1))
     assert Literal(dt.datetime(2024, 1, 1, 1, tzinfo=paris)).value == dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+def test_values_of_other_libraries_become_plain_ones() -> None:
+    given = [np.int64(5), np.float64(0.1), np.bool_(True), np.str_("x"), pd.Timestamp("2024-01-01", tz="Europe/Paris")]
+    texts = ["5", "0.1D", "TRUE", "'x'", "TIMESTAMP '2023-12-31 23:00:00Z'"]
+    assert [str(Literal(value)) for value in given] == texts
 
 
 def test_like_takes_its_simplest_form() -> None:

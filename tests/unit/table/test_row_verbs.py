@@ -129,8 +129,8 @@ def test_overwriting_a_part(table: Table) -> None:
     assert ids(table.scan()) == sorted([n for n in range(100) if n % 3 != 1] + part.column("id").to_pylist())
     with pytest.raises(InvalidInputError, match="do not match"):
         table.overwrite(rows(0, 3), where="day = '2026-01-02'")
-    with pytest.raises(InvalidInputError, match="only in part"):
-        table.overwrite(rows(0, 3).slice(0, 1), where="id = 0")
+    table.overwrite(rows(1, 1), where="id < 10")
+    assert ids(table.scan(where="id < 20")) == [1, *(n for n in range(10, 20) if n % 3 != 1)]
 
 
 def test_overwriting_the_partitions_of_the_data(table: Table) -> None:

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from indextables.errors import InvalidInputError
@@ -60,15 +61,7 @@ class Literal:
     value: Any
 
     def __post_init__(self) -> None:
-        value = self.value
-        known = value is None or isinstance(value, (bool, int, float, decimal.Decimal, str, bytes, dt.date))
-        if not known or (isinstance(value, decimal.Decimal) and not value.is_finite()):
-            raise InvalidInputError(
-                f"A predicate cannot hold the value {value!r} of type {type(value).__name__}.",
-                hint="Use None, bool, int, float, Decimal, str, bytes, date or datetime.",
-            )
-        if isinstance(value, dt.datetime) and value.tzinfo is not None:
-            object.__setattr__(self, "value", value.astimezone(dt.UTC))
+        object.__setattr__(self, "value", _plain(self.value))
 
     def _key(self) -> tuple[type, Any]:
         nan = isinstance(self.value, float) and math.isnan(self.value)
@@ -260,6 +253,29 @@ def _joined(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: boo
 def _check(holds: bool, message: str, hint: str) -> None:
     if not holds:
         raise InvalidInputError(message, hint=hint)
+
+
+def _plain(value: Any) -> Any:
+    """A value as exactly one of the kinds that a literal can be; subclasses and numpy's numbers become plain ones."""
+    if isinstance(value, np.bool_ | np.number):
+        value = value.item()
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, dt.datetime):
+        plain = dt.datetime.combine(value.date(), value.timetz())
+        return plain if plain.tzinfo is None else plain.astimezone(dt.UTC)
+    if isinstance(value, dt.date):
+        return dt.date(value.year, value.month, value.day)
+    kinds: tuple[type[Any], ...] = (int, float, str, bytes)
+    for kind in kinds:
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    if isinstance(value, decimal.Decimal) and value.is_finite():
+        return value
+    raise InvalidInputError(
+        f"A predicate cannot hold the value {value!r} of type {type(value).__name__}.",
+        hint="Use None, bool, int, float, Decimal, str, bytes, date or datetime.",
+    )
 
 
 def _identifier(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from indextables.scan.split_view import SplitEntry
+from indextables.splits.table_split import SplitEntry
 
 SCAN_BYTES = 128 << 20
 """What one task scans, as Spark itself cuts files."""

@@ -15,7 +15,7 @@ from indextables.model.file_list import from_actions, to_actions
 from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
 from indextables.scan.plan import ScanPlan, entries
-from indextables.scan.split_view import SplitEntry
+from indextables.splits.table_split import SplitEntry
 from indextables.table import Table
 
 DONE = -1

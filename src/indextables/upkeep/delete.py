@@ -1,0 +1,183 @@
+"""Deleting rows: splits that hold some of them are written anew without them, in one version.
+
+What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from indextables.config import Settings
+from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.log.selection import files_in_parts
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation
+from indextables.model.predicate import Predicate
+from indextables.model.pruning import all_match, may_match
+from indextables.model.report import Report
+from indextables.model.snapshot import Snapshot
+from indextables.splits.query.tree import Query
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Store
+from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
+from indextables.upkeep.execution import Execute
+from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.rewriting import SplitRewriter, discard
+from indextables.upkeep.source_splits import ListedSplit, source_splits
+from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+
+
+@dataclass(frozen=True)
+class DeleteReport(Report):
+    """What was deleted. A dry run counts splits, not rows: it reads none."""
+
+    table_path: str
+    status: str
+    deleted_rows: int | None
+    splits_rewritten: int
+    splits_removed: int
+    version: int | None
+    message: str
+
+
+@dataclass(frozen=True)
+class DeletePlan(Report):
+    """The splits that go whole, and those that must be looked into."""
+
+    table_path: str
+    version: int
+    where: Predicate | None
+    query: Query | None
+    whole: tuple[str, ...]
+    whole_rows: int | None
+    """Rows of the splits that go whole; None if the log does not say."""
+    candidates: tuple[str, ...]
+    sources: tuple[ListedSplit, ...]
+    read: Snapshot
+    hidden: ClassVar[tuple[str, ...]] = ("sources", "read")
+
+    def preview(self) -> DeleteReport:
+        """What a dry run reports."""
+        found = len(self.whole) + len(self.candidates)
+        message = f"{len(self.whole)} splits would be removed, {len(self.candidates)} would be looked into."
+        status = DRY_RUN if found else NO_ACTION
+        return DeleteReport(self.table_path, status, None, len(self.candidates), len(self.whole), None, message)
+
+
+def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None) -> DeletePlan:
+    """Which splits of a snapshot can hold rows to delete."""
+    columns = tuple(snapshot.metadata.partition_columns or ())
+    files = files_in_parts(snapshot, where)
+    possible = np.ones(files.num_rows, np.bool_)
+    certain = np.full(files.num_rows, query is None, np.bool_)
+    if where is not None:
+        possible &= np.asarray(may_match(where, files, partition_columns=columns))
+        certain &= np.asarray(all_match(where, files, partition_columns=columns))
+    whole = files.filter(pa.array(possible & certain))
+    counts = whole.column("num_records").to_pylist()
+    sources = source_splits(files.filter(pa.array(possible & ~certain)), snapshot.schema_registry)
+    return DeletePlan(
+        table_path=url,
+        version=snapshot.version,
+        where=where,
+        query=query,
+        whole=tuple(whole.column("path").to_pylist()),
+        whole_rows=None if None in counts else sum(counts),
+        candidates=tuple(source.path for _, source in sources),
+        sources=tuple(sources),
+        read=snapshot,
+    )
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """Splits that were written anew; none of them is part of the table yet."""
+
+    outcomes: tuple[DeleteOutcome, ...]
+
+    @property
+    def adds(self) -> list[AddAction]:
+        """The new splits."""
+        return [outcome.added for outcome in self.outcomes if outcome.added is not None]
+
+    @property
+    def removes(self) -> list[str]:
+        """The splits they replace, and those of which nothing is left."""
+        return [outcome.path for outcome in self.outcomes if outcome.deleted]
+
+    @property
+    def deleted(self) -> int:
+        """How many rows are not in them."""
+        return sum(outcome.deleted for outcome in self.outcomes)
+
+
+def rewrite(
+    planned: DeletePlan,
+    *,
+    store: Store,
+    spec: StoreSpec,
+    settings: Settings,
+    execute: Execute[DeleteTask, DeleteOutcome],
+    progress: Progress = silent,
+) -> Rewritten:
+    """Look into the candidates of a plan and write anew those that hold rows to delete. All, or an error and none."""
+    rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
+    work = [
+        DeleteTask(rewriter, source, dict(values), planned.where, planned.query) for values, source in planned.sources
+    ]
+    outcomes: list[DeleteOutcome] = []
+    try:
+        for outcome in execute(work) if work else ():
+            outcomes.append(outcome)
+            progress(len(outcomes), len(work), "splits")
+    except BaseException:
+        discard(store, [action.path for action in Rewritten(tuple(outcomes)).adds])
+        raise
+    return Rewritten(tuple(outcomes))
+
+
+def run(
+    planned: DeletePlan,
+    log: TransactionLog,
+    *,
+    spec: StoreSpec,
+    settings: Settings,
+    execute: Execute[DeleteTask, DeleteOutcome],
+    progress: Progress = silent,
+    engine_info: str | None = None,
+) -> DeleteReport:
+    """Delete the rows. ConflictError if another writer has replaced one of the splits; nothing is committed then."""
+    done = rewrite(planned, store=log.store, spec=spec, settings=settings, execute=execute, progress=progress)
+    told = {"where": planned.where, "query": planned.query}
+    changes = Changes(
+        Operation.DELETE,
+        adds=done.adds,
+        removes=[*planned.whole, *done.removes],
+        parameters={name: str(value) for name, value in told.items() if value is not None},
+        metrics={"numDeletedRecords": done.deleted + (planned.whole_rows or 0)},
+        engine_info=engine_info,
+    )
+    try:
+        version = log.commit(planned.read, changes).version
+    except CommitUnknownError:
+        raise
+    except IndexTablesError:
+        discard(log.store, [action.path for action in done.adds])
+        raise
+    rows = None if planned.whole_rows is None else planned.whole_rows + done.deleted
+    rewritten = len(done.adds)
+    return DeleteReport(
+        table_path=planned.table_path,
+        status=NO_ACTION if version is None else SUCCESS,
+        deleted_rows=rows,
+        splits_rewritten=rewritten,
+        splits_removed=len(planned.whole) + len(done.removes) - rewritten,
+        version=version,
+        message="No row matches." if version is None else f"{'Rows' if rows is None else f'{rows} rows'} were deleted.",
+    )

@@ -1,0 +1,155 @@
+"""Writing splits anew from splits: what merging many and deleting rows of one have in common.
+
+A `SplitRewriter` is plain values and travels by pickle; the store is opened where the work is done.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings
+from indextables.config.splits import SplitWriterSettings
+from indextables.config.stats import StatsSettings
+from indextables.errors import StorageError
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.schema import schema_from_json
+from indextables.splits.mapping import DocMapping
+from indextables.splits.merge import MergeSource, merge_splits
+from indextables.splits.naming import new_split_name, split_path
+from indextables.splits.searchable import Searchable
+from indextables.splits.table_split import SplitEntry
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True)
+class SourceSplit:
+    """A split to be rewritten, as the log describes it; plain values that travel."""
+
+    path: str
+    size: int
+    num_records: int | None
+    footer_start: int | None
+    num_merge_ops: int
+    split_tags: tuple[str, ...]
+    modification_time: int
+    foreign: bool = False
+    """Whether another engine wrote it; then rewriting makes its index searchable."""
+
+    def entry(self, partition_values: dict[str, str | None]) -> SplitEntry:
+        """What opening it needs."""
+        return SplitEntry(self.path, self.size, self.num_records, self.footer_start, partition_values)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Where names and times of new splits come from."""
+
+    new_name: Callable[[], str] = new_split_name
+    now_ms: Callable[[], int] = _now_ms
+
+
+@dataclass(frozen=True)
+class SplitRewriter:
+    """How a table's splits are written anew."""
+
+    spec: StoreSpec
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    """How columns are indexed that no source has; for the others the sources' own way stays."""
+    splits: SplitWriterSettings
+    stats: StatsSettings
+
+    @classmethod
+    def of(cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings) -> SplitRewriter:
+        """The rewriter of a table."""
+        columns = tuple(metadata.partition_columns or ())
+        body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in columns])
+        return cls(
+            spec=spec,
+            schema_json=metadata.schema_string,
+            partition_columns=columns,
+            mapping=DocMapping.from_settings(body, settings.group(IndexingSettings)),
+            splits=settings.group(SplitWriterSettings),
+            stats=settings.group(StatsSettings),
+        )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+        return schema_from_json(self.schema_json)
+
+    @cached_property
+    def body(self) -> pa.Schema:
+        """The columns that are in the splits."""
+        return pa.schema([f for f in self.schema if f.name not in self.partition_columns])
+
+    def rewrite(
+        self,
+        sources: Sequence[tuple[SourceSplit, MergeSource]],
+        partition_values: dict[str, str | None],
+        *,
+        store: Store,
+        naming: Naming,
+        num_merge_ops: int,
+        data_change: bool,
+    ) -> AddAction | None:
+        """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
+        mapping = kept_mapping([source.reader for _, source in sources], self.mapping)
+        tags = sorted({tag for source, _ in sources for tag in source.split_tags})
+        opened = [source for _, source in sources]
+        with merge_splits(opened, self.body, mapping, settings=self.splits, stats=self.stats, tags=tags) as info:
+            if info is None:
+                return None
+            values = {name: partition_values.get(name) for name in self.partition_columns}
+            action = info.add_action(
+                split_path(values, naming.new_name()),
+                partition_values=values,
+                modification_time=naming.now_ms(),
+                data_change=data_change,
+                num_merge_ops=num_merge_ops,
+            )
+            _upload(store, action.path, info.path)
+        return action
+
+
+def kept_mapping(readers: Sequence[Searchable], wanted: DocMapping) -> DocMapping:
+    """The mapping of the new split: a column stays indexed as it is in the newest source that has it."""
+    columns = []
+    for column in wanted.columns:
+        known = (reader.mapping.find(column.name) for reader in reversed(readers))
+        found = next((own for own in known if own is not None), column)
+        columns.append(replace(found, field=column.field))
+    return DocMapping(tuple(columns))
+
+
+def discard(store: Store, paths: Sequence[str]) -> None:
+    """Delete splits that no commit names. What cannot be deleted is an orphan for the next purge."""
+    try:
+        store.delete(paths)
+    except StorageError as error:
+        logger.warning("splits that nobody needs stay in %s: %s", store.url, error.message)
+
+
+def _upload(store: Store, path: str, file: Path) -> None:
+    try:
+        store.put_file(path, file)
+    except BaseException:
+        # It may have arrived all the same, and nobody will ever name it.
+        discard(store, [path])
+        raise
