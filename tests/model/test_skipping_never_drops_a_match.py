@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.config.stats import StatsSettings
+from indextables.model.actions import MetadataAction
 from indextables.model.files import FILE_SCHEMA
+from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.predicate import Predicate, bind, evaluate
-from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match, partition_bounds
+from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match
+from indextables.model.schema import schema_to_json
 from indextables.model.stat_text import encode_value
 from indextables.model.stats import FileStatistics, StatsCollector
 from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
@@ -178,7 +181,9 @@ def test_manifests(name: str, data: st.DataObject) -> None:
     bound = bind(predicate_of(data.draw(SMALL_TREES), pool), files[0].data.schema)
     order = data.draw(st.sampled_from(["typed", "text", "number-aware"]))
     if order == "typed":
-        bounds = partition_bounds(file_list(files), files[0].data.schema, [name])[name]
+        schema = schema_to_json(files[0].data.schema)
+        finder = BoundsFinder(MetadataAction(id="t", schema_string=schema, partition_columns=(name,)))
+        bounds = finder.of(file_list(files))[1].get(name, (None, None))
     else:
         bounds = text_bounds([f.partition[name] for f in files], order)
     kept = manifests_may_match(bound, {name: [bounds]}, count=1, typed=order == "typed").to_pylist()[0]

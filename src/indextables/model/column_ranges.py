@@ -50,7 +50,7 @@ class Ranges(Protocol):
 
     count: int
 
-    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:
         """The range of a column; NULLs are looked into only if asked, which takes longer."""
 
 
@@ -62,7 +62,7 @@ class FileRanges:
         self._files = files
         self._partition_columns = frozenset(partition_columns)
 
-    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:
         if len(column.path) == 1 and column.name in self._partition_columns:
             return self._partition(column)
         if len(column.path) > 1:

@@ -13,7 +13,6 @@ from functools import reduce
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, consistent
 from indextables.model.file_values import Mask
@@ -31,7 +30,7 @@ from indextables.model.predicate.tree import (
     columns_of,
 )
 from indextables.model.range_tests import can_fail, can_pass
-from indextables.model.stat_text import decode_values, encode_value
+from indextables.model.stat_text import decode_values
 
 PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "stats"]
 """The columns of a file list that pruning looks at."""
@@ -64,7 +63,9 @@ def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
 def all_match(bound: Predicate, files: pa.Table, *, partition_columns: Sequence[str] = ()) -> pa.BooleanArray:
     """Which files match with every row; FALSE where it is not certain."""
     candidates = may_match(bound, files, partition_columns=partition_columns)
-    left = files.select(PRUNING_COLUMNS).filter(candidates)
+    left = files.select(PRUNING_COLUMNS)
+    if candidates.false_count:
+        left = left.filter(candidates)
     possible = _Possible(FileRanges(left, partition_columns), nulls=True)
     certain = ~(possible.false(bound) | possible.null(bound))
     return _mask(np.flatnonzero(candidates)[certain], files.num_rows)
@@ -95,26 +96,6 @@ def manifests_may_match(
     return pa.array(_Possible(_ManifestRanges(bounds, count, typed), nulls=False).true(bound))
 
 
-def partition_bounds(files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str]) -> dict[str, Bounds]:
-    """The least and greatest text of each partition column, by the order of its type: what a manifest says of itself.
-
-    Files without a value do not count. A column with a value that cannot be read, or with NaN, has no bounds.
-    """
-    ranges = FileRanges(files, partition_columns)
-    return {
-        name: _typed_bounds(ranges.range_of(Column((name,), schema.field(name).type))) for name in partition_columns
-    }
-
-
-def _typed_bounds(known: ColumnRange) -> Bounds:
-    values = known.low
-    unreadable = (known.can_value & known.can_null).any()
-    if unreadable or (pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py()):
-        return None, None
-    ends = pc.min_max(values)
-    return encode_value(ends["min"]), encode_value(ends["max"])
-
-
 class _ManifestRanges:
     """The ranges of partition columns over manifests. A manifest can always list files without a value."""
 
@@ -123,7 +104,7 @@ class _ManifestRanges:
         self._bounds = bounds
         self._typed = typed
 
-    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
+    def range_of(self, column: Column, *, nulls: bool) -> ColumnRange:  # noqa: ARG002
         nothing = ColumnRange.unknown(column, self.count)
         pairs = self._bounds.get(column.name) if len(column.path) == 1 else None
         if pairs is None:

@@ -9,7 +9,7 @@ import pytest
 
 from indextables.model.files import FILE_SCHEMA
 from indextables.model.predicate import bind, parse
-from indextables.model.pruning import all_match, manifests_may_match, may_match, partition_bounds
+from indextables.model.pruning import all_match, manifests_may_match, may_match
 
 SCHEMA = pa.schema(
     [
@@ -234,14 +234,3 @@ def test_untyped_bounds_are_used_only_where_every_order_agrees() -> None:
     assert manifests("s = '10'", "s", ("9", "95"), typed=False) == [True]
     assert manifests("s = 'z'", "s", ("a", "c"), typed=False) == [False]
     assert manifests("s = ''", "s", ("a", "c"), typed=False) == [True]
-
-
-def test_partition_bounds_follow_the_type() -> None:
-    files = listed(
-        entry({"hour": "9", "day": "2024-01-01"}),
-        entry({"hour": "10", "day": None}),
-        entry({"hour": "2", "day": "2023-12-31"}),
-    )
-    assert partition_bounds(files, SCHEMA, PARTITIONS) == {"day": ("2023-12-31", "2024-01-01"), "hour": ("2", "10")}
-    unreadable = listed(entry({"hour": "?", "day": None}))
-    assert partition_bounds(unreadable, SCHEMA, PARTITIONS) == {"day": (None, None), "hour": (None, None)}
