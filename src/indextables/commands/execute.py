@@ -27,6 +27,7 @@ from indextables.commands.values import (
     Purge,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
 from indextables.errors import UnsupportedError
 
@@ -37,6 +38,7 @@ EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
     Checkpoint: upkeep.checkpoint,
     TruncateTimeTravel: upkeep.truncate_time_travel,
     Restore: upkeep.restore,
+    Verify: upkeep.verify,
     DescribeState: descriptions.describe_state,
     DescribeTransactionLog: descriptions.describe_transaction_log,
     DescribeHistory: descriptions.describe_history,

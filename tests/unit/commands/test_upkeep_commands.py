@@ -10,7 +10,8 @@ import pytest
 
 from indextables import Table
 from indextables.commands import parse, schema_of, sql
-from indextables.errors import InvalidInputError, RefusedError, VersionNotFoundError
+from indextables.commands.values import Verify
+from indextables.errors import InvalidInputError, LogGapError, RefusedError, VersionNotFoundError
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents, splits_on_disk
 
@@ -117,3 +118,26 @@ def test_truncating_leaves_the_newest_version(path: str) -> None:
     with pytest.raises(VersionNotFoundError):
         Table.open(path, version=1)
     assert len(ids(Table.open(path))) == 40
+
+
+def test_verifying_finds_nothing_in_a_healthy_table_and_what_is_wrong_in_another(path: str) -> None:
+    healthy = sql(f"VERIFY INDEXTABLES '{path}' FULL")
+    assert healthy.num_rows == 0 and healthy.schema.equals(schema_of(Verify))
+    lost, damaged = sorted(splits_on_disk(path))[:2]
+    (Path(path) / lost).unlink()
+    file = Path(path) / damaged
+    content = bytearray(file.read_bytes())
+    content[20] ^= 1  # within the rows, which only a full verification reads
+    file.write_bytes(content)
+    quick = sql(f"VERIFY INDEXTABLES '{path}'").to_pylist()
+    assert [(f["path"], f["severity"]) for f in quick] == [(lost, "error")]
+    full = sql(f"VERIFY INDEXTABLES '{path}' FULL").to_pylist()
+    assert {f["path"] for f in full} == {lost, damaged} and all(f["check"] and f["message"] for f in full)
+
+
+def test_a_table_that_cannot_be_opened_can_be_verified(path: str) -> None:
+    (Path(path) / "_transaction_log/00000000000000000002.json").unlink()
+    with pytest.raises(LogGapError):
+        Table.open(path)
+    found = sql(f"VERIFY INDEXTABLES '{path}'").to_pylist()
+    assert any("2" in f["message"] for f in found)
