@@ -53,3 +53,20 @@ def test_rows_of_foreign_splits_can_be_deleted(table: GoldenTable, tmp_path: Pat
     left = [row for row in before if row["id"] != one]
     assert report.deleted_rows == len(before) - len(left)
     assert sorted_rows(Table.open(copy.path)) == sorted(map(repr, left))
+
+
+@for_each_table
+def test_a_lost_log_is_rebuilt_from_foreign_splits(table: GoldenTable, tmp_path: Path) -> None:
+    shutil.copytree(table.path, tmp_path / "t")
+    copy = Table.open(str(tmp_path / "t"))
+    live = set(copy.files().column("path").to_pylist())
+    on_disk = {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*.split")}
+    before = sorted_rows(copy)
+    shutil.rmtree(tmp_path / "t" / "_transaction_log")
+    if not on_disk:
+        return
+    assert Table.repair(copy.path).valid_splits == len(on_disk)
+    if live == on_disk:
+        columns = list(copy.schema.names)
+        fresh = Table.open(copy.path).scan(columns=columns).read_all().cast(copy.schema)
+        assert sorted(map(repr, fresh.to_pylist())) == before

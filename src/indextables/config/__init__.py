@@ -34,6 +34,8 @@ GROUPS: tuple[type, ...] = (
     spark.SparkWriteSettings,
     upkeep.MergeSettings,
     upkeep.PurgeSettings,
+    upkeep.MergeOnWriteSettings,
+    upkeep.PurgeOnWriteSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
 """Settings of the place, not of the table: never kept in a table's metadata."""

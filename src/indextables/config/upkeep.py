@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.config.registry import setting
-from indextables.config.values import boolean, hours, integer, number, size
+from indextables.config.values import boolean, duration_ms, hours, integer, number, size
 
 MIN_TARGET_BYTES = 1 << 20
 MIN_SOURCES = 2
@@ -49,4 +49,53 @@ class PurgeSettings:
     )
     delete_retries: int = setting(
         "purge.deleteRetries", integer(0, 100), 3, "How often deleting a batch of files is repeated after a failure."
+    )
+
+
+@dataclass(frozen=True)
+class MergeOnWriteSettings:
+    """Merging by itself after a write."""
+
+    enabled: bool = setting(
+        "mergeOnWrite.enabled", boolean(), False, "Merge small splits after a write if there are enough of them."
+    )
+    asynchronous: bool = setting(
+        "mergeOnWrite.async.enabled", boolean(), True, "Merge in the background, so that the write returns at once."
+    )
+    min_splits: int = setting(
+        "mergeOnWrite.minSplits", integer(MIN_SOURCES), 20, "Number of splits worth merging that starts a merge."
+    )
+    target_bytes: int = setting(
+        "mergeOnWrite.targetSize",
+        size(MIN_TARGET_BYTES),
+        4 << 30,
+        "Size up to which splits are merged into one after a write.",
+    )
+    shutdown_timeout_ms: int = setting(
+        "mergeOnWrite.shutdownTimeoutMs",
+        duration_ms(),
+        300_000,
+        "For how long the process waits for merges in the background before it ends.",
+    )
+
+
+@dataclass(frozen=True)
+class PurgeOnWriteSettings:
+    """Purging by itself after writes and merges."""
+
+    enabled: bool = setting("purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.")
+    after_merge: bool = setting(
+        "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write."
+    )
+    after_writes: int = setting(
+        "purgeOnWrite.triggerAfterWrites",
+        integer(0),
+        0,
+        "Purge after the write of every so many versions; 0: after none.",
+    )
+    split_hours: float = setting(
+        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits when purging by itself."
+    )
+    log_hours: float = setting(
+        "purgeOnWrite.txLogRetentionHours", hours(), 720.0, "Retention of version files when purging by itself."
     )

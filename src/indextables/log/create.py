@@ -6,11 +6,15 @@ just as good, otherwise it is a TableExistsError that says what differs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from indextables.errors import CommitUnknownError, SchemaMismatchError, TableExistsError, TableNotFoundError
 from indextables.log import names
 from indextables.log.listing import list_log
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.actions import CommitInfo, MetadataAction
+from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.snapshot import Snapshot
@@ -18,14 +22,39 @@ from indextables.storage.store import PutOutcome
 from indextables.wire import version_file
 
 
-def create_table(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool, engine_info: str) -> Snapshot:
+@dataclass(frozen=True)
+class FirstVersion:
+    """What else the first version of a table says: nothing, unless a table is made from another's remains."""
+
+    operation: Operation = Operation.CREATE
+    protocol: ProtocolAction = NEW_TABLE_PROTOCOL
+    actions: Sequence[LogAction] = ()
+    parameters: Mapping[str, Any] | None = None
+
+
+def create_table(
+    log: TransactionLog,
+    metadata: MetadataAction,
+    *,
+    exist_ok: bool,
+    engine_info: str,
+    first: FirstVersion | None = None,
+) -> Snapshot:
     """Create the table, or return the one that is there if it is the same and `exist_ok` allows it."""
+    content = first or FirstVersion()
     if not list_log(log.store).is_empty:
         return _existing(log, metadata, exist_ok=exist_ok)
     txn_id = log.new_id()
     now_ms = log.now_ms()
-    info = CommitInfo(txn_id=txn_id, timestamp=now_ms, operation=Operation.CREATE, engine_info=engine_info)
-    body = version_file.encode((info, NEW_TABLE_PROTOCOL, metadata), compress=log.settings.files.compress)
+    info = CommitInfo(
+        txn_id=txn_id,
+        timestamp=now_ms,
+        operation=content.operation,
+        operation_parameters=dict(content.parameters) if content.parameters else None,
+        engine_info=engine_info,
+    )
+    actions = (info, content.protocol, metadata, *content.actions)
+    body = version_file.encode(actions, compress=log.settings.files.compress)
     for _ in range(log.settings.retry.max_attempts):
         if log.store.put_if_absent(names.version_path(0), body) is PutOutcome.CREATED:
             return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)

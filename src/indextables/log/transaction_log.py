@@ -103,6 +103,10 @@ class TransactionLog:
             return loaded.snapshot
         return self._remember(reading.advance(self.store, self.bases, loaded))
 
+    def fresh(self) -> Snapshot:
+        """The newest version as the store has it now, whatever staleness the settings allow."""
+        return self.newest(max_staleness_seconds=0)
+
     def reload(self) -> Snapshot:
         """The newest version, read from the start, whatever is remembered."""
         return self._remember(reading.load(self.store, self.bases))
@@ -130,7 +134,7 @@ class TransactionLog:
         committer = Committer(
             store=self.store,
             reader=self.reader,
-            newest=lambda: self.newest(max_staleness_seconds=0),
+            newest=self.fresh,
             reload=self.reload,
             since=self.since,
             retry=self.settings.retry,

@@ -11,6 +11,7 @@ body (the documents without stored fields) is left out: nothing ever reads it.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -53,6 +54,21 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
     ranges: tuple[FieldRange, ...] = ()
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a split belongs: the table's schema and partitioning, its partition, and the splits whose rows it holds."""
+
+    schema: str
+    partition_columns: tuple[str, ...] = ()
+    partition_values: dict[str, str | None] = {}
+    replaces: tuple[str, ...] = ()
+    """Marks of the paths of the splits it was made from (`path_mark`): a merge may have had a thousand of them."""
+
+
+def path_mark(path: str) -> str:
+    """A short name for a path, different for different paths."""
+    return hashlib.blake2b(path.encode(), digest_size=8).hexdigest()
+
+
 class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the log says about the split's values, so that a lost log can be rebuilt from the splits."""
 
@@ -63,6 +79,7 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     time_range_end: str | None = None
     uncompressed_size_bytes: int = 0
     split_tags: tuple[str, ...] = ()
+    origin: Origin | None = None
 
 
 class SectionTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from indextables.splits.cache import SplitCache
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
-from indextables.splits.layout import MAX_ROWS
+from indextables.splits.layout import MAX_ROWS, Origin
 from indextables.splits.mapping import DocMapping
 from indextables.splits.panics import tantivy_errors, writing_errors
 from indextables.splits.parquet_body import ParquetBody
@@ -68,6 +68,7 @@ def merge_splits(
     settings: SplitWriterSettings,
     stats: StatsSettings | None = None,
     tags: Sequence[str] = (),
+    origin: Origin | None = None,
     stack: bool = True,
 ) -> Iterator[SplitInfo | None]:
     """Within the block, one local split with all living rows of the sources (None if there is none).
@@ -79,7 +80,9 @@ def merge_splits(
         raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
     folder = Path(tempfile.mkdtemp(prefix="indextables-merge-", dir=settings.temp_directory or None))
     schema = schema.remove_metadata()
-    statistics = SplitStatistics(schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags)
+    statistics = SplitStatistics(
+        schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags, origin=origin
+    )
     try:
         living = [source for source in sources if source.rows]
         segment = _stacked(living, mapping, folder) if stack and living else None

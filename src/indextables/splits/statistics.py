@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from indextables.config.stats import StatsSettings
 from indextables.errors import InvalidInputError
 from indextables.model.stats import StatsCollector
-from indextables.splits.layout import Statistics
+from indextables.splits.layout import Origin, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,9 +26,11 @@ class SplitStatistics:
         settings: StatsSettings | None = None,
         timestamp_column: str = "",
         tags: Sequence[str] = (),
+        origin: Origin | None = None,
     ) -> None:
         self._collector = StatsCollector(schema, settings=settings)
         self._tags = tuple(tags)
+        self._origin = origin
         self._time_column = time_column(schema, timestamp_column)
         self._times: tuple[int, int] | None = None
         self._bytes = 0
@@ -55,6 +57,7 @@ class SplitStatistics:
             time_range_end=end,
             uncompressed_size_bytes=self._bytes,
             split_tags=self._tags,
+            origin=self._origin,
         )
 
 

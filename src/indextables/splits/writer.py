@@ -27,6 +27,7 @@ from indextables.errors import InvalidInputError, SchemaMismatchError
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
+from indextables.splits.layout import Origin
 from indextables.splits.mapping import DocMapping
 from indextables.splits.panics import writing_errors
 from indextables.splits.parquet_body import ROW_GROUP_ROWS, ParquetBody
@@ -47,6 +48,7 @@ class SplitWriter:
         settings: SplitWriterSettings,
         stats: StatsSettings | None = None,
         tags: Sequence[str] = (),
+        origin: Origin | None = None,
     ) -> None:
         """`schema` and `mapping` are those of the file, without partition columns."""
         self.schema = schema.remove_metadata()
@@ -54,6 +56,7 @@ class SplitWriter:
         self._settings = settings
         self._stats = stats
         self._tags = tags
+        self._origin = origin
         self._folder = Path(tempfile.mkdtemp(prefix="indextables-write-", dir=settings.temp_directory or None))
         self._current: _OpenSplit | None = None
         self._count = 0
@@ -106,7 +109,11 @@ class SplitWriter:
     def _open(self) -> _OpenSplit:
         self._count += 1
         statistics = SplitStatistics(
-            self.schema, settings=self._stats, timestamp_column=self._settings.timestamp_column, tags=self._tags
+            self.schema,
+            settings=self._stats,
+            timestamp_column=self._settings.timestamp_column,
+            tags=self._tags,
+            origin=self._origin,
         )
         folder = self._folder / f"{self._count}"
         return _OpenSplit(folder, self.schema, self._mapping, self._settings.heap_bytes, statistics)
@@ -186,12 +193,13 @@ def write_splits(
     settings: SplitWriterSettings,
     stats: StatsSettings | None = None,
     tags: Sequence[str] = (),
+    origin: Origin | None = None,
 ) -> Generator[SplitInfo, None, None]:
     """The splits of a stream of batches, one at a time: each file is there until the next one is asked for.
 
     Closing the generator early cleans up as well.
     """
-    with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags) as writer:
+    with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags, origin=origin) as writer:
         for batch in batches:
             for split in writer.write(batch):
                 yield split

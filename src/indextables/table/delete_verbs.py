@@ -36,7 +36,7 @@ class DeleteVerbs(TableHandle):
         if where is None and query is None:
             hint = "Give where=..., query=..., or both; overwrite() replaces every row."
             raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
-        snapshot = self._log.newest()
+        snapshot = self._log.fresh()
         parsed = None if query is None else parse_query(query, self.schema, self.partition_columns, self.settings)
         bound = bound_predicate(where, self.schema)
         planned = delete.plan(snapshot, url=self.path, where=bound, query=parsed)
@@ -51,7 +51,7 @@ class DeleteVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def _without_matches(self, where: Predicate) -> tuple[DeletePlan, Rewritten]:

@@ -123,6 +123,9 @@ class TableHandle:
             self._log.store.delete([action.path for action in written])
         return version
 
+    def _after_write(self, version: int) -> None:
+        """Called when rows were committed as a version; a table may have upkeep to do then."""
+
     def to_dict(self) -> dict[str, Any]:
         """What the table is, as plain values."""
         return {

@@ -189,6 +189,12 @@ class RowVerbs(DeleteVerbs):
         if self.version != write.read_version:
             self._snapshot = self._log.at_version(write.read_version)
         told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
+        version = self._commit_rows(write, added, told)
+        if version is not None:
+            self._after_write(version)
+        return version
+
+    def _commit_rows(self, write: RowWrite, added: Sequence[AddAction], told: Mapping[str, Any]) -> int | None:
         if write.where is None:
             return self._commit_written(write.changes(added, **told, engine_info=ENGINE_INFO), added)
         try:

@@ -12,12 +12,24 @@ from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
+from indextables.log.names import LOG
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.spec import StoreSpec
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
-from indextables.upkeep import drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate, verify
+from indextables.upkeep import (
+    drop_partitions,
+    log_copy,
+    merge,
+    merge_plan,
+    purge,
+    purge_plan,
+    rebuild,
+    restore,
+    truncate,
+    verify,
+)
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.execution import Execute
 from indextables.upkeep.merge_plan import MergeBounds
@@ -26,6 +38,7 @@ from indextables.upkeep.merge_task import MergeOutcome, MergeTask
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep.repair_report import RepairReport
 from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
@@ -42,7 +55,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def merge(
@@ -62,7 +75,7 @@ class UpkeepVerbs(TableHandle):
         stays in the table. `execute` runs the groups elsewhere than in threads of this process.
         """
         self._refuse_if_pinned()
-        snapshot = self._log.newest()
+        snapshot = self._log.fresh()
         bounds = MergeBounds.of(
             self.settings.group(MergeSettings),
             target_bytes=None if target_size is None else parsed_size(target_size),
@@ -82,7 +95,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def purge(
@@ -113,7 +126,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def truncate_time_travel(self, *, dry_run: bool = False) -> TruncateReport:
@@ -123,7 +136,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = truncate.run(planned, self._log)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def restore(
@@ -141,7 +154,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.newest()
+        self._snapshot = self._log.fresh()
         return report
 
     def verify(self, *, full: bool = False, dry_run: bool = False, progress: Progress = silent) -> VerifyReport:
@@ -150,6 +163,36 @@ class UpkeepVerbs(TableHandle):
         `full` reads every byte of every split. A table that cannot be opened is verified by `verify_table(path)`.
         """
         return _verified(self._log, self._spec, self.settings, full=full, dry_run=dry_run, progress=progress)
+
+    @classmethod
+    def repair(
+        cls,
+        path: str,
+        *,
+        at: str | None = None,
+        options: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> RepairReport:
+        """Make a new log for a table that cannot be opened. No file that is there is changed.
+
+        Without `at` a lost log is rebuilt in place from the splits alone. With it, a clean copy of the damaged log is
+        written to another place: its newest version that can be read, without splits that are missing.
+        """
+        source = open_log(_without_log_folder(path), options)
+        if at is None:
+            parallelism = config.resolve(options=options).group(ReadSettings).parallelism
+            planned = rebuild.plan(source, parallelism=parallelism, progress=progress)
+            return planned.preview() if dry_run else rebuild.run(planned, source, engine_info=ENGINE_INFO)
+        target = open_log(_without_log_folder(at), options)
+        copied = log_copy.plan(source, target)
+        return copied.preview() if dry_run else log_copy.run(copied, target, engine_info=ENGINE_INFO)
+
+
+def _without_log_folder(path: str) -> str:
+    """The place of the table, where the place of its log was given."""
+    bare = path.rstrip("/")
+    return bare.removesuffix(f"/{LOG}") if bare.endswith(f"/{LOG}") else path
 
 
 def verify_table(

@@ -58,7 +58,7 @@ class DropPlan(Report):
 
 def plan(log: TransactionLog, where: Predicate) -> DropPlan:
     """The partitions that match a predicate over partition columns."""
-    read = log.newest()
+    read = log.fresh()
     matching = files_of_matching_partitions(where)(read)
     gone = [(action.partition_values, action.size) for action in to_actions(matching)]
     return DropPlan(log.store.url, where, _partitions(gone), read)

@@ -86,12 +86,12 @@ class _Merge:
             raise failure
 
     def _commit(self, outcomes: Sequence[MergeOutcome]) -> None:
-        read, live = self.planned.read, _live(self.log.newest())
+        read, live = self.planned.read, _live(self.log.fresh())
         while outcomes:
             try:
                 committed = self.log.commit(read, self._changes(outcomes, live))
             except ConflictError as conflict:
-                read = self.log.newest()
+                read = self.log.fresh()
                 live = _live(read)
                 outcomes = self._without_conflicts(outcomes, read, live, conflict)
                 continue

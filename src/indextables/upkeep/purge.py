@@ -116,7 +116,7 @@ def _still_unneeded(
     batch: Sequence[PurgeFile], planned: PurgePlan, fenced: frozenset[str], log: TransactionLog
 ) -> list[PurgeFile]:
     """The files of a batch that the newest version does not have, and that nobody can commit any more."""
-    live = set(log.newest().files(columns=["path"]).column("path").to_pylist())
+    live = set(log.fresh().files(columns=["path"]).column("path").to_pylist())
     return [
         file for file in batch if file.path not in live and (file.path not in planned.in_flight or file.path in fenced)
     ]

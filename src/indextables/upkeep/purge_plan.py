@@ -20,6 +20,7 @@ from indextables.model.report import Report
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import ObjectInfo
+from indextables.upkeep.table_files import other_tables, own_files
 from indextables.upkeep.timeline import Ending, Timeline, timeline
 
 MIN_HOURS = 24
@@ -99,16 +100,15 @@ def plan(log: TransactionLog, *, retention: Retention, settings: RetentionSettin
     """Look for what may be deleted. Nothing is changed."""
     now_ms = log.now_ms()
     expiry = log.cleaner().plan(log_policy(settings, log_hours=retention.log_hours))
-    newest = log.newest()
+    newest = log.fresh()
     known = timeline(log, newest)
-    objects = [*log.store.list()]
+    listed = [*log.store.list()]
+    objects, others = own_files(listed), other_tables(listed)
     search = _Search(known, round(retention.split_hours * HOUR_MS), now_ms)
-    others = _other_tables(objects)
-    outside = [o for o in objects if not o.path.startswith((f"{names.LOG}/", *others))]
-    splits = [*search.orphans(outside)]
+    splits = [*search.orphans(o for o in objects if not o.path.startswith(f"{names.LOG}/"))]
     gone = {file.path for file in splits} | {expired.path for expired in expiry.expired}
     leftovers = [
-        *search.checksums((o for o in objects if not o.path.startswith(others)), gone),
+        *search.checksums(objects, gone),
         *search.unfinished(o for o in log.store.unfinished() if not o.path.startswith(others)),
     ]
     return PurgePlan(
@@ -135,12 +135,6 @@ def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPol
         checkpoint_ms=min(policy.checkpoint_ms, log_ms),
         versions=0,
     )
-
-
-def _other_tables(objects: Iterable[ObjectInfo]) -> tuple[str, ...]:
-    """The folders of tables that lie inside this one's folder, which are not ours to purge."""
-    marker = f"/{names.LOG}/"
-    return tuple(sorted({o.path[: o.path.index(marker) + 1] for o in objects if marker in o.path}))
 
 
 class _Search:

@@ -61,7 +61,7 @@ class RestorePlan(Report):
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:
     """What it takes to bring a version back; MissingSplitError if it cannot be, because splits of it are gone."""
-    read = log.newest()
+    read = log.fresh()
     target = log.at_version(version)
     check_splits(log.store, target)
     return RestorePlan(

@@ -21,6 +21,7 @@ from indextables.config.stats import StatsSettings
 from indextables.errors import StorageError
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.schema import schema_from_json
+from indextables.splits.layout import Origin, path_mark
 from indextables.splits.mapping import DocMapping
 from indextables.splits.merge import MergeSource, merge_splits
 from indextables.splits.naming import new_split_name, split_path
@@ -112,11 +113,24 @@ class SplitRewriter:
         """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
         mapping = kept_mapping([source.reader for _, source in sources], self.mapping)
         tags = sorted({tag for source, _ in sources for tag in source.split_tags})
-        opened = [source for _, source in sources]
-        with merge_splits(opened, self.body, mapping, settings=self.splits, stats=self.stats, tags=tags) as info:
+        values = {name: partition_values.get(name) for name in self.partition_columns}
+        merged = merge_splits(
+            [source for _, source in sources],
+            self.body,
+            mapping,
+            settings=self.splits,
+            stats=self.stats,
+            tags=tags,
+            origin=Origin(
+                schema=self.schema_json,
+                partition_columns=self.partition_columns,
+                partition_values=values,
+                replaces=tuple(path_mark(source.path) for source, _ in sources),
+            ),
+        )
+        with merged as info:
             if info is None:
                 return None
-            values = {name: partition_values.get(name) for name in self.partition_columns}
             action = info.add_action(
                 split_path(values, naming.new_name()),
                 partition_values=values,

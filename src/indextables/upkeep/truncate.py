@@ -49,7 +49,7 @@ class TruncatePlan(Report):
 
 def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     """What truncating would delete. Nothing is changed."""
-    newest = log.newest()
+    newest = log.fresh()
     version = log.checkpoint_version(newest)
     inventory = log.cleaner().inventory()
     states, checkpoints = inventory.usable()

@@ -119,7 +119,7 @@ def run(
 
 def _unless_removed(found: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
     """Findings about splits that are still live: one that was removed meanwhile may be gone by right."""
-    newest = log.newest() if found else read
+    newest = log.fresh() if found else read
     if newest.version == read.version:
         return list(found)
     live = set(newest.files(columns=["path"]).column("path").to_pylist())

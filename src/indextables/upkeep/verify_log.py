@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import pyarrow as pa
 
 from indextables.errors import (
@@ -19,6 +20,8 @@ from indextables.log.bases import Found
 from indextables.log.listing import LogListing, list_log
 from indextables.log.state_files import StateFiles
 from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import MetadataAction
+from indextables.model.schema_registry import KEY_PREFIX
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
 from indextables.storage.store import ObjectInfo
 from indextables.upkeep.findings import ERROR, WARNING, Finding
@@ -151,10 +154,18 @@ def _differences(told: Snapshot, base: Base) -> Iterator[str]:
         if paths:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             yield f"the checkpoint {what.format(min(paths) + more)}."
-    if base.header.metadata is not None and base.header.metadata != told.header.metadata:
+    if base.header.metadata is not None and _bare(base.header.metadata) != _bare(told.header.metadata):
         yield "the checkpoint holds other metadata than the versions."
     if base.header.protocol != told.header.protocol:
         yield "the checkpoint holds another protocol than the versions."
+
+
+def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
+    """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings."""
+    if metadata is None:
+        return None
+    kept = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
+    return msgspec.structs.replace(metadata, configuration=kept)
 
 
 def _by_path(files: pa.Table) -> dict[str, tuple[int, int | None]]:

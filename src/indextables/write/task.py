@@ -17,6 +17,7 @@ from indextables.config.stats import StatsSettings
 from indextables.model.actions import AddAction
 from indextables.model.schema import schema_from_json
 from indextables.splits.info import SplitInfo
+from indextables.splits.layout import Origin
 from indextables.splits.mapping import DocMapping
 from indextables.splits.naming import new_split_name, split_path
 from indextables.splits.writer import write_splits
@@ -87,16 +88,17 @@ class _Writing:
 
     def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
         task = self._task
+        values = dict(zip(task.partition_columns, key, strict=True))
+        origin = Origin(schema=task.schema_json, partition_columns=task.partition_columns, partition_values=values)
         for split in write_splits(
-            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags
+            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags, origin=origin
         ):
-            self._upload(key, split)
+            self._upload(values, split)
 
     def abandon(self) -> None:
         self._store.delete([action.path for action in self.added])
 
-    def _upload(self, key: PartitionKey, split: SplitInfo) -> None:
-        values = dict(zip(self._task.partition_columns, key, strict=True))
+    def _upload(self, values: dict[str, str | None], split: SplitInfo) -> None:
         path = split_path(values, self._new_name())
         action = split.add_action(path, partition_values=values, modification_time=self._now_ms())
         # Noted before the upload, so that one that fails half-way is cleaned up too.

@@ -354,3 +354,15 @@ def test_progress_and_deleting_elsewhere(tmp_path: Path) -> None:
     )
     assert sorted(elsewhere) == sorted(file.path for file in report.files)
     assert told[-1] == (3, 3, "files")
+
+
+def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
+    """Whatever staleness the settings allow, what is live is looked up in the store."""
+    table = table_of(tmp_path / "t", appends=2)
+    stale = Table.open(table.path, options={**UNCHECKED, "transaction.cache.expirationSeconds": 3600})
+    stale.append(rows([50]))
+    other = Table.open(table.path)
+    other.merge()
+    other._log.cache.put("snapshots", table.path, "newest", stale._log._remembered(), cost_bytes=1)
+    stale.purge(older_than_hours=0, log_retention_hours=0)
+    assert ids(Table.open(table.path)) == [*range(20), 50]

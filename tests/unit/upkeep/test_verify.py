@@ -78,6 +78,16 @@ def test_after_every_kind_of_upkeep(tmp_path: Path) -> None:
         assert checked(table, full=True).findings == ()
 
 
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_checkpoints_of_older_forms(tmp_path: Path, form: str) -> None:
+    table = table_of(tmp_path / "t", appends=3, options={"state.format": form})
+    table.checkpoint()
+    table.append(rows([50]))
+    table.merge()
+    table.checkpoint()
+    assert checked(table, full=True).findings == ()
+
+
 def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
