@@ -16,11 +16,13 @@ from indextables.commands.values import (
     DropPartitions,
     MergeSplits,
     Purge,
+    RepairLog,
     Restore,
     TruncateTimeTravel,
     Verify,
 )
 from indextables.model.report import Report, text_table
+from indextables.table import Table
 from indextables.table.upkeep_verbs import verify_table
 from indextables.upkeep.status import NO_ACTION, SUCCESS
 
@@ -66,6 +68,12 @@ def truncate_time_travel(command: TruncateTimeTravel, session: Session) -> pa.Ta
     report = session.open(command.table).truncate_time_travel(dry_run=command.dry_run)
     message = with_details(report.message, report) if command.dry_run else report.message
     return reported(command, report, message=message)
+
+
+def repair_log(command: RepairLog, session: Session) -> pa.Table:
+    """REPAIR INDEXFILES TRANSACTION LOG: in place from the splits, or as a clean copy elsewhere."""
+    path = session.path(command.table)
+    return reported(command, Table.repair(path, at=command.at_location, options=session.options))
 
 
 def restore(command: Restore, session: Session) -> pa.Table:
