@@ -59,7 +59,7 @@ class Fault:
     path_contains: str = ""
     times: int = 1
     entries: int = 1
-    error: Callable[[], Exception] = _unavailable
+    error: Callable[[], BaseException] = _unavailable
 
 
 class FaultyStore(StoreWrapper):
@@ -161,7 +161,7 @@ class FaultyStore(StoreWrapper):
         return hit
 
 
-def _broken(listing: Iterator[ObjectInfo], entries: int, error: Callable[[], Exception]) -> Iterator[ObjectInfo]:
+def _broken(listing: Iterator[ObjectInfo], entries: int, error: Callable[[], BaseException]) -> Iterator[ObjectInfo]:
     for _, info in zip(range(entries), listing, strict=False):
         yield info
     raise error()

@@ -1,0 +1,112 @@
+"""The hunt for a lost row: writers, a merger, a purger that keeps nothing, a truncater and readers at once, as processes.
+
+Afterwards every acknowledged row is there, once; nothing else is; and the table is sound to the last byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indextables import Table
+from indextables.table.upkeep_verbs import verify_table
+from indextables.testing.places import Place
+from tests.faults.hunting import BATCH
+from tests.support.rows import ROWS, TEXT
+
+ROOT = Path(__file__).parents[2]
+ACTORS = ("write", "write", "merge", "purge", "truncate", "read", "read")
+OPTIONS: dict[str, Any] = {
+    "purge.retentionCheckEnabled": False, "transaction.retry.maxAttempts": 60, "checkpoint.interval": 5,
+    "transaction.retry.baseDelayMs": 10, "transaction.retry.maxDelayMs": 500,
+}
+CLEAR_ERRORS = {"missing_split", "version_not_found", "not_found"}
+
+
+def hunt(place: Place, seconds: float) -> dict[str, list[dict[str, Any]]]:
+    """Let all of them loose; returns what each kind has told."""
+    options = {**place.options, **OPTIONS}
+    Table.create(place.url, schema=ROWS, options={**TEXT, **place.options})
+    processes = [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "tests.faults.hunting",
+                role,
+                place.url,
+                json.dumps(options),
+                str(seconds),
+                str(n + 1),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for n, role in enumerate(ACTORS)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert "ready" in process.stdout.readline()
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        told: dict[str, list[dict[str, Any]]] = {role: [] for role in ACTORS}
+        for role, process in zip(ACTORS, processes, strict=True):
+            out, err = process.communicate(timeout=seconds + 200)
+            assert process.returncode == 0, (role, err[-3000:])
+            told[role] += [json.loads(line) for line in out.splitlines()]
+    finally:
+        for process in processes:
+            process.kill()
+    return told
+
+
+def judge(place: Place, told: dict[str, list[dict[str, Any]]]) -> None:
+    """Every acknowledged row, once, and nothing else but what may have landed."""
+    kinds = {role: Counter(key for line in lines for key in line) for role, lines in told.items()}
+    acknowledged = {line["acknowledged"] for line in told["write"] if "acknowledged" in line}
+    unknown = {line["unknown"] for line in told["write"] if "unknown" in line}
+    assert verify_table(place.url, full=True, options=dict(place.options)).findings == ()
+    table = Table.open(place.url, options=dict(place.options))
+    found = Counter(table.scan(columns=["id"]).read_all().column("id").to_pylist())
+    assert max(found.values()) == 1, "a row stands twice"
+    batches = Counter(i - i % BATCH for i in found)
+    assert set(batches.values()) == {BATCH}
+    assert acknowledged <= set(batches), "a row is lost"
+    assert set(batches) <= acknowledged | unknown, "a row came from nowhere"
+    assert [line for line in told["read"] if "wrong" in line] == []
+    errors = Counter(line["error"] for line in told["read"] if "error" in line)
+    assert set(errors) <= CLEAR_ERRORS, errors
+    assert kinds["write"]["acknowledged"] > 5, kinds
+    for role in ("merge", "purge", "truncate"):
+        assert {"done": "success"} in told[role], (role, kinds)
+    assert kinds["read"]["seen"] > 0, kinds
+
+
+def test_a_short_hunt(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "t"))
+    judge(place, hunt(place, 8))
+
+
+@pytest.mark.slow
+def test_a_long_hunt_on_disk(tmp_path: Path) -> None:
+    place = Place(str(tmp_path / "t"))
+    judge(place, hunt(place, 60))
+
+
+@pytest.mark.slow
+def test_a_long_hunt_on_s3(s3_place: Place) -> None:
+    judge(s3_place, hunt(s3_place, 60))
