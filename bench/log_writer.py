@@ -16,6 +16,7 @@ def main() -> None:
     numbers = range(1_000 + number * COMMITS, 1_000 + (number + 1) * COMMITS)
     if kind == "ours":
         table = Table.open(path)
+        table.files()
         _ready()
         for n in numbers:
             with table.transaction() as tx:
@@ -25,6 +26,7 @@ def main() -> None:
 
     schema = Schema.from_arrow(SCHEMA)
     delta = DeltaTable(path)
+    delta.get_add_actions()
     _ready()
     for n in numbers:
         delta.update_incremental()

@@ -23,13 +23,14 @@ from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 ROWS = int(os.environ.get("ROWS", "1000000"))
 SELECTIVE = "deadlock"
 TERM = "timeout"
+FREQUENT = "request"
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Wall time of one run."""
-    start = time.perf_counter()
+    """CPU time of one run, all threads: what else the machine does plays no part in it."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def folder_bytes(path: Path) -> int:
@@ -72,7 +73,7 @@ def build(report: Report, root: Path, data: pa.Table) -> Table:
     table = Table.create(str(root / "ours"), schema=SCHEMA, options=OPTIONS)
     ours = seconds(lambda: table.append(data))
     rate, their_rate = data.num_rows / ours, data.num_rows / theirs
-    report.add("build, rows/s", rate, "rows/s", peer="tantivy+parquet", theirs=their_rate, at_least=0.8)
+    report.add("build, rows per CPU second", rate, "rows/s", peer="tantivy+parquet", theirs=their_rate, at_least=0.8)
     ours_mb, theirs_mb = folder_bytes(root / "ours") / 1e6, their_bytes / 1e6
     report.add("size", ours_mb, "MB", peer="tantivy+parquet", theirs=theirs_mb, at_most=1.2)
     return Table.open(str(root / "ours"))
@@ -90,19 +91,21 @@ def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
         dataset.scanner(full_text_query=TERM, limit=10, columns=["ts", "message", "_score"]).to_table()
 
     def lance_all() -> None:
-        dataset.scanner(full_text_query=TERM, columns=["_score"], with_row_id=True, limit=data.num_rows).to_table()
+        dataset.scanner(full_text_query=FREQUENT, columns=["_score"], with_row_id=True, limit=data.num_rows).to_table()
 
     def top() -> None:
         table.search(f"message:{TERM}", limit=10, columns=["ts", "message"])
 
     def every() -> None:
-        np.asarray(row_numbers(table, f"message:{TERM}"))
+        np.asarray(row_numbers(table, f"message:{FREQUENT}"))
 
     for work in (top, every, lance_top, lance_all):
         work()
     report.add("top 10 of a term", timed_ms(top), "ms", peer="Lance", theirs=timed_ms(lance_top), at_most=1.0)
     ours, theirs = timed_ms(every), timed_ms(lance_all)
-    report.add("all hits, row numbers: speed", 1000 / ours, "1/s", peer="Lance", theirs=1000 / theirs, at_least=10)
+    report.add(
+        "all hits of a frequent term: speed", 1000 / ours, "1/s", peer="Lance", theirs=1000 / theirs, at_least=10
+    )
 
     plain = str(root / "plain.parquet")
     con = duckdb.connect()

@@ -9,7 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from indextables.config.release import VERSION
+
+__version__ = VERSION
 
 if TYPE_CHECKING:
     from indextables import errors

@@ -137,6 +137,7 @@ def test_three_writers() -> None:
     assert found.violations == []
 
 
+@pytest.mark.timeout(1_200)
 def test_two_writers_a_cleaner_and_one_fault() -> None:
     actors = {"a": writer("a", attempts=3), "b": writer("b", attempts=3), "cleaner": cleaner}
     found = explore(

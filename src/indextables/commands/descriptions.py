@@ -11,10 +11,12 @@ from indextables.commands.values import (
     DescribeComponentSizes,
     DescribeEnvironment,
     DescribeHistory,
+    DescribeMergeJobs,
     DescribeSkippedFiles,
     DescribeState,
     DescribeTransactionLog,
 )
+from indextables.upkeep.jobs import JOBS
 
 
 def describe_state(command: DescribeState, session: Session) -> pa.Table:
@@ -40,6 +42,11 @@ def describe_skipped_files(command: DescribeSkippedFiles, session: Session) -> p
 def describe_component_sizes(command: DescribeComponentSizes, session: Session) -> pa.Table:
     """DESCRIBE INDEXTABLES COMPONENT SIZES."""
     return shaped(command, session.open(command.table).component_sizes(where=command.where))
+
+
+def describe_merge_jobs(command: DescribeMergeJobs, _session: Session) -> pa.Table:
+    """DESCRIBE INDEXTABLES MERGE JOBS, of this process, the latest first."""
+    return rows(command, JOBS.rows())
 
 
 def describe_environment(command: DescribeEnvironment, session: Session) -> pa.Table:

@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from indextables import __version__, config
+from indextables import config
+from indextables.config.release import VERSION
 
 HIDDEN = "<hidden>"
 _PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")
@@ -42,7 +43,7 @@ def environment(options: Mapping[str, object] | None = None, *, role: str = "dri
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    yield "indextables", __version__
+    yield "indextables", VERSION
     yield "python", platform.python_version()
     for package in _PACKAGES:
         try:

@@ -16,6 +16,7 @@ from indextables.commands.values import (
     DescribeDiskCache,
     DescribeEnvironment,
     DescribeHistory,
+    DescribeMergeJobs,
     DescribeSkippedFiles,
     DescribeState,
     DescribeTransactionLog,
@@ -25,10 +26,11 @@ from indextables.commands.values import (
     MergeSplits,
     PrewarmCache,
     Purge,
+    RepairLog,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
-from indextables.errors import UnsupportedError
 
 EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
     MergeSplits: upkeep.merge_splits,
@@ -36,12 +38,15 @@ EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
     DropPartitions: upkeep.drop_partitions,
     Checkpoint: upkeep.checkpoint,
     TruncateTimeTravel: upkeep.truncate_time_travel,
+    RepairLog: upkeep.repair_log,
     Restore: upkeep.restore,
+    Verify: upkeep.verify,
     DescribeState: descriptions.describe_state,
     DescribeTransactionLog: descriptions.describe_transaction_log,
     DescribeHistory: descriptions.describe_history,
     DescribeSkippedFiles: descriptions.describe_skipped_files,
     DescribeComponentSizes: descriptions.describe_component_sizes,
+    DescribeMergeJobs: descriptions.describe_merge_jobs,
     DescribeEnvironment: descriptions.describe_environment,
     DescribeDiskCache: caches.describe_disk_cache,
     FlushDiskCache: caches.flush_disk_cache,
@@ -53,7 +58,4 @@ EXECUTIONS: Mapping[type[Command], Callable[[Any, Session], pa.Table]] = {
 
 def execute(command: Command, *, session: Session | None = None) -> pa.Table:
     """Run a command; its rows have exactly the columns of `results.schema_of(command)`."""
-    run = EXECUTIONS.get(type(command))
-    if run is None:
-        raise UnsupportedError(f"This release does not run {command}.")
-    return run(command, session or Session())
+    return EXECUTIONS[type(command)](command, session or Session())

@@ -9,17 +9,21 @@ from math import ceil
 
 import pyarrow as pa
 
-from indextables.commands.results import reported
+from indextables.commands.results import reported, rows
 from indextables.commands.session import Session
 from indextables.commands.values import (
     Checkpoint,
     DropPartitions,
     MergeSplits,
     Purge,
+    RepairLog,
     Restore,
     TruncateTimeTravel,
+    Verify,
 )
 from indextables.model.report import Report, text_table
+from indextables.table import Table
+from indextables.table.upkeep_verbs import verify_table
 from indextables.upkeep.status import NO_ACTION, SUCCESS
 
 
@@ -66,9 +70,21 @@ def truncate_time_travel(command: TruncateTimeTravel, session: Session) -> pa.Ta
     return reported(command, report, message=message)
 
 
+def repair_log(command: RepairLog, session: Session) -> pa.Table:
+    """REPAIR INDEXFILES TRANSACTION LOG: in place from the splits, or as a clean copy elsewhere."""
+    path = session.path(command.table)
+    return reported(command, Table.repair(path, at=command.at_location, options=session.options))
+
+
 def restore(command: Restore, session: Session) -> pa.Table:
     """RESTORE INDEXTABLES."""
     return reported(command, session.open(command.table).restore(version=command.version, timestamp=command.timestamp))
+
+
+def verify(command: Verify, session: Session) -> pa.Table:
+    """VERIFY INDEXTABLES: a row for each finding. A table that cannot be opened is verified all the same."""
+    report = verify_table(session.path(command.table), full=command.full, options=session.options)
+    return rows(command, report.details()["findings"])
 
 
 def with_details(message: str, report: Report) -> str:

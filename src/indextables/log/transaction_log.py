@@ -40,6 +40,8 @@ from indextables.storage.store import Store
 
 AVRO_STATE_FEATURE = "avroState"
 logger = logging.getLogger(__name__)
+CHECKPOINT_GRACE_MS = 1_000
+"""For how long a checkpoint that is due is left to the writer whose commit completed the interval."""
 PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
 
 
@@ -67,6 +69,9 @@ class UpkeepCounts:
     checkpoints: int = 0
     failures: int = 0
     last_failure: str | None = None
+    failed_last: bool = False
+    overdue_since: tuple[int, int] | None = None
+    """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
 
 @dataclass
@@ -177,7 +182,7 @@ class TransactionLog:
         written, snapshot = committed.written, committed.snapshot
         merged = written is not None and written.info.operation == Operation.MERGE
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
-        if not tidy and not self._checkpointer.is_due(snapshot):
+        if not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
             return
         try:
             if self._needs_upgrade(snapshot):
@@ -185,13 +190,28 @@ class TransactionLog:
             compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
             self._checkpointer.write(snapshot, compact=compact, only_if_due=not tidy)
             self.upkeep.checkpoints += 1
+            self.upkeep.failed_last = False
             self.reload()
             if self.settings.cleanup.enabled:
                 self._clean_up()
         except Exception as failure:
             self.upkeep.failures += 1
+            self.upkeep.failed_last = True
             self.upkeep.last_failure = str(failure)
             logger.warning("%s was committed, but not checkpointed: %s", self.store.url, failure, exc_info=True)
+
+    def _falls_to_us(self, snapshot: Snapshot) -> bool:
+        """Whether this commit is the one to checkpoint at: of many writers at once, one does the work.
+
+        It is the one that completes an interval. Others step in if nothing has come of it after a while, or when they
+        complete the next interval; a writer that failed tries again at once.
+        """
+        last = max(snapshot.base.header.version, 0)
+        if (snapshot.version - last) % self.settings.checkpoint.interval == 0 or self.upkeep.failed_last:
+            return True
+        if self.upkeep.overdue_since is None or self.upkeep.overdue_since[0] != last:
+            self.upkeep.overdue_since = (last, self.now_ms())
+        return self.now_ms() - self.upkeep.overdue_since[1] > CHECKPOINT_GRACE_MS
 
     def _clean_up(self) -> None:
         cleaner = self.cleaner()

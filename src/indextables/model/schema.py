@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from indextables.model.spark_types import TIMESTAMP, TIMESTAMP_NTZ, field_from_j
 MAX_DECIMAL_PRECISION = 38
 
 
+@lru_cache(maxsize=256)
 def schema_from_json(text: str) -> pa.Schema:
     """The Arrow form of a `schemaString`."""
     try:

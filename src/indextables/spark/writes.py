@@ -117,7 +117,10 @@ def _run(spark: SparkSession, rows: DataFrame, planned: PlannedWrite) -> list[Ad
     """Run the tasks. If one fails, what the others wrote is deleted: nobody can have committed it."""
     finished = spark.sparkContext.accumulator([], _Gathered()) if has_jvm(spark) else None
     try:
-        reports = rows.mapInArrow(_task(planned, finished), "added binary, refused binary").collect()
+        # Numbered, because Spark takes a dot in a column's name for a field of a struct here.
+        numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
+        task = _task(planned, rows.columns, finished)
+        reports = numbered.mapInArrow(task, "added binary, refused binary").collect()
     except BaseException:
         if finished is not None and finished.value:
             planned.abandon(finished.value)
@@ -131,11 +134,11 @@ def _run(spark: SparkSession, rows: DataFrame, planned: PlannedWrite) -> list[Ad
 
 
 def _task(
-    planned: PlannedWrite, finished: Accumulator[list[AddAction]] | None
+    planned: PlannedWrite, names: list[str], finished: Accumulator[list[AddAction]] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            added = planned.run(batches)
+            added = planned.run(batch.rename_columns(names) for batch in batches)
         except InvalidInputError as error:
             # Rows that cannot be written will not be writable at the next attempt either: told, not raised.
             yield _report(refused=pickle.dumps(error))

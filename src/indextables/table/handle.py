@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables import __version__, config
+from indextables import config
 from indextables.config import Settings, state
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.config.release import VERSION
 from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
@@ -18,7 +19,7 @@ from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 
-ENGINE_INFO = f"indextables-python/{__version__}"
+ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
 def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:

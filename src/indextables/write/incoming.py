@@ -14,6 +14,7 @@ from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import normalize
 from indextables.model.schema_changes import SchemaDifference, merge_schemas, mismatch, schema_differences
+from indextables.write.hidden_nulls import filled, may_hide_nulls
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not field.nullable and column.null_count:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
             raise InvalidInputError(message, column=field.name)
-        columns.append(column)
+        columns.append(filled(column) if may_hide_nulls(field.type) else column)
     return pa.RecordBatch.from_arrays(columns, schema=schema.remove_metadata())
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.commands import RESULTS, TableName, TablePath, parse, schema_of
+from indextables.commands.execute import EXECUTIONS
 from indextables.commands.grammar import STATEMENTS as GRAMMAR
 from indextables.commands.values import (
     Command,
@@ -60,9 +61,9 @@ def test_it_prints_as_sql_that_means_the_same(documented: Documented) -> None:
     assert parse(str(documented.value)) == documented.value
 
 
-def test_every_command_has_a_statement_and_columns() -> None:
+def test_every_command_has_a_statement_columns_and_something_that_runs_it() -> None:
     commands = set(Command.__subclasses__())
-    assert commands == {type(d.value) for d in STATEMENTS} == set(RESULTS)
+    assert commands == {type(d.value) for d in STATEMENTS} == set(RESULTS) == set(EXECUTIONS)
     assert len(STATEMENTS) == len(GRAMMAR)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 
 from indextables import Table
 from indextables.commands import parse, schema_of, sql
-from indextables.errors import InvalidInputError, RefusedError, VersionNotFoundError
+from indextables.commands.values import DescribeMergeJobs, Verify
+from indextables.errors import InvalidInputError, LogGapError, RefusedError, VersionNotFoundError
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents, splits_on_disk
 
@@ -117,3 +119,58 @@ def test_truncating_leaves_the_newest_version(path: str) -> None:
     with pytest.raises(VersionNotFoundError):
         Table.open(path, version=1)
     assert len(ids(Table.open(path))) == 40
+
+
+def test_verifying_finds_nothing_in_a_healthy_table_and_what_is_wrong_in_another(path: str) -> None:
+    healthy = sql(f"VERIFY INDEXTABLES '{path}' FULL")
+    assert healthy.num_rows == 0 and healthy.schema.equals(schema_of(Verify))
+    lost, damaged = sorted(splits_on_disk(path))[:2]
+    (Path(path) / lost).unlink()
+    file = Path(path) / damaged
+    content = bytearray(file.read_bytes())
+    content[20] ^= 1  # within the rows, which only a full verification reads
+    file.write_bytes(content)
+    quick = sql(f"VERIFY INDEXTABLES '{path}'").to_pylist()
+    assert [(f["path"], f["severity"]) for f in quick] == [(lost, "error")]
+    full = sql(f"VERIFY INDEXTABLES '{path}' FULL").to_pylist()
+    assert {f["path"] for f in full} == {lost, damaged} and all(f["check"] and f["message"] for f in full)
+
+
+def test_a_table_that_cannot_be_opened_can_be_verified(path: str) -> None:
+    (Path(path) / "_transaction_log/00000000000000000002.json").unlink()
+    with pytest.raises(LogGapError):
+        Table.open(path)
+    found = sql(f"VERIFY INDEXTABLES '{path}'").to_pylist()
+    assert any("2" in f["message"] for f in found)
+
+
+def test_a_lost_log_is_rebuilt_from_the_splits(path: str) -> None:
+    before = Table.open(path)
+    expected, schema = ids(before), before.schema
+    shutil.rmtree(Path(path) / "_transaction_log")
+    row = ran(f"REPAIR INDEXFILES TRANSACTION LOG '{path}'")
+    assert (row["source_path"], row["target_path"], row["source_version"]) == (path, path, None)
+    assert (row["total_splits"], row["valid_splits"], row["missing_splits"], row["status"]) == (12, 12, 0, "success")
+    assert ids(Table.open(path)) == expected and Table.open(path).schema.equals(schema)
+
+
+def test_a_clean_copy_of_a_log_leaves_out_what_is_missing(path: str, tmp_path: Path) -> None:
+    (Path(path) / min(splits_on_disk(path))).unlink()
+    before = contents(path)
+    copy = str(tmp_path / "copy")
+    row = ran(f"REPAIR INDEXFILES TRANSACTION LOG '{path}/_transaction_log' AT LOCATION '{copy}'")
+    assert (row["source_path"], row["target_path"], row["source_version"]) == (path, copy, 4)
+    assert (row["total_splits"], row["valid_splits"], row["missing_splits"]) == (12, 11, 1)
+    assert contents(path) == before
+    assert Table.open(copy).files().num_rows == 11
+
+
+def test_merges_after_writes_are_listed_as_jobs(tmp_path: Path) -> None:
+    how: dict[str, object] = {"mergeOnWrite.async.enabled": False, "mergeOnWrite.minSplits": 3}
+    table = table_of(tmp_path / "hygienic", appends=4, options={"mergeOnWrite.enabled": True, **how})
+    found = sql("DESCRIBE INDEXTABLES MERGE JOBS")
+    assert found.schema.equals(schema_of(DescribeMergeJobs))
+    jobs = [job for job in found.to_pylist() if job["table_path"] == table.path]
+    assert jobs and {job["status"] for job in jobs} == {"completed"}
+    assert all(job["completed_groups"] == job["total_groups"] > 0 and job["progress_pct"] == 100 for job in jobs)
+    assert all(job["error_message"] is None and job["duration_ms"] >= 0 for job in jobs)

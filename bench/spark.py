@@ -1,0 +1,139 @@
+"""`make bench-spark`: tables in Spark against plain Parquet of the same rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
+import indextables.spark as its
+from bench.process_tree import cpu_seconds
+from bench.report import Report, timed_ms
+from indextables import AddAction, Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+
+ROWS = int(os.environ.get("ROWS", "5000000"))
+FILES = 16
+PLANNED_FILES = 20_000
+SELECTIVE = "deadlock"
+
+
+def plain_parquet(folder: Path, rows: int) -> None:
+    """The rows as Parquet files, as a pipeline would find them."""
+    folder.mkdir()
+    per_file = -(-rows // FILES)
+    for n in range(FILES):
+        with pq.ParquetWriter(folder / f"part-{n:02}.parquet", SCHEMA, compression="zstd") as writer:
+            for batch in log_lines(per_file, seed=n):
+                writer.write_batch(batch)
+
+
+def measured(work: Callable[[], Any]) -> tuple[float, float]:
+    """Wall and CPU seconds of a piece of work, over this process and everything it has started."""
+    cpu, wall = cpu_seconds(), time.perf_counter()
+    work()
+    return time.perf_counter() - wall, cpu_seconds() - cpu
+
+
+def writing(report: Report, rows: DataFrame, root: Path) -> str:
+    """Writing with an index against writing plain Parquet, and against the split writer in one process."""
+    count = rows.count()
+    rows.limit(1000).write.parquet(str(root / "warm"))
+    its.write(rows.limit(1000), str(root / "warm-ours"), options=OPTIONS)
+    _, their_cpu = measured(lambda: rows.write.parquet(str(root / "theirs")))
+    wall, cpu = measured(lambda: its.write(rows, str(root / "ours"), options=OPTIONS))
+    report.add("write, CPU", cpu, "s", peer="df.write.parquet", theirs=their_cpu, at_most=6)
+    sample = pa.Table.from_batches(log_lines(min(count, 500_000)))
+    alone = Table.create(str(root / "alone"), schema=SCHEMA, options=OPTIONS)
+    _, one = measured(lambda: alone.append(sample))
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    report.add(
+        "write, rows/s per core",
+        count / wall / cores,
+        "rows/s",
+        peer="split writer",
+        theirs=sample.num_rows / one,
+        at_least=0.8,
+    )
+    return str(root / "ours")
+
+
+def reading(report: Report, spark: SparkSession, plain: DataFrame, path: str) -> None:
+    """Scans, search and counts."""
+    table = its.table(spark, path)
+    for what, ask in {
+        "full scan": lambda d: d.selectExpr("sum(hash(*))").collect(),
+        "sum of a column": lambda d: d.selectExpr("sum(latency_ms)").collect(),
+    }.items():
+        theirs = timed_ms(lambda ask=ask: ask(plain), repeat=3)  # type: ignore[misc]
+        mine = timed_ms(lambda ask=ask: ask(table), repeat=3)  # type: ignore[misc]
+        report.add(f"{what}, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=0.9)
+    like = plain.where(f"contains(message, '{SELECTIVE}')").select("ts", "message")
+    hits = its.search(spark, path, f"message:{SELECTIVE}", columns=["ts", "message"])
+    assert hits.count() == like.count()
+    theirs = timed_ms(lambda: like.write.format("noop").mode("overwrite").save(), repeat=3)
+    mine = timed_ms(lambda: hits.write.format("noop").mode("overwrite").save(), repeat=3)
+    report.add("selective search, speed", 1000 / mine, "1/s", peer="contains()", theirs=1000 / theirs, at_least=20)
+    best = timed_ms(lambda: its.search(spark, path, "message:timeout", limit=10).collect(), repeat=3)
+    report.add("best 10 of a word", best, "ms")
+    theirs = timed_ms(plain.count)
+    mine = timed_ms(lambda: its.count(spark, path))
+    report.add("count, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=50)
+
+
+def planning(report: Report, spark: SparkSession, root: Path) -> None:
+    """A table of many files, planned from its log. The files themselves do not exist."""
+    table = Table.create(str(root / "many"), schema=SCHEMA, partition_columns=["day"])
+    with table.transaction() as tx:
+        for n in range(PLANNED_FILES):
+            day = f"2026-{n % 12 + 1:02}-{n % 28 + 1:02}"
+            bounds = {"message": f"m{n:06}", "latency_ms": str(n), "level": "ERROR"}
+            tx.add(
+                AddAction(
+                    path=f"day={day}/splits/{n}.split",
+                    partition_values={"day": day},
+                    size=1000 + n,
+                    num_records=10,
+                    min_values=bounds,
+                    max_values=bounds,
+                    stats='{"numRecords":10,"nullCount":{"message":0}}',
+                )
+            )
+
+    def plan() -> None:
+        frame = its.table(spark, table.path).where("day = '2026-03-03' and latency_ms < 5000")
+        assert frame.rdd.getNumPartitions() >= 0
+
+    plan()
+    report.add(
+        f"plan table() over {PLANNED_FILES:,} files", timed_ms(plan, repeat=3), "ms", at_most=3000, absolute=True
+    )
+
+
+def main() -> None:
+    """Run everything."""
+    report = Report("spark")
+    root = Path(tempfile.mkdtemp())
+    try:
+        plain_parquet(root / "plain", ROWS)
+        spark = its.session("bench")
+        plain = spark.read.parquet(str(root / "plain"))
+        planning(report, spark, root)
+        path = writing(report, plain, root)
+        reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
+        spark.stop()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""A Spark Connect session: no access to the driver, and the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.spark.programs import run_program
+
+PROGRAM = """
+import os, sys
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+import indextables.spark as its
+from indextables import Table
+from indextables.errors import SchemaMismatchError
+from indextables.spark.sessions import local_defaults
+
+builder = SparkSession.builder.remote("local[2]")
+for key, value in local_defaults().items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+its.install(spark)
+
+rows = spark.range(100).selectExpr("id", "cast(id % 3 as int) as day", "concat('line ', id) as line")
+its.write(rows, "t", partition_by="day", options={"indexing.typemap.line": "text"})
+rows.limit(10).write.format("indextables").mode("append").save(os.path.abspath("t"))
+print("written", Table.open("t").count(), Table.open("t").partition_columns)
+try:
+    its.write(rows.selectExpr("'x' as id"), "t")
+except SchemaMismatchError as error:
+    print("refused", error.kind)
+
+frame = its.table(spark, "t")
+print("native", frame.count(), frame.where("day = 1 and id < 50").count(), frame.columns)
+print("parquet", "Scan parquet" in frame._explain_string(extended=False))
+arrow = its.table(spark, "t", options={"read.engine": "arrow"})
+print("arrow", arrow.count(), arrow.where("day = 1 and id < 50").count())
+print("old", its.table(spark, "t", version=1).count())
+found = its.search(spark, "t", "line:42").select("id").collect()
+print("search", found[0].id, its.search(spark, "t", "line:line", limit=3).count())
+spark.conf.set("spark.indextables.read.splitsPerTask", "1")
+print("count", its.count(spark, "t", query="line:7"), its.count(spark, "t"))
+print("terms", its.aggregate(spark, "t", {"days": {"terms": {"field": "day"}}}).count())
+print("source", spark.read.format("indextables").option("query", "line:42").load(os.path.abspath("t")).count())
+spark.stop()
+"""
+
+
+def test_reads_writes_and_search(tmp_path: Path) -> None:
+    told = run_program(PROGRAM, tmp_path)
+    assert told.splitlines() == [
+        "written 110 ['day']",
+        "refused schema_mismatch",
+        "native 110 20 ['id', 'day', 'line']",
+        "parquet True",
+        "arrow 110 20",
+        "old 100",
+        "search 42 3",
+        "count 2 110",
+        "terms 3",
+        "source 1",
+    ]

