@@ -69,8 +69,8 @@ def read(url: str, options: dict[str, Any], seconds: float, number: int) -> None
         tell(seen=len(found))
 
 
-def keep_up(act: Callable[[Table], Any], pause: float) -> Callable[[str, dict[str, Any], float, int], None]:
-    """An actor that repeats a verb."""
+def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[str, Any], float, int], None]:
+    """An actor that repeats a verb, and rests for a share of the whole time after each."""
 
     def repeat(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
         for _ in until(seconds):
@@ -79,7 +79,7 @@ def keep_up(act: Callable[[Table], Any], pause: float) -> Callable[[str, dict[st
                 tell(done=report.status)
             except ConflictError as conflict:
                 tell(conflict=conflict.message)
-            time.sleep(pause)
+            time.sleep(share * seconds)
 
     return repeat
 
@@ -87,9 +87,10 @@ def keep_up(act: Callable[[Table], Any], pause: float) -> Callable[[str, dict[st
 ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "write": write,
     "read": read,
-    "merge": keep_up(lambda table: table.merge(max_source_splits=8), 0.05),
-    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.2),
-    "truncate": keep_up(lambda table: table.truncate_time_travel(), 0.4),
+    "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1), 0.0),
+    # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
+    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05),
+    "truncate": keep_up(lambda table: table.truncate_time_travel(), 0.02),
 }
 
 

@@ -24,8 +24,11 @@ from tests.support.rows import ROWS, TEXT
 ROOT = Path(__file__).parents[2]
 ACTORS = ("write", "write", "merge", "purge", "truncate", "read", "read")
 OPTIONS: dict[str, Any] = {
-    "purge.retentionCheckEnabled": False, "transaction.retry.maxAttempts": 60, "checkpoint.interval": 5,
-    "transaction.retry.baseDelayMs": 10, "transaction.retry.maxDelayMs": 500,
+    "purge.retentionCheckEnabled": False,
+    "transaction.retry.maxAttempts": 60,
+    "checkpoint.interval": 5,
+    "transaction.retry.baseDelayMs": 10,
+    "transaction.retry.maxDelayMs": 500,
 }
 CLEAR_ERRORS = {"missing_split", "version_not_found", "not_found"}
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import VersionNotFoundError
+from indextables.errors import NotFoundError, VersionNotFoundError
 from indextables.log.listing import LogListing, list_log
-from indextables.log.replay import readable_versions
+from indextables.log.replay import RESTARTS, readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.conflicts import PURGE_TXN
 from indextables.model.snapshot import CommittedVersion
@@ -36,7 +36,19 @@ class _Moment:
 
 
 def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
-    """The versions the log still tells of, newest first. One that has lost splits to a purge is not readable."""
+    """The versions the log still tells of, newest first. One that has lost splits to a purge is not readable.
+
+    A log that is cleaned while it is read is read again.
+    """
+    for _ in range(RESTARTS):
+        try:
+            return _history(log, limit)
+        except NotFoundError:
+            continue
+    return _history(log, limit)
+
+
+def _history(log: TransactionLog, limit: int | None) -> pa.Table:
     purged = log.newest().header.txns.get(PURGE_TXN)
     listing = list_log(log.store)
     readable = {version for version in readable_versions(listing) if purged is None or version >= purged.version}

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from indextables.errors import CorruptTableError, VersionNotFoundError
+from indextables.errors import CorruptTableError, NotFoundError, VersionNotFoundError
 from indextables.log.listing import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.snapshot import CommittedVersion, Snapshot
+
+_RESTARTS = 5
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,16 @@ class Timeline:
 
 
 def timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
-    """What the log tells up to a snapshot."""
+    """What the log tells up to a snapshot. A log that is cleaned while it is read is read again."""
+    for _ in range(_RESTARTS):
+        try:
+            return _timeline(log, newest)
+        except NotFoundError:
+            continue
+    return _timeline(log, newest)
+
+
+def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
     listing = list_log(log.store)
     known = sorted(v for v in {*listing.versions, *listing.states, *listing.checkpoints} if v <= newest.version)
     read = log.reader.read([(v, listing.versions[v]) for v in known if v in listing.versions])
