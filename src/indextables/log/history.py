@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,12 +26,6 @@ HISTORY_SCHEMA = pa.schema(
         pa.field("is_readable", pa.bool_(), nullable=False),
     ]
 )
-
-
-@dataclass(frozen=True)
-class _Moment:
-    version: int
-    timestamp_ms: int
 
 
 def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:

@@ -40,6 +40,10 @@ class _Files(msgspec.Struct, frozen=True):
     files: dict[str, BundledFile]
 
 
+# Made once, at import: msgspec crashes if two threads are the first to look into a type.
+_FILES = msgspec.json.Decoder(_Files)
+
+
 @dataclass(frozen=True)
 class Bundle:
     """What is where in a bundle."""
@@ -67,7 +71,7 @@ def read_directory(source: SplitSource) -> Bundle:
     if version != _VERSION:
         raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
     try:
-        files = msgspec.json.decode(data[8:], type=_Files).files
+        files = _FILES.decode(data[8:]).files
     except msgspec.DecodeError as e:
         raise _bad(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
     for name, file in files.items():

@@ -116,11 +116,11 @@ def encode_table(table: SectionTable) -> str:
 def decode_table(text: bytes, *, footer_start: int, hot_limit: int, path: str) -> SectionTable:
     """The table from JSON; whatever does not fit a file of this shape is `BadFileError`."""
     try:
-        version = msgspec.json.decode(text, type=_VersionOnly).version
+        version = _VERSION.decode(text).version
         if version != FORMAT_VERSION:
             message = f"The split {path} has format version {version}; this release reads {FORMAT_VERSION}."
             raise UnsupportedError(message, path=path, version=version)
-        table = msgspec.json.decode(text, type=SectionTable)
+        table = _TABLE.decode(text)
         _check(table, footer_start, hot_limit)
     except (msgspec.DecodeError, ValueError) as e:
         message = f"The section table of the split {path} makes no sense: {e}."
@@ -133,6 +133,11 @@ def decode_table(text: bytes, *, footer_start: int, hot_limit: int, path: str) -
 
 class _VersionOnly(msgspec.Struct, frozen=True):
     version: int
+
+
+# Made once, at import: msgspec crashes if two threads are the first to look into a type.
+_VERSION = msgspec.json.Decoder(_VersionOnly)
+_TABLE = msgspec.json.Decoder(SectionTable)
 
 
 def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:

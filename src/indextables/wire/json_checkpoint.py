@@ -30,6 +30,10 @@ class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=Tru
     format: str = "json"
 
 
+# Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
+msgspec.json.Decoder(MultiPartManifest)
+
+
 def decode_checkpoint(data: bytes, *, path: str) -> list[LogAction] | MultiPartManifest:
     """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither."""
     plain = inflate(data, path=path)

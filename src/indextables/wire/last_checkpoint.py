@@ -24,6 +24,10 @@ class LastCheckpoint(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     state_dir: str | None = None
 
 
+# Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
+_POINTER = msgspec.json.Decoder(LastCheckpoint)
+
+
 class UnusablePointer(msgspec.Struct, frozen=True):
     """A pointer that says nothing that can be used, and why."""
 
@@ -35,7 +39,7 @@ def decode_pointer(data: bytes) -> LastCheckpoint | UnusablePointer:
     if not data.strip():
         return UnusablePointer("it is empty")
     try:
-        pointer = msgspec.json.decode(data, type=LastCheckpoint)
+        pointer = _POINTER.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
         return UnusablePointer(f"it cannot be read ({failure})")
     if pointer.version < 0:

@@ -112,3 +112,7 @@ class StateRecord(msgspec.Struct, rename="camel"):
     skips: list[Any] | None = None
     txns: list[Any] | None = None
     txn_ids: list[str] | None = None
+
+
+# Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
+msgspec.json.Decoder(StateRecord)
