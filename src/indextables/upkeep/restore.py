@@ -6,7 +6,7 @@ what exactly-once writers recorded stays recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,16 +14,16 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.errors import MissingSplitError
+from indextables.errors import MissingSplitError, VersionNotFoundError
 from indextables.log.commit import Plan
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
-from indextables.model.conflicts import Intent, Operation
+from indextables.model.conflicts import PURGE_TXN, Intent, Operation
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
 from indextables.model.schema_registry import restored
-from indextables.model.snapshot import Snapshot
+from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.store import Store
 
 _FEW = 32
@@ -63,6 +63,7 @@ def plan(log: TransactionLog, *, version: int) -> RestorePlan:
     """What it takes to bring a version back; MissingSplitError if it cannot be, because splits of it are gone."""
     read = log.fresh()
     target = log.at_version(version)
+    check_purged(log, read, target)
     check_splits(log.store, target)
     return RestorePlan(
         table_path=log.store.url,
@@ -88,6 +89,26 @@ def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = 
     )
 
 
+def check_purged(log: TransactionLog, read: Snapshot, target: Snapshot) -> None:
+    """MissingSplitError if a purge has condemned splits that would come back, even if it has not deleted them yet."""
+    purge = read.header.txns.get(PURGE_TXN)
+    if purge is None or purge.version <= target.version:
+        return
+    removed = {path: version.version for version in _since(log, target, read) for path in version.removed}
+    revived = _without(target, read).column("path").to_pylist()
+    # A purge deletes whatever was removed up to the version that it records.
+    missing = sorted(path for path in revived if removed.get(path, 0) <= purge.version)
+    if missing:
+        raise _gone(log.store.url, target, missing)
+
+
+def _since(log: TransactionLog, target: Snapshot, read: Snapshot) -> Sequence[CommittedVersion]:
+    try:
+        return log.since(target.version, read.version)
+    except VersionNotFoundError:
+        return ()
+
+
 def check_splits(store: Store, snapshot: Snapshot) -> None:
     """MissingSplitError unless every split of a snapshot is in the store with the size that the log says."""
     files = snapshot.files(columns=["path", "size"])
@@ -95,14 +116,19 @@ def check_splits(store: Store, snapshot: Snapshot) -> None:
     there = dict(_present(store, wanted)) if len(wanted) <= _FEW else {i.path: i.size for i in store.list()}
     missing = sorted(path for path, size in wanted.items() if there.get(path) != size)
     if missing:
-        raise MissingSplitError(
-            f"{len(missing)} of the {len(wanted)} splits of version {snapshot.version} of {store.url} are gone or have "
-            f"another size, such as {missing[0]}.",
-            hint="Choose a newer version; history() shows which can be read.",
-            path=missing[0],
-            version=snapshot.version,
-            missing=missing,
-        )
+        raise _gone(store.url, snapshot, missing)
+
+
+def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitError:
+    count = snapshot.files(columns=["path"]).num_rows
+    return MissingSplitError(
+        f"{len(missing)} of the {count} splits of version {snapshot.version} of {url} are gone or have another size, "
+        f"such as {missing[0]}.",
+        hint="Choose a newer version; history() shows which can be read.",
+        path=missing[0],
+        version=snapshot.version,
+        missing=list(missing),
+    )
 
 
 def _present(store: Store, paths: dict[str, int]) -> Iterator[tuple[str, int]]:
