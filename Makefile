@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check bench bench-log bench-search bench-spark docs lock clean dist
+.PHONY: help setup java demo test test-all check bench bench-log bench-search bench-spark bench-upkeep docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,13 +45,16 @@ $(VENV)/.ready-bench: lock/bench.txt $(STAMP)
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -r lock/bench.txt
 	@touch $@
 
-bench: bench-log bench-search bench-spark ## every benchmark against the peers; JSON in bench/results/
+bench: bench-log bench-search bench-spark bench-upkeep ## every benchmark against the peers; JSON in bench/results/
 
 bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg
 	@$(BIN)/python -m bench.log
 
 bench-search: setup $(VENV)/.ready-bench ## splits against Lance, DuckDB and raw tantivy
 	@$(BIN)/python -m bench.search
+
+bench-upkeep: setup ## merging against writing again; planning a purge of 100,000 files
+	@$(BIN)/python -m bench.upkeep
 
 bench-spark: setup $(VENV)/.ready-bench ## tables in Spark against plain Parquet (ROWS=5000000)
 	@$(BIN)/python -m bench.spark

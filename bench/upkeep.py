@@ -1,0 +1,89 @@
+"""`make bench-upkeep`: merging against writing the rows again, and planning a purge of many files."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from bench.report import Report, timed_ms
+from indextables import AddAction, Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+
+SPLITS = int(os.environ.get("SPLITS", "200"))
+ROWS_PER_SPLIT = int(os.environ.get("ROWS_PER_SPLIT", "5000"))
+FILES = int(os.environ.get("FILES", "100000"))
+
+
+def cpu_seconds(work: Callable[[], Any]) -> float:
+    """CPU time of one run, all threads: what else the machine does plays no part in it."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def many_splits(path: Path) -> Table:
+    """A table of many small splits of log lines."""
+    table = Table.create(str(path), schema=SCHEMA, options=OPTIONS)
+    for batch in log_lines(SPLITS * ROWS_PER_SPLIT, days=1, batch_rows=ROWS_PER_SPLIT):
+        table.append(pa.Table.from_batches([batch]))
+    return table
+
+
+def merge_against_rebuild(report: Report, root: Path) -> None:
+    """The same rows in one split: merged, and read and written again."""
+    table = many_splits(root / "many")
+    rows = SPLITS * ROWS_PER_SPLIT
+    small = table.files()
+    fresh = Table.create(str(root / "fresh"), schema=SCHEMA, options=OPTIONS)
+    rebuilt = cpu_seconds(lambda: fresh.append(table.scan()))
+    checked = cpu_seconds(lambda: table.verify(full=True))
+    merged = cpu_seconds(lambda: table.merge())
+    assert table.files().num_rows == 1
+    assert table.count() == fresh.count() == rows
+    what = f"merge of {SPLITS} splits of {ROWS_PER_SPLIT} rows (CPU)"
+    report.add(what, rows / merged, "rows/s", peer="written again", theirs=rows / rebuilt, at_least=1.8)
+    before = sum(small.column("size").to_pylist())
+    after = sum(table.files().column("size").to_pylist())
+    report.add("size of the merged split", after / 1e6, "MB", peer="before", theirs=before / 1e6)
+    report.add("verify every byte of the small splits (CPU)", rows / checked, "rows/s")
+
+
+def purge_plan(report: Report, root: Path) -> None:
+    """Half of the files are live, half are orphans."""
+    table = Table.create(str(root / "purged"), schema=SCHEMA, options={**OPTIONS, "purge.retentionCheckEnabled": False})
+    for folder in range(100):
+        (root / "purged" / f"part={folder:03d}").mkdir()
+    paths = [f"part={n % 100:03d}/split-{n:08d}.split" for n in range(FILES)]
+    for path in paths:
+        (root / "purged" / path).touch()
+    with table.transaction() as tx:
+        for path in paths[::2]:
+            tx.add(AddAction(path=path, size=0, num_records=1, modification_time=1))
+    table.checkpoint()
+
+    def plan() -> None:
+        Table.open(table.path).invalidate_cache()
+        found = Table.open(table.path).purge(older_than_hours=0, log_retention_hours=0, dry_run=True)
+        assert found.orphaned_files_found == FILES // 2
+
+    took = timed_ms(plan, repeat=3)
+    report.add(f"plan a purge of {FILES} files", took, "ms", at_most=3000, absolute=True)
+
+
+def main() -> None:
+    """Run all of it."""
+    report = Report("upkeep")
+    with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
+        merge_against_rebuild(report, Path(folder))
+        purge_plan(report, Path(folder))
+    report.finish()
+
+
+if __name__ == "__main__":
+    main()
