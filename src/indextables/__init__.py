@@ -9,31 +9,29 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from indextables.config.release import VERSION
-
-__version__ = VERSION
-
 if TYPE_CHECKING:
     from indextables import errors
     from indextables.commands import sql
+    from indextables.config.release import VERSION as __version__  # noqa: N811
     from indextables.model.actions import AddAction
     from indextables.table import Table
 
 # Loaded on first use: `import indextables` stays quick and brings in no engine.
 _WHERE = {
-    "AddAction": "indextables.model.actions",
-    "Table": "indextables.table",
-    "errors": "indextables",
-    "sql": "indextables.commands",
+    "AddAction": ("indextables.model.actions", "AddAction"),
+    "Table": ("indextables.table", "Table"),
+    "__version__": ("indextables.config.release", "VERSION"),
+    "errors": ("indextables.errors", None),
+    "sql": ("indextables.commands", "sql"),
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module 'indextables' has no attribute {name!r}")
-    if _WHERE[name] == "indextables":
-        return import_module(f"indextables.{name}")
-    return getattr(import_module(_WHERE[name]), name)
+    module, attribute = _WHERE[name]
+    found = import_module(module)
+    return found if attribute is None else getattr(found, attribute)
 
 
 def __dir__() -> list[str]:

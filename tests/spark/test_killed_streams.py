@@ -23,7 +23,6 @@ import indextables.spark as its
 spark = its.session(master="local[2]", conf={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2})
 rows = its.read_stream(spark, "source", starting_version=0, max_files_per_trigger=1)
 trigger = {"availableNow": True} if "finish" in sys.argv else None
-print("started", flush=True)
 its.write_stream(rows, "target", checkpoint="checkpoint", trigger=trigger).awaitTermination()
 """
 
@@ -35,11 +34,29 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
         [sys.executable, "program.py", *arguments],
         cwd=folder,
         env=clean,
-        stdout=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
     )
+
+
+# What appears on disk in the course of one batch, in this order; the query is killed at any of these places.
+PLACES = ("checkpoint/offsets", "target/splits", "target/_transaction_log", "checkpoint/commits")
+
+
+def files_in(folder: Path) -> int:
+    return len(list(folder.iterdir())) if folder.exists() else 0
+
+
+def kill_when_something_appears(running: subprocess.Popen[str], folder: Path, delay: float) -> None:
+    """Kill a query, and the JVM with it, a moment after the next file appears in a folder."""
+    before = files_in(folder)
+    deadline = time.monotonic() + 120
+    while files_in(folder) == before and time.monotonic() < deadline:
+        time.sleep(0.002)
+    time.sleep(delay)
+    os.killpg(running.pid, signal.SIGKILL)
 
 
 @pytest.mark.slow
@@ -49,18 +66,11 @@ def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     for n in range(COMMITS):
         source.append(pa.table({"id": list(range(n * ROWS, (n + 1) * ROWS))}))
     rng = random.Random(20)
-    batches_between_kills = []
-    for _ in range(20):
-        before = len(list((tmp_path / "target" / "_transaction_log").glob("*.json")))
-        running = start(tmp_path)
-        assert running.stdout is not None
-        assert running.stdout.readline() == "started\n"
-        # Long enough for a batch or two, and never at the same place.
-        time.sleep(rng.uniform(0.5, 6))
-        os.killpg(running.pid, signal.SIGKILL)
-        running.wait()
-        batches_between_kills.append(len(list((tmp_path / "target" / "_transaction_log").glob("*.json"))) - before)
-    assert any(batches_between_kills), "the query was never alive long enough to be hit in the middle of its work"
-    assert start(tmp_path, "finish").wait() == 0
+    for kill in range(20):
+        with start(tmp_path) as running:
+            kill_when_something_appears(running, tmp_path / PLACES[kill % 4], rng.choice([0, 0, 0.01, 0.1, 1.0]))
+    assert 0 < Table.open(str(tmp_path / "target")).count() < COMMITS * ROWS
+    with start(tmp_path, "finish") as running:
+        assert running.wait() == 0
     table = Table.open(str(tmp_path / "target"))
     assert sorted(table.scan().read_all()["id"].to_pylist()) == list(range(COMMITS * ROWS))

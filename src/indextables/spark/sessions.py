@@ -62,6 +62,8 @@ def local_defaults() -> dict[str, str]:
     logs = Path(str(files("indextables.spark"))) / "java" / "log4j2.properties"
     return {
         "spark.ui.enabled": "false",
+        # A worker on a busy machine may need longer than Spark's 15 seconds to start.
+        "spark.python.authenticate.socketTimeout": "120s",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
