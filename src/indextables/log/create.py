@@ -6,11 +6,18 @@ just as good, otherwise it is a TableExistsError that says what differs.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from indextables.errors import CommitUnknownError, SchemaMismatchError, TableExistsError, TableNotFoundError
+from indextables.errors import (
+    CommitUnknownError,
+    SchemaMismatchError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from indextables.log import names
 from indextables.log.listing import list_log
 from indextables.log.transaction_log import TransactionLog
@@ -20,6 +27,8 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
 from indextables.wire import version_file
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,23 @@ def create_table(
     )
     actions = (info, content.protocol, metadata, *content.actions)
     body = version_file.encode(actions, compress=log.settings.files.compress)
+    snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
+    if content.actions:
+        _checkpoint(log)
+    return snapshot
+
+
+def _checkpoint(log: TransactionLog) -> None:
+    """Rule R8: the table is made; its state is derived work, and the next writer can do it again."""
+    try:
+        log.checkpoint()
+    except StorageError as failure:
+        log.upkeep.failures += 1
+        log.upkeep.last_failure = str(failure)
+        logger.warning("%s was made, but not checkpointed: %s", log.store.url, failure.message)
+
+
+def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id: str, *, exist_ok: bool) -> Snapshot:
     for _ in range(log.settings.retry.max_attempts):
         if log.store.put_if_absent(names.version_path(0), body) is PutOutcome.CREATED:
             return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)

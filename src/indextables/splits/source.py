@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from indextables.errors import BadFileError, MissingSplitError, NotFoundError
+from indextables.errors import (
+    AccessDeniedError,
+    BadFileError,
+    IndexTablesError,
+    MissingSplitError,
+    NotFoundError,
+    StorageError,
+)
 from indextables.storage.store import Store
 
 MAX_GAP_BYTES = 256 << 10
@@ -67,8 +74,8 @@ class LocalSource:
         self._path = path
         try:
             found = path.stat()
-        except FileNotFoundError as e:
-            raise _missing(self.path) from e
+        except OSError as e:
+            raise _unreadable(self.path, e) from e
         self.size = found.st_size
         self.identity = f"{path.absolute()}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
 
@@ -77,8 +84,8 @@ class LocalSource:
         try:
             with self._path.open("rb") as f:
                 found = [self._read(f.fileno(), start, length) for start, length in ranges]
-        except FileNotFoundError as e:
-            raise _missing(self.path) from e
+        except OSError as e:
+            raise _unreadable(self.path, e) from e
         self.stats.requests += len(ranges)
         self.stats.bytes += sum(map(len, found))
         return found
@@ -162,6 +169,14 @@ def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], pa
         )
         found.append(part[start - at : start - at + length])
     return found
+
+
+def _unreadable(path: str, error: OSError) -> IndexTablesError:
+    """What a failure of the disk means: not there, not allowed, or not answering."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return _missing(path)
+    kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
+    return kind(f"The split {path} cannot be read: {error.strerror or error}.", path=path)
 
 
 def _missing(path: str) -> MissingSplitError:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from indextables import config
-from indextables.config import Settings
 from indextables.config.read import ReadSettings
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
@@ -13,7 +12,6 @@ from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
 from indextables.log.names import LOG
-from indextables.log.transaction_log import TransactionLog
 from indextables.storage.spec import StoreSpec
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
@@ -32,6 +30,7 @@ from indextables.upkeep import (
 )
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.execution import Execute
+from indextables.upkeep.findings import Finding
 from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_report import MergeReport
 from indextables.upkeep.merge_task import MergeOutcome, MergeTask
@@ -42,6 +41,7 @@ from indextables.upkeep.repair_report import RepairReport
 from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
+from indextables.upkeep.verify_task import VerifyTask
 
 
 class UpkeepVerbs(TableHandle):
@@ -157,12 +157,30 @@ class UpkeepVerbs(TableHandle):
         self._snapshot = self._log.fresh()
         return report
 
-    def verify(self, *, full: bool = False, dry_run: bool = False, progress: Progress = silent) -> VerifyReport:
+    def verify(
+        self,
+        *,
+        full: bool = False,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
+    ) -> VerifyReport:
         """Look for anything that is not as it should be: in the log, and in every live split. Nothing is changed.
 
         `full` reads every byte of every split. A table that cannot be opened is verified by `verify_table(path)`.
+        `execute` looks at the splits elsewhere than in threads of this process.
         """
-        return _verified(self._log, self._spec, self.settings, full=full, dry_run=dry_run, progress=progress)
+        planned = verify.plan(self._log, full=full)
+        if dry_run:
+            return planned.preview()
+        return verify.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            parallelism=self.settings.group(ReadSettings).parallelism,
+            execute=execute,
+            progress=progress,
+        )
 
     @classmethod
     def repair(
@@ -205,17 +223,12 @@ def verify_table(
 ) -> VerifyReport:
     """Verify the table at a path, whether it can be opened or not."""
     settings = config.resolve(options=options)
-    spec = StoreSpec.from_url(path, settings)
-    return _verified(open_log(path, options), spec, settings, full=full, dry_run=dry_run, progress=progress)
-
-
-def _verified(
-    log: TransactionLog, spec: StoreSpec, settings: Settings, *, full: bool, dry_run: bool, progress: Progress
-) -> VerifyReport:
+    log = open_log(path, options)
     planned = verify.plan(log, full=full)
     if dry_run:
         return planned.preview()
-    return verify.run(planned, log, spec=spec, parallelism=settings.group(ReadSettings).parallelism, progress=progress)
+    spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
+    return verify.run(planned, log, spec=spec, parallelism=parallelism, progress=progress)
 
 
 def parsed_size(size: int | str) -> int:

@@ -107,7 +107,6 @@ def run(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> Repai
         parameters={"source": planned.source_path, "version": planned.source_version},
     )
     create_table(target, planned.snapshot.metadata, exist_ok=False, engine_info=engine_info, first=first)
-    target.checkpoint()
     return planned.report(SUCCESS)
 
 

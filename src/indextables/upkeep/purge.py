@@ -53,7 +53,7 @@ class PurgeReport(Report):
 
 
 @dataclass(frozen=True)
-class DeleteTask:
+class PurgeTask:
     """Some deletions, as work that travels."""
 
     spec: StoreSpec

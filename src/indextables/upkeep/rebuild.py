@@ -103,7 +103,6 @@ def run(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> Repai
     )
     first = FirstVersion(operation=Operation.REPAIR, actions=planned.adds, parameters={"splits": planned.valid_splits})
     create_table(log, metadata, exist_ok=False, engine_info=engine_info, first=first)
-    log.checkpoint()
     return planned.report(SUCCESS)
 
 

@@ -58,8 +58,15 @@ class LogCheck:
         return snapshot
 
     def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
+        wanted = [*listing.versions.items()]
+        try:
+            return {version.version: version for version in self.log.reader.read(wanted)}
+        except (BadFileError, UnsupportedError, NotFoundError):
+            return self._versions_one_by_one(wanted)
+
+    def _versions_one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> dict[int, CommittedVersion]:
         found: dict[int, CommittedVersion] = {}
-        for version, info in listing.versions.items():
+        for version, info in wanted:
             try:
                 found[version] = self.log.reader.read([(version, info)])[0]
             except (BadFileError, UnsupportedError) as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pytest
 from indextables import AddAction, Table
 from indextables.errors import TableNotFoundError
 from indextables.table.upkeep_verbs import verify_table
+from indextables.upkeep.findings import Finding
 from indextables.upkeep.verify import VerifyReport
+from indextables.upkeep.verify_task import VerifyTask
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents
 
@@ -242,3 +245,14 @@ def test_progress(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     table.verify(progress=lambda done, total, what: told.append((done, total, what)))
     assert told == [(3, 3, "splits")]
+
+
+def test_the_work_travels(tmp_path: Path) -> None:
+    table = prepared(tmp_path)
+    flip(split_of(table), -100)
+
+    def elsewhere(work: Sequence[VerifyTask]) -> Iterator[Sequence[Finding]]:
+        for task in pickle.loads(pickle.dumps(work)):
+            yield pickle.loads(pickle.dumps(task.run()))
+
+    assert [finding.check for finding in table.verify(execute=elsewhere).findings] == ["split"]
