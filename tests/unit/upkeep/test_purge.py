@@ -294,7 +294,7 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
         Table.open(table.path).restore(version=1)
 
 
-def test_a_split_restored_before_the_deletion_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path / "t", appends=3)
     table.overwrite(rows([5]))
     purger = unchecked(table)
@@ -305,14 +305,27 @@ def test_a_split_restored_before_the_deletion_stays(tmp_path: Path, monkeypatch:
     def restored_first(**kwargs: float | None) -> object:
         nonlocal calls
         calls += 1
-        if calls == 3:
+        if calls == 2:
             Table.open(table.path).restore(version=3)
         return newest(**kwargs)
 
     purger._log.newest = restored_first  # type: ignore[method-assign,assignment]
     report = purger.purge(older_than_hours=0, log_retention_hours=0)
-    assert report.orphaned_files_deleted == 0
+    assert calls > 2
+    assert (report.orphaned_files_found, report.orphaned_files_deleted) == (3, 0)
     assert ids(Table.open(table.path)) == list(range(30))
+
+
+def test_what_a_purge_has_condemned_cannot_be_restored_though_it_is_still_there(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=2)
+    table.overwrite(rows([5]))
+    unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=lambda paths: None)
+    table.append(rows([6]))
+    table.overwrite(rows([7]))
+    with pytest.raises(MissingSplitError, match="2 of the 2 splits of version 2"):
+        Table.open(table.path).restore(version=2)
+    assert Table.open(table.path).restore(version=5).files_added == 2, "removed after that purge"
+    assert ids(Table.open(table.path)) == [5, 6]
 
 
 def test_deletions_are_repeated_and_then_raised(tmp_path: Path) -> None:
