@@ -30,7 +30,7 @@ def test_pyarrow_polars_duckdb_and_spark_read_the_same_rows(spark: SparkSession,
     assert pq.ParquetFile(split).num_row_groups > 1
     assert _same(pq.read_table(split), expected)
     assert _same(pl.read_parquet(split).to_arrow().cast(SCHEMA), expected)
-    assert _same(duckdb.execute(f"from read_parquet('{split}') order by id").to_arrow_table().cast(SCHEMA), expected)
+    assert _same(duckdb.from_parquet(split).order("id").to_arrow_table().cast(SCHEMA), expected)
     assert rows_of(spark.read.parquet(split)) == rows_of(spark.createDataFrame(expected))
 
 
