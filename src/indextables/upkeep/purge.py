@@ -31,6 +31,8 @@ from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 T = TypeVar("T")
 BATCH = 1_000
+_BATCH_ELSEWHERE = 20_000
+"""Files that are deleted together elsewhere than in this process: sending work away pays for many files only."""
 logger = logging.getLogger(__name__)
 
 
@@ -87,12 +89,13 @@ def run(
     planned = by_the_stores_clock(planned, log, fence.version)
     deleted: list[PurgeFile] = []
     work = [*planned.files]
-    for at in range(0, len(work), BATCH):
-        batch = _still_unneeded(work[at : at + BATCH], planned, fence.removed, log)
+    step = BATCH if delete is None else _BATCH_ELSEWHERE
+    for at in range(0, len(work), step):
+        batch = _still_unneeded(work[at : at + step], planned, fence.removed, log)
         paths = [file.path for file in batch]
         _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
-        progress(min(at + BATCH, len(work)), len(work) + len(planned.expiry.expired), "files")
+        progress(min(at + step, len(work)), len(work) + len(planned.expiry.expired), "files")
     cleaner, strict = log.cleaner(), CleanupSettings(failure_policy="fail")
     cleaned = _again_if_it_fails(lambda: cleaner.run(planned.expiry, settings=strict), retries)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
