@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -23,7 +23,6 @@ from indextables.model.actions import MetadataAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
-from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import ENGINE_INFO, open_log
 from indextables.table.opening import OpenVerbs
 from indextables.table.predicates import Where, bound_predicate
@@ -76,10 +75,6 @@ class LogVerbs(OpenVerbs):
     def log_actions(self, *, include_all: bool = False) -> pa.Table:
         """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
         return describe_log(self._log, include_all=include_all)
-
-    def versions(self, *, after: int, until: int) -> Sequence[CommittedVersion]:
-        """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
-        return self._log.since(after, until)
 
     def skipped_files(self) -> pa.Table:
         """Splits that an operation could not process: why, how often, and until when they are left alone."""

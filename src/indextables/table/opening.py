@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
+from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
 
@@ -41,3 +42,7 @@ class OpenVerbs(TableHandle):
     def refresh(self: T) -> T:
         """The table at its newest version."""
         return type(self)(self._log, self._log.newest(), self._options)
+
+    def versions(self, *, after: int, until: int) -> Sequence[CommittedVersion]:
+        """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
+        return self._log.since(after, until)
