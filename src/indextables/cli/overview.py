@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,15 +72,12 @@ def _columns(table: Table) -> list[dict[str, Any]]:
 
 def partitions_of(table: Table) -> pa.Table:
     """Each partition with its splits, rows and bytes; a table that is not partitioned is one partition."""
-    files = table.files().select(["partition_values", "num_records", "size"])
-    found: dict[tuple[tuple[str, str | None], ...], list[int]] = defaultdict(lambda: [0, 0, 0])
-    for values, records, size in zip(*(column.to_pylist() for column in files.columns), strict=True):
-        figures = found[tuple(values or ())]
-        figures[0] += 1
-        figures[1] += records or 0
-        figures[2] += size
-    listed = sorted(found.items(), key=lambda item: [(value is not None, value or "") for _, value in item[0]])
+    names = table.partition_columns
     return pa.Table.from_pylist(
-        [dict(zip(PARTITIONS.names, (list(values), *figures), strict=True)) for values, figures in listed],
+        [
+            {"partition": list(zip(names, figure.values, strict=True)), "splits": figure.splits}
+            | {"rows": figure.rows, "size_bytes": figure.size_bytes}
+            for figure in table.partition_figures()
+        ],
         schema=PARTITIONS,
     )
