@@ -7,6 +7,8 @@ that the large ones can put Spark's workers to work.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -14,11 +16,16 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from indextables.commands import Session, TableName, execute, parse
+from indextables.commands.values import TableReference
 from indextables.errors import IndexTablesError, InvalidInputError
+from indextables.spark import upkeep
 from indextables.spark.java_classes import java_classes
 from indextables.spark.schemas import path_in
 from indextables.spark.session_settings import has_jvm, session_settings
 from indextables.spark.source.statement_reader import required, spark_columns
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.verify import VerifyReport
 
 logger = logging.getLogger(__name__)
 
@@ -26,10 +33,35 @@ FAILED = "!"
 """Before the text of an error that the driver shall raise."""
 
 
+@dataclass(frozen=True)
+class WithWorkers(Session):
+    """A session whose workers do what can take long."""
+
+    spark: SparkSession | None = None
+
+    def merge(self, table: TableReference, **asked: Any) -> MergeReport:
+        where = asked.pop("where", None)
+        condition = None if where is None else str(where)
+        return upkeep.merge(self._running, self.path(table), where=condition, options=self.options, **asked)
+
+    def purge(self, table: TableReference, **asked: Any) -> PurgeReport:
+        return upkeep.purge(self._running, self.path(table), options=self.options, **asked)
+
+    def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
+        if not full:
+            return super().verify(table, full=False)
+        return upkeep.verify(self._running, self.path(table), full=True, options=self.options)
+
+    @property
+    def _running(self) -> SparkSession:
+        assert self.spark is not None
+        return self.spark
+
+
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:
     """The rows of one of our statements, which has run when this returns."""
     command = required(sql)
-    rows = execute(command, session=Session(session_settings(spark), lambda name: path_of(spark, name)))
+    rows = execute(command, session=WithWorkers(session_settings(spark), partial(path_of, spark), spark))
     return spark.createDataFrame(rows, spark_columns(command))
 
 

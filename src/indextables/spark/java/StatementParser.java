@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 public class StatementParser implements InvocationHandler {
   private final SparkSession session;
   private final ParserInterface sparks;
+  private volatile boolean sourceKnowsSettings;
 
   StatementParser(SparkSession session, ParserInterface sparks) {
     this.session = session;
@@ -37,6 +38,7 @@ public class StatementParser implements InvocationHandler {
     boolean expressions = method.getName().equals("parseQuery") || method.getName().equals("parseExpression");
     Object[] arguments = given;
     String sql = given != null && given.length > 0 && given[0] instanceof String ? (String) given[0] : null;
+    if (sql != null && plans) prepareSource(sql);
     if (sql != null && plans && Statements.areOurs(sql)) return StatementCommand.parsed(session, sql);
     if (sql != null && (plans || expressions)) {
       arguments = (Object[]) given.clone();
@@ -49,5 +51,13 @@ public class StatementParser implements InvocationHandler {
       String said = plans && sql != null && cause instanceof ParseException ? StatementRunner.nearMiss(session, sql) : null;
       throw said == null ? cause : new IllegalArgumentException(said);
     }
+  }
+
+  /** Where no Python process has done it: the data source is told the session's settings, as soon as SQL names it. */
+  private void prepareSource(String sql) {
+    if (sourceKnowsSettings || StatementRunner.isAttached()) return;
+    if (!sql.toLowerCase(java.util.Locale.ROOT).contains(TableRelation.FORMAT)) return;
+    sourceKnowsSettings = true;
+    SessionSource.registerFound(session);
   }
 }

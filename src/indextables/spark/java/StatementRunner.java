@@ -1,7 +1,6 @@
 package indextables;
 
 import java.util.HashMap;
-import java.util.Locale;
 import java.util.Map;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
@@ -22,6 +21,10 @@ public class StatementRunner {
 
   static void attach(Object given) {
     driver = (BiFunction) given;
+  }
+
+  static boolean isAttached() {
+    return driver != null;
   }
 
   static StructType columns(SparkSession session, String sql) {
@@ -52,11 +55,6 @@ public class StatementRunner {
 
   private static Dataset load(SparkSession session, String sql, String table) {
     Map options = new HashMap();
-    scala.collection.Iterator settings = session.conf().getAll().iterator();
-    while (settings.hasNext()) {
-      scala.Tuple2 setting = (scala.Tuple2) settings.next();
-      if (((String) setting._1()).toLowerCase(Locale.ROOT).startsWith("spark.indextables.")) options.put(setting._1(), setting._2());
-    }
     options.put("statement", sql);
     if (table != null) options.put("statementTable", table);
     return session.read().format("indextables").options(options).load();
