@@ -80,7 +80,7 @@ def error(told: Mapping[str, Any], *, as_json: bool) -> None:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for name, text, style in (("Error", told["message"], "red"), ("Hint", told["hint"], "yellow")):
         label = typer.style(f"{name}:", fg=style, bold=True) if colour else f"{name}:"
-        typer.echo(f"{label} {text}", err=True)
+        typer.echo(f"{label} {text.rstrip()}", err=True)
 
 
 def _rows(parts: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
