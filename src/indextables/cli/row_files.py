@@ -104,7 +104,12 @@ def _csv(source: Any, known: pa.Schema | None, delimiter: str = ",") -> Any:
 
 
 def _json_lines(source: Any, known: pa.Schema | None) -> Any:
-    return JsonLines(Path(source).open("rb") if isinstance(source, str) else source, known)
+    return JsonLines(_lines(source) if isinstance(source, str) else source, known)
+
+
+def _lines(place: str) -> Iterator[bytes]:
+    with Path(place).open("rb") as file:
+        yield from file
 
 
 @dataclass(frozen=True)
