@@ -39,7 +39,7 @@ def rows(turn: int) -> pa.Table:
     count = 24
     return pa.table(
         {
-            "region": [f"region-with-a-name-that-is-<long>" if k % 8 else None for k in range(count)],
+            "region": ["region-with-a-name-that-is-<long>" if k % 8 else None for k in range(count)],
             "hour": pa.array([k % 3 for k in range(count)], pa.int32()),
             "body": [f"gateway timeout number {k}" for k in range(count)],
             LONG: ["x"] * count,

@@ -17,19 +17,24 @@ if TYPE_CHECKING:
     from indextables.spark.sessions import session
     from indextables.spark.shim import install, register
     from indextables.spark.streams import read_stream, write_stream
+    from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
 
 # Loaded on first use: a worker that reads splits needs neither sessions nor writers.
 _WHERE = {
     "aggregate": "searches",
     "count": "searches",
+    "delete": "upkeep",
     "explain": "searches",
     "install": "shim",
+    "merge": "upkeep",
+    "purge": "upkeep",
     "read_stream": "streams",
     "register": "shim",
     "search": "searches",
     "session": "sessions",
     "table": "reads",
+    "verify": "upkeep",
     "write": "writes",
     "write_stream": "streams",
 }
@@ -48,13 +53,17 @@ def __dir__() -> list[str]:
 __all__ = [
     "aggregate",
     "count",
+    "delete",
     "explain",
     "install",
+    "merge",
+    "purge",
     "read_stream",
     "register",
     "search",
     "session",
     "table",
+    "verify",
     "write",
     "write_stream",
 ]
