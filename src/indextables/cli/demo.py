@@ -54,10 +54,11 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, (time.perf_counter() - start) * 1000
 
 
-def tell(its: Any, path: Path, *, rows: int) -> None:
+def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
     """The story, from an empty folder to a table that is left for the user."""
     start = time.perf_counter()
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    seen = (sys.stderr if on_stderr else sys.stdout).isatty()
+    out = Console(highlight=False, width=None if seen else 120, stderr=on_stderr)
     _make_room(path)
     out.print(f"\n[bold cyan]IndexTables[/]  [dim]{rows:,} log lines, three commits, one table, no search cluster[/]")
     story = Story(its, its.session(), path, out)
@@ -74,6 +75,7 @@ def tell(its: Any, path: Path, *, rows: int) -> None:
         story.spark.stop()
     farewell(story)
     out.print(f"\n[dim]{time.perf_counter() - start:.0f} s in all[/]")
+    return table
 
 
 def _make_room(path: Path) -> None:
