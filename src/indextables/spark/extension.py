@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakSet
 
 from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
@@ -16,7 +16,8 @@ from indextables.spark.session_settings import has_jvm
 from indextables.spark.source.datasource import DefaultSource
 from indextables.spark.statements import StatementDriver
 
-_drivers: WeakKeyDictionary[SparkContext, StatementDriver] = WeakKeyDictionary()
+_attached: WeakSet[SparkContext] = WeakSet()
+"""Where the driver knows how to call this process."""
 
 
 def install(spark: SparkSession) -> None:
@@ -30,11 +31,13 @@ def install(spark: SparkSession) -> None:
         install_in_python(spark)
         return
     context = spark.sparkContext
-    if context not in _drivers:
+    driver = None
+    if context not in _attached:
         gateway: Any = context._gateway
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        _drivers[context] = StatementDriver(spark)
-    java_classes(spark).call("Extension", "install", spark._jsparkSession, _drivers[context])
+        driver = StatementDriver()
+        _attached.add(context)
+    java_classes(spark).call("Extension", "install", spark._jsparkSession, driver)
 
 
 def register(spark: SparkSession) -> None:

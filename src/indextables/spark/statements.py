@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -95,9 +96,6 @@ def path_in_schema(spark: SparkSession, name: TableName) -> str:
 class StatementDriver:
     """Python's end of the extension: the driver calls it with a session and a request (what, statement)."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark
-
     def apply(self, session: Any, request: Any) -> Any:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
         what, sql = str(request[0]), str(request[1])
@@ -106,7 +104,7 @@ class StatementDriver:
                 return spark_columns(required(sql)).json()
             if what == "near miss":
                 return None if parse(sql) is None else ""
-            return run_statement(SparkSession(self._spark.sparkContext, session), sql)._jdf
+            return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
         except IndexTablesError as error:
             logger.debug("a statement failed: %s", sql, exc_info=True)
             return str(error) if what == "near miss" else FAILED + str(error)

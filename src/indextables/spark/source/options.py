@@ -44,6 +44,7 @@ OWN = (
     "filters",
     "statement",
     "statementTable",
+    "listing",
 )
 _OWN = {name.lower(): name for name in OWN}
 
