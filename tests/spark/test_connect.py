@@ -43,6 +43,10 @@ spark.conf.set("spark.indextables.read.splitsPerTask", "1")
 print("count", its.count(spark, "t", query="line:7"), its.count(spark, "t"))
 print("terms", its.aggregate(spark, "t", {"days": {"terms": {"field": "day"}}}).count())
 print("source", spark.read.format("indextables").option("query", "line:42").load(os.path.abspath("t")).count())
+merged = its.merge(spark, "t", target_size="1G")
+print("merged", merged.merged_files > 3, Table.open("t").files().num_rows, its.verify(spark, "t").healthy)
+print("deleted", its.delete(spark, "t", where="id < 10").deleted_rows, its.count(spark, "t"))
+print("purged", its.purge(spark, "t", dry_run=True).dry_run, its.explain(spark, "t", query="line:42").rows_matched)
 spark.stop()
 """
 
@@ -60,4 +64,7 @@ def test_reads_writes_and_search(tmp_path: Path) -> None:
         "count 2 110",
         "terms 3",
         "source 1",
+        "merged True 3 True",
+        "deleted 20 90",
+        "purged True 1",
     ]
