@@ -1,8 +1,9 @@
-"""The actors of the hunt for a lost row: `python hunting.py ROLE URL OPTIONS_JSON SECONDS NUMBER`, a line of JSON a deed."""
+"""The actors of the hunt for a lost row: `python hunting.py ROLE URL OPTIONS_JSON SECONDS NUMBER [cold]`, JSON per deed."""
 
 from __future__ import annotations
 
 import json
+import random
 import sys
 import tempfile
 import time
@@ -37,13 +38,14 @@ def write(url: str, options: dict[str, Any], seconds: float, number: int) -> Non
     table = Table.open(url, options=options)
     for n in until(seconds):
         first = number * STRIDE + n * BATCH
+        tell(trying=first)
         try:
             table.append(rows(range(first, first + BATCH)))
             tell(acknowledged=first)
         except CommitUnknownError:
             tell(unknown=first)
         except ConflictError as conflict:
-            tell(conflict=conflict.message)
+            tell(conflict=conflict.message, refused=first)
         table = table.refresh()
 
 
@@ -69,6 +71,42 @@ def read(url: str, options: dict[str, Any], seconds: float, number: int) -> None
         tell(seen=len(found))
 
 
+def look(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
+    """Look at whole versions of a table whose rows come and go: batches complete, no row twice."""
+    for _ in until(seconds):
+        table = Table.open(url, options=options)
+        try:
+            found = Counter(table.scan(columns=["id"]).read_all().column("id").to_pylist())
+        except IndexTablesError as error:
+            tell(error=error.kind, message=error.message)
+            continue
+        torn = [first for first, count in Counter(i - i % BATCH for i in found.elements()).items() if count != BATCH]
+        tell(**({"wrong": {"version": table.version, "torn": torn[:5]}} if torn else {"seen": len(found)}))
+
+
+def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
+    """Delete batches, one at a time, wherever merges have put their rows."""
+    rng = random.Random(number)
+    for _ in until(seconds):
+        table = Table.open(url, options=options)
+        try:
+            known = sorted({i - i % BATCH for i in table.scan(columns=["id"]).read_all().column("id").to_pylist()})
+        except IndexTablesError:
+            continue
+        if len(known) < 5:
+            time.sleep(0.05)
+            continue
+        first = rng.choice(known)
+        tell(deleting=first)
+        try:
+            table.delete(where=f"id >= {first} AND id < {first + BATCH}")
+            tell(deleted=first)
+        except ConflictError:
+            tell(kept=first)
+        except IndexTablesError as error:
+            tell(error=error.kind, message=error.message)
+
+
 def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[str, Any], float, int], None]:
     """An actor that repeats a verb, and rests for a share of the whole time after each."""
 
@@ -87,6 +125,8 @@ def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[st
 ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "write": write,
     "read": read,
+    "look": look,
+    "delete": remove,
     "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1), 0.0),
     # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
     "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05),
@@ -105,7 +145,8 @@ def warm_up() -> None:
 def main() -> None:
     """Say that all is loaded, wait for the start, act."""
     role, url, options, seconds, number = sys.argv[1:6]
-    warm_up()
+    if "cold" not in sys.argv[6:]:
+        warm_up()
     tell(ready=role)
     sys.stdin.readline()
     ROLES[role](url, json.loads(options), float(seconds), int(number))

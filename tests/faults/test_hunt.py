@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -33,44 +34,54 @@ OPTIONS: dict[str, Any] = {
 CLEAR_ERRORS = {"missing_split", "version_not_found", "not_found"}
 
 
+def start(place: Place, role: str, seconds: float, number: int, *, warm: bool = True) -> subprocess.Popen[str]:
+    """A process that plays a role; it waits for the word."""
+    told = [role, place.url, json.dumps({**place.options, **OPTIONS}), str(seconds), str(number)]
+    told += [] if warm else ["cold"]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.hunting", *told],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def let_loose(processes: Iterable[subprocess.Popen[str]]) -> None:
+    """Wait until all are ready, then let them begin together."""
+    waiting = [*processes]
+    for process in waiting:
+        assert process.stdout is not None
+        assert "ready" in process.stdout.readline()
+    for process in waiting:
+        say_go(process)
+
+
+def say_go(process: subprocess.Popen[str]) -> None:
+    """Let one begin as soon as it is ready."""
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+def lines_of(out: str) -> list[dict[str, Any]]:
+    """What a process has told; the last line of one that was killed may be cut off."""
+    return [json.loads(line) for line in out.split("\n")[:-1]]
+
+
 def hunt(place: Place, seconds: float) -> dict[str, list[dict[str, Any]]]:
     """Let all of them loose; returns what each kind has told."""
-    options = {**place.options, **OPTIONS}
     Table.create(place.url, schema=ROWS, options={**TEXT, **place.options})
-    processes = [
-        subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.faults.hunting",
-                role,
-                place.url,
-                json.dumps(options),
-                str(seconds),
-                str(n + 1),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for n, role in enumerate(ACTORS)
-    ]
+    processes = [start(place, role, seconds, n + 1) for n, role in enumerate(ACTORS)]
+    told: dict[str, list[dict[str, Any]]] = {role: [] for role in ACTORS}
     try:
-        for process in processes:
-            assert process.stdout is not None
-            assert "ready" in process.stdout.readline()
-        for process in processes:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        told: dict[str, list[dict[str, Any]]] = {role: [] for role in ACTORS}
+        let_loose(processes)
         for role, process in zip(ACTORS, processes, strict=True):
             out, err = process.communicate(timeout=seconds + 200)
             assert process.returncode == 0, (role, err[-3000:])
-            told[role] += [json.loads(line) for line in out.splitlines()]
+            told[role] += lines_of(out)
     finally:
         for process in processes:
             process.kill()
@@ -80,6 +91,7 @@ def hunt(place: Place, seconds: float) -> dict[str, list[dict[str, Any]]]:
 def judge(place: Place, told: dict[str, list[dict[str, Any]]]) -> None:
     """Every acknowledged row, once, and nothing else but what may have landed."""
     kinds = {role: Counter(key for line in lines for key in line) for role, lines in told.items()}
+    print({role: dict(counts) for role, counts in kinds.items()})
     acknowledged = {line["acknowledged"] for line in told["write"] if "acknowledged" in line}
     unknown = {line["unknown"] for line in told["write"] if "unknown" in line}
     assert verify_table(place.url, full=True, options=dict(place.options)).findings == ()

@@ -231,8 +231,17 @@ def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
     """Run an actor from its start through the answers it has seen, up to its next call or its end."""
     explorer = greenlet.getcurrent()
 
+    left = False
+
     def hand_over(call: Call) -> Any:
-        return explorer.switch(_Step(call))
+        nonlocal left
+        if left:  # what the actor would still clean up on its way out is not part of the schedule
+            raise greenlet.GreenletExit
+        try:
+            return explorer.switch(_Step(call))
+        except greenlet.GreenletExit:
+            left = True
+            raise
 
     def body() -> _Step:
         try:

@@ -18,6 +18,8 @@ from typing import Any
 
 from indextables.upkeep.progress import Progress
 
+Work = Callable[[Progress], str | None]
+"""What a job does; it may return what went wrong beside the merge."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 _REMEMBERED = 1_000
 logger = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ class Jobs:
         self._began: dict[str, float] = {}
         self._threads: dict[str, tuple[threading.Thread, float]] = {}
 
-    def run(self, table_path: str, work: Callable[[Progress], object], *, groups: int) -> MergeJob | None:
+    def run(self, table_path: str, work: Work, *, groups: int) -> MergeJob | None:
         """Do the work now. None if a job for the table is under way; what goes wrong is in the job, not raised."""
         job = self._begin(table_path, groups)
         if job is not None:
@@ -72,9 +74,7 @@ class Jobs:
             return self.find(job.job_id)
         return None
 
-    def start(
-        self, table_path: str, work: Callable[[Progress], object], *, groups: int, shutdown_timeout_s: float
-    ) -> MergeJob | None:
+    def start(self, table_path: str, work: Work, *, groups: int, shutdown_timeout_s: float) -> MergeJob | None:
         """Begin the work in the background. None if a job for the table is under way."""
         job = self._begin(table_path, groups)
         if job is None:
@@ -123,14 +123,13 @@ class Jobs:
                 del self._jobs[finished], self._began[finished]
             return job
 
-    def _work(self, job_id: str, work: Callable[[Progress], object]) -> None:
+    def _work(self, job_id: str, work: Work) -> None:
         def progress(done: int, total: int, what: str) -> None:
             if what == "groups":
                 self._change(job_id, completed_groups=done, total_groups=total)
 
         try:
-            work(progress)
-            self._change(job_id, status=COMPLETED)
+            self._change(job_id, status=COMPLETED, error_message=work(progress))
         except Exception as failure:
             # Whatever it is: the write that led to this has been committed and must not fail.
             logger.warning("merging after a write failed: %s", failure, exc_info=True)

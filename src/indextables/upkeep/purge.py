@@ -2,8 +2,9 @@
 
 Before the first file goes, a version of its own says in the log that a purge takes place. It is the record for the history
 and a fence for writers: it removes by name the splits that somebody may have been about to commit, and a commit that adds
-one of them fails instead of naming a file that is gone. Before every batch the newest version is looked at again, and
-whatever has come alive stays.
+one of them fails instead of naming a file that is gone. Its file also tells what time it is by the store's clock, which
+is the one that ages are measured by. Before every batch the newest version is looked at again, and whatever has come
+alive stays.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.purge_clock import by_the_stores_clock
 from indextables.upkeep.purge_plan import PurgeFile, PurgePlan, sizes_by_kind
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
@@ -83,12 +85,13 @@ def run(
     began_ms = log.now_ms()
     if not any(True for _ in planned.all_files()):
         return _report(planned, (), status=NO_ACTION, duration_ms=0)
-    fenced = _put_up_fence(planned, log, engine_info)
+    fence = _put_up_fence(planned, log, engine_info)
+    planned = by_the_stores_clock(planned, log, fence.version)
     deleted: list[PurgeFile] = []
     work = [*planned.files]
     step = BATCH if delete is None else _BATCH_ELSEWHERE
     for at in range(0, len(work), step):
-        batch = _still_unneeded(work[at : at + step], planned, fenced, log)
+        batch = _still_unneeded(work[at : at + step], planned, fence.removed, log)
         paths = [file.path for file in batch]
         _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
@@ -106,13 +109,11 @@ def preview(planned: PurgePlan) -> PurgeReport:
     return _report(planned, found, status=DRY_RUN if found else NO_ACTION, duration_ms=0, dry_run=True)
 
 
-def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> frozenset[str]:
-    """Record the purge; returns the splits that no writer can commit from then on."""
+def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> CommittedVersion:
+    """Record the purge; the splits that the version removes can be committed by no writer from then on."""
     committed = log.commit(planned.read, _Fence(planned, engine_info), keep_up=False)
-    version: CommittedVersion | None = committed.written
-    if version is None and committed.version is not None:
-        version = log.since(committed.version - 1, committed.version)[0]
-    return version.removed if version is not None else frozenset()
+    assert committed.version is not None, "a purge always has something to record"
+    return committed.written or log.since(committed.version - 1, committed.version)[0]
 
 
 def _still_unneeded(

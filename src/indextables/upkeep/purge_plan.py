@@ -17,7 +17,7 @@ from indextables.log import names
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report
-from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy
+from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import ObjectInfo
 from indextables.upkeep.table_files import other_tables, own_files
@@ -83,7 +83,10 @@ class PurgePlan(Report):
     unreadable_before: int
     """Versions before this one may lose splits."""
     read: Snapshot
-    hidden: ClassVar[tuple[str, ...]] = ("expiry", "in_flight", "unreadable_before", "read")
+    settings: RetentionSettings
+    now_ms: int
+    """By which time it was decided what is old enough."""
+    hidden: ClassVar[tuple[str, ...]] = ("expiry", "in_flight", "unreadable_before", "read", "settings", "now_ms")
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """The files, those of the log among them."""
@@ -96,10 +99,13 @@ class PurgePlan(Report):
             yield PurgeFile(expired.path, expired.kind, expired.size, expired.reason)
 
 
-def plan(log: TransactionLog, *, retention: Retention, settings: RetentionSettings) -> PurgePlan:
-    """Look for what may be deleted. Nothing is changed."""
-    now_ms = log.now_ms()
-    expiry = log.cleaner().plan(log_policy(settings, log_hours=retention.log_hours))
+def plan(
+    log: TransactionLog, *, retention: Retention, settings: RetentionSettings, now_ms: int | None = None
+) -> PurgePlan:
+    """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
+    now_ms = log.now_ms() if now_ms is None else now_ms
+    policy = log_policy(settings, log_hours=retention.log_hours)
+    expiry = find_expired(log.cleaner().inventory(), policy, now_ms=now_ms)
     newest = log.fresh()
     known = timeline(log, newest)
     listed = [*log.store.list()]
@@ -121,6 +127,8 @@ def plan(log: TransactionLog, *, retention: Retention, settings: RetentionSettin
         in_flight=frozenset(search.in_flight),
         unreadable_before=max((known.ended[f.path].version for f in splits if f.path in known.ended), default=0),
         read=newest,
+        settings=settings,
+        now_ms=now_ms,
     )
 
 
@@ -155,7 +163,7 @@ class _Search:
             since = self._since(found, ended)
             if since is None or self._now_ms - since < self._keep_ms:
                 continue
-            if ended is None and self._now_ms - (found.last_modified_ms or 0) < IN_FLIGHT_MS:
+            if ended is None and self._may_be_in_flight(found):
                 self.in_flight.add(found.path)
             reason = f"removed by version {ended.version}" if ended else "part of no version that the log tells of"
             yield PurgeFile(found.path, "split", found.size, f"{reason}, {_age(self._now_ms - since)} ago")
@@ -176,6 +184,10 @@ class _Search:
         for found in objects:
             if self._older(found, max(self._keep_ms, WRITING_MS)):
                 yield PurgeFile(found.path, "temporary", found.size, "left behind by a writer")
+
+    def _may_be_in_flight(self, found: ObjectInfo) -> bool:
+        """By its age; where the retention is shorter than that takes, every one may be, whatever the clocks say."""
+        return min(self._keep_ms, self._now_ms - (found.last_modified_ms or 0)) < IN_FLIGHT_MS
 
     def _since(self, found: ObjectInfo, ended: Ending | None) -> int | None:
         """From when on the age of a split counts; None if that is not known."""

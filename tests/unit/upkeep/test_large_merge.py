@@ -25,29 +25,27 @@ QUERIES = [
 ]
 
 
-@pytest.mark.slow
-def test_two_hundred_splits(tmp_path: Path) -> None:
-    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=OPTIONS)
-    for batch in log_lines(1_000_000, days=1, batch_rows=5_000):
+def all_rows(table: Table) -> pa.Table:
+    found = table.scan(columns=["ts", "latency_ms", "message"]).read_all()
+    return found.sort_by([("ts", "ascending"), ("message", "ascending")])
+
+
+def check_merge(path: Path, *, splits: int, rows_per_split: int, groups: int) -> None:
+    table = Table.create(str(path), schema=SCHEMA, options=OPTIONS)
+    for batch in log_lines(splits * rows_per_split, days=1, batch_rows=rows_per_split):
         table.append(pa.Table.from_batches([batch]))
     assert len(QUERIES) == 100
-    before = [table.count(query=query) for query in QUERIES]
-    rows = (
-        table.scan(columns=["ts", "latency_ms", "message"])
-        .read_all()
-        .sort_by([("ts", "ascending"), ("message", "ascending")])
-    )
-    target = sum(table.files().column("size").to_pylist()) // 4
+    counts, rows = [table.count(query=query) for query in QUERIES], all_rows(table)
+    best = [table.search(query, limit=20, order_by="ts", columns=["ts", "message"]) for query in QUERIES[:10]]
+    assert sum(1 for count in counts if count) > 60, "most queries find something"
+    target = sum(table.files().column("size").to_pylist()) // groups
     report = table.merge(target_size=target)
-    assert report.merged_files == 200
+    assert report.merged_files == splits
     fresh = Table.open(table.path)
-    assert [fresh.count(query=query) for query in QUERIES] == before
-    again = (
-        fresh.scan(columns=["ts", "latency_ms", "message"])
-        .read_all()
-        .sort_by([("ts", "ascending"), ("message", "ascending")])
-    )
-    assert again.equals(rows)
+    assert [fresh.count(query=query) for query in QUERIES] == counts
+    again = [fresh.search(query, limit=20, order_by="ts", columns=["ts", "message"]) for query in QUERIES[:10]]
+    assert [found.column("ts") for found in again] == [found.column("ts") for found in best]
+    assert all_rows(fresh).equals(rows)
     for file in fresh.files().to_pylist()[:-1]:
         assert 0.6 * target < file["size"] <= target, "sizes are near the target"
         assert set(dict(file["min_values"])) >= {"ts", "level", "service", "host", "status", "latency_ms", "message"}
@@ -55,3 +53,12 @@ def test_two_hundred_splits(tmp_path: Path) -> None:
         assert file["time_range_start"] < file["time_range_end"]
         assert '"nullCount"' in file["stats"]
     assert fresh.verify(full=True).findings == ()
+
+
+def test_some_splits(tmp_path: Path) -> None:
+    check_merge(tmp_path / "t", splits=16, rows_per_split=2_000, groups=2)
+
+
+@pytest.mark.slow
+def test_two_hundred_splits(tmp_path: Path) -> None:
+    check_merge(tmp_path / "t", splits=200, rows_per_split=5_000, groups=4)

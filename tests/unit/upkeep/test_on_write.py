@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.errors import UnavailableError
+from indextables.errors import CommitUnknownError, UnavailableError
+from indextables.testing.faulty_store import Fault, FaultyStore
 from indextables.upkeep.jobs import JOBS, Jobs
 from indextables.upkeep.progress import Progress
 from tests.support.rows import ROWS, ids, rows, table_of
@@ -178,3 +180,61 @@ def test_a_process_that_ends_waits_for_its_merges(tmp_path: Path) -> None:
     fresh = Table.open(table.path)
     assert (operations(fresh)[-1], fresh.files().num_rows) == ("MERGE", 1)
     assert ids(fresh) == list(range(1010))
+
+
+def test_a_purge_is_not_missed_because_a_merge_took_its_version(tmp_path: Path) -> None:
+    options: dict[str, object] = {"purgeOnWrite.enabled": True, "purgeOnWrite.triggerAfterWrites": 4}
+    table = table_of(tmp_path / "t", appends=3)
+    assert table.merge().version == 4
+    told = Table.open(table.path, options=options)
+    stray = Path(table.path) / "splits/split-stray.split"
+    for version, purged in ((5, True), (7, False), (8, True), (10, False)):
+        stray.write_bytes(b"stray")
+        age(table.path, hours=400, paths=["splits/split-stray.split"])
+        assert told.append(rows([90])) == version
+        assert stray.exists() is not purged, version
+        told = Table.open(table.path, options=options)
+
+
+def test_a_purge_that_fails_after_a_merge_is_told_with_the_job(tmp_path: Path) -> None:
+    options: dict[str, object] = {**AT_ONCE, "purgeOnWrite.enabled": True, "purgeOnWrite.splitRetentionHours": 1}
+    table = table_of(tmp_path / "t", appends=4, options=options)
+    (job,) = JOBS.rows()
+    assert (job["status"], job["completed_groups"]) == ("completed", 1)
+    assert job["error_message"].startswith("Purging failed: A retention of 1 hours")
+    assert (table.files().num_rows, table._log.upkeep.failures) == (1, 1)
+
+
+def test_whatever_call_fails_after_the_commit_the_write_is_acknowledged(tmp_path: Path) -> None:
+    prepared = table_of(tmp_path / "prepared", appends=3, each=2)
+    options: dict[str, object] = {
+        **AT_ONCE,
+        "purgeOnWrite.enabled": True,
+        "purgeOnWrite.triggerAfterWrites": 1,
+        "purgeOnWrite.splitRetentionHours": 0,
+        "purgeOnWrite.txLogRetentionHours": 0,
+        "purge.retentionCheckEnabled": False,
+    }
+    told: set[str] = set()
+    for k in range(1, 1_000):
+        root = tmp_path / f"{k}"
+        shutil.copytree(prepared.path, root)
+        table = Table.open(str(root), options=options)
+        store = FaultyStore(table._log.store, [Fault(at=k)])
+        table._log.store = store
+        try:
+            told.add("acknowledged" if table.append(rows([6, 7])) == 4 else "other")
+            expected = [8]
+        except CommitUnknownError:
+            expected = [6, 8]
+        except UnavailableError:
+            told.add("failed")
+            expected = [6]
+        fresh = Table.open(str(root))
+        assert ids(fresh) in [list(range(count)) for count in expected], k
+        assert fresh.verify(full=True).findings == (), k
+        JOBS.forget()
+        if len(store.calls) < k:
+            break
+    assert told == {"acknowledged", "failed"}
+    assert k > 10

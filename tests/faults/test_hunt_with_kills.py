@@ -1,0 +1,103 @@
+"""The hunt once more, but the actors die: again and again one of them is killed in the middle of whatever it does, and
+another takes its place. What was acknowledged is there, what was deleted stays deleted, and whoever comes next can work."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indextables import Table
+from indextables.table.upkeep_verbs import verify_table
+from indextables.testing.places import Place
+from tests.faults.hunting import BATCH
+from tests.faults.test_hunt import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, say_go, start
+from tests.support.rows import ROWS, TEXT, ids
+
+ACTORS = ("write", "write", "delete", "merge", "purge", "truncate", "look")
+Told = list[dict[str, Any]]
+
+
+def deadly_hunt(place: Place, seconds: float) -> tuple[Told, int]:
+    """Everything that was told by the living and the dead, and how many died."""
+    rng = random.Random(7)
+    Table.create(place.url, schema=ROWS, options={**TEXT, **place.options})
+    alive = [start(place, role, seconds, n + 1) for n, role in enumerate(ACTORS)]
+    told: Told = []
+    number, deaths = len(ACTORS), 0
+    try:
+        let_loose(alive)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            time.sleep(rng.uniform(0.0, 1.5))
+            at = rng.randrange(len(ACTORS))
+            alive[at].kill()
+            out, err = alive[at].communicate(timeout=60)
+            assert "Traceback" not in err, (ACTORS[at], err[-3000:])
+            told += lines_of(out)
+            number, deaths = number + 1, deaths + 1
+            alive[at] = start(place, ACTORS[at], max(1.0, end - time.monotonic()), number, warm=False)
+            say_go(alive[at])
+        for role, process in zip(ACTORS, alive, strict=True):
+            out, err = process.communicate(timeout=seconds + 200)
+            assert process.returncode == 0, (role, err[-3000:])
+            told += lines_of(out)
+    finally:
+        for process in alive:
+            process.kill()
+    return told, deaths
+
+
+def all_of(told: Told, key: str) -> set[int]:
+    return {line[key] for line in told if key in line}
+
+
+def batches(table: Table) -> set[int]:
+    """The first ids of the batches, which must all be whole."""
+    found = ids(table)
+    counted = Counter(i - i % BATCH for i in found)
+    assert len(set(found)) == len(found), "a row stands twice"
+    assert set(counted.values()) <= {BATCH}, "a batch is torn"
+    return set(counted)
+
+
+def judge(place: Place, told: Told) -> None:
+    options = {**place.options, **OPTIONS}
+    written, deleted = all_of(told, "acknowledged"), all_of(told, "deleted")
+    doubtful = all_of(told, "trying") - written - all_of(told, "refused")
+    in_doubt = all_of(told, "deleting") - deleted - all_of(told, "kept")
+    assert [line for line in told if "wrong" in line] == []
+    assert {line["error"] for line in told if "error" in line} <= CLEAR_ERRORS
+    assert verify_table(place.url, full=True, options=options).findings == ()
+    found = batches(Table.open(place.url, options=options))
+    assert written - deleted - in_doubt <= found, "a row is lost"
+    assert found <= (written | doubtful) - deleted, "a row came back, or from nowhere"
+    assert len(written) > 10
+    assert deleted
+    table = Table.open(place.url, options=options)
+    table.merge()
+    table.purge(older_than_hours=0, log_retention_hours=0)
+    table.truncate_time_travel()
+    assert batches(Table.open(place.url, options=options)) == found, "those who come after change nothing"
+    assert verify_table(place.url, full=True, options=options).findings == ()
+
+
+def hunted(place: Place, seconds: float) -> None:
+    told, deaths = deadly_hunt(place, seconds)
+    print(f"{deaths} deaths, {dict(Counter(key for line in told for key in line))}")
+    assert deaths > 10
+    judge(place, told)
+
+
+@pytest.mark.slow
+def test_a_deadly_hunt_on_disk(tmp_path: Path) -> None:
+    hunted(Place(str(tmp_path / "t")), 40)
+
+
+@pytest.mark.slow
+def test_a_deadly_hunt_on_s3(s3_place: Place) -> None:
+    hunted(s3_place, 40)
