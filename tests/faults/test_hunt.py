@@ -56,14 +56,9 @@ def let_loose(processes: Iterable[subprocess.Popen[str]]) -> None:
         assert process.stdout is not None
         assert "ready" in process.stdout.readline()
     for process in waiting:
-        say_go(process)
-
-
-def say_go(process: subprocess.Popen[str]) -> None:
-    """Let one begin as soon as it is ready."""
-    assert process.stdin is not None
-    process.stdin.write("go\n")
-    process.stdin.flush()
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
 
 
 def lines_of(out: str) -> list[dict[str, Any]]:
