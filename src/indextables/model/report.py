@@ -6,7 +6,7 @@ groups, findings) are its details, a table each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from html import escape
@@ -89,14 +89,19 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([line(names), line(["-" * width for width in widths]), *map(line, cells)])
 
 
-def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as an HTML table."""
+def html_table(rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callable[[Any], str]] | None = None) -> str:
+    """Rows as an HTML table. `markup` makes the HTML of some columns; everything else is escaped."""
     names = list(rows[0]) if rows else []
+    made = markup or {}
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_text(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{_cell(row.get(n), made.get(n))}</td>" for n in names) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: Any, made: Callable[[Any], str] | None) -> str:
+    return made(value) if made else escape(_text(value))
 
 
 def _is_detail(value: Any) -> bool:

@@ -15,7 +15,8 @@ from indextables.splits.table_split import SplitEntry
 def search_table(task: ScanTask, request: SearchRequest) -> pa.Table:
     """The result of a search over the splits of a task."""
     request.check(task.schema)
-    statistics = word_statistics(task, request) if request.scores else None
+    alone = len(task.plan.splits) == 1  # its own statistics are the table's
+    statistics = word_statistics(task, request) if request.scores and not alone else None
     return merge_results(list(task.each(lambda e: search_one(task, e, request, statistics))), request, task.schema)
 
 

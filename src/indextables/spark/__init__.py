@@ -12,24 +12,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from indextables.spark.extension import install, register
     from indextables.spark.reads import table
     from indextables.spark.searches import aggregate, count, explain, search
     from indextables.spark.sessions import session
-    from indextables.spark.shim import install, register
     from indextables.spark.streams import read_stream, write_stream
+    from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
 
 # Loaded on first use: a worker that reads splits needs neither sessions nor writers.
 _WHERE = {
     "aggregate": "searches",
     "count": "searches",
+    "delete": "upkeep",
     "explain": "searches",
-    "install": "shim",
+    "install": "extension",
+    "merge": "upkeep",
+    "purge": "upkeep",
     "read_stream": "streams",
-    "register": "shim",
+    "register": "extension",
     "search": "searches",
     "session": "sessions",
     "table": "reads",
+    "verify": "upkeep",
     "write": "writes",
     "write_stream": "streams",
 }
@@ -48,13 +53,17 @@ def __dir__() -> list[str]:
 __all__ = [
     "aggregate",
     "count",
+    "delete",
     "explain",
     "install",
+    "merge",
+    "purge",
     "read_stream",
     "register",
     "search",
     "session",
     "table",
+    "verify",
     "write",
     "write_stream",
 ]

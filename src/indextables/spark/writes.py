@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pyarrow as pa
-from pyspark import AccumulatorParam
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -18,8 +17,9 @@ from indextables.config.spark import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.actions import AddAction
 from indextables.spark.columns import quoted
+from indextables.spark.gathering import gathering
 from indextables.spark.schemas import arrow_schema
-from indextables.spark.session_settings import has_jvm, with_session
+from indextables.spark.session_settings import with_session
 from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
 from indextables.table import Table
 
@@ -115,7 +115,7 @@ def _spread(df: DataFrame, planned: PlannedWrite) -> Iterator[DataFrame]:
 
 def _run(spark: SparkSession, rows: DataFrame, planned: PlannedWrite) -> list[AddAction]:
     """Run the tasks. If one fails, what the others wrote is deleted: nobody can have committed it."""
-    finished = spark.sparkContext.accumulator([], _Gathered()) if has_jvm(spark) else None
+    finished = gathering(spark)
     try:
         # Numbered, because Spark takes a dot in a column's name for a field of a struct here.
         numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
@@ -153,13 +153,3 @@ def _task(
 
 def _report(*, added: bytes | None = None, refused: bytes | None = None) -> pa.RecordBatch:
     return pa.record_batch([pa.array([added], pa.binary()), pa.array([refused], pa.binary())], schema=_REPORT)
-
-
-class _Gathered(AccumulatorParam[list[AddAction]]):
-    """Gathers what tasks have written, so that it is known even if the job fails."""
-
-    def zero(self, value: list[AddAction]) -> list[AddAction]:  # noqa: ARG002
-        return []
-
-    def addInPlace(self, value1: list[AddAction], value2: list[AddAction]) -> list[AddAction]:  # noqa: N802
-        return [*value1, *value2]

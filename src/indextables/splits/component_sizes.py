@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from indextables.errors import BadFileError
 from indextables.splits.bundle import is_bundle, read_directory
 from indextables.splits.mapping import DocMapping
-from indextables.splits.parquet_body import leaf_places
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail, read_tail
 
@@ -54,7 +53,7 @@ def _row_sizes(tail: SplitTail) -> list[ComponentSize]:
     lengths = tail.places[:, :, 1].sum(axis=0)
     return [
         ComponentSize("rows", name, int(lengths[leaves.start : leaves.stop].sum()))
-        for name, leaves in leaf_places(tail.schema).items()
+        for name, leaves in tail.leaves.items()
     ]
 
 

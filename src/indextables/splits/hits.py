@@ -42,9 +42,14 @@ class IndexHits:
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().search(query, limit=1, count=True).count)
 
-    def rows(self, query: tantivy.Query) -> Rows:
-        """The numbers of all rows that match, ascending."""
-        count = self.count(query)
+    def term_count(self, field: str, text: str) -> int:
+        """How many rows hold a term. Reads the dictionary only."""
+        with tantivy_errors(self._path, "A search"):
+            return int(self._view.index.searcher().doc_freq(field, text))
+
+    def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
+        """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
+        count = self.count(query) if count is None else count
         with tantivy_errors(self._path, "A search"):
             if count == 0:
                 return _NO_ROWS
@@ -113,8 +118,8 @@ def _deleted(path: Path, num_docs: int) -> Rows | None:
     words = (num_docs + 63) // 64 * 8
     if len(raw) < 4 + words or int(raw[:4].view("<u4")[0]) != num_docs or not _known_format(raw[4 + words :].tobytes()):
         return None
-    alive = np.unpackbits(raw[4 : 4 + words], count=num_docs, bitorder="little")
-    return np.flatnonzero(alive == 0).astype(np.int64)
+    dead = np.unpackbits(~raw[4 : 4 + words], count=num_docs, bitorder="little")
+    return np.flatnonzero(dead.view(np.bool_)).astype(np.int64, copy=False)
 
 
 def _known_format(footer: bytes) -> bool:

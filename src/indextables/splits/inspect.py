@@ -9,7 +9,6 @@ from pathlib import Path
 
 from indextables.errors import BadFileError
 from indextables.splits.info import SplitInfo
-from indextables.splits.parquet_body import leaf_places
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail, read_tail
 
@@ -28,8 +27,7 @@ class ComponentSize:
 def component_sizes(tail: SplitTail) -> list[ComponentSize]:
     """Every part of a split with its size; together they are the file."""
     sizes = [
-        ComponentSize("parquet", name, int(tail.places[:, list(place), 1].sum()))
-        for name, place in leaf_places(tail.schema).items()
+        ComponentSize("parquet", name, int(tail.places[:, list(place), 1].sum())) for name, place in tail.leaves.items()
     ]
     names = {column.field: column.name for column in tail.mapping.columns}
     sizes += [
@@ -76,7 +74,7 @@ def describe(source: SplitSource, *, footer_start: int | None = None) -> SplitIn
 
 def _parts(tail: SplitTail) -> Iterator[tuple[int, int, int, str]]:
     """Start, length, checksum and name of everything before the footer."""
-    columns = [name for name, place in leaf_places(tail.schema).items() for _ in place]
+    columns = [name for name, place in tail.leaves.items() for _ in place]
     for group, (places, checksums) in enumerate(zip(tail.places, tail.checksums, strict=True)):
         for name, (start, length), expected in zip(columns, places, checksums, strict=True):
             yield int(start), int(length), int(expected), f"rows of column {name}, row group {group}"

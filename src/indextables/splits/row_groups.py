@@ -12,7 +12,6 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tree import Column
 from indextables.model.pruning import ranges_may_match
-from indextables.splits.parquet_body import leaf_places
 from indextables.splits.searchable import Mask
 from indextables.splits.tail import SplitTail
 
@@ -29,7 +28,7 @@ class GroupRanges:
     def __init__(self, tail: SplitTail) -> None:
         self.count = int(tail.metadata.num_row_groups)
         self._tail = tail
-        self._places = leaf_places(tail.schema)
+        self._places = tail.leaves
 
     def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
         nothing = ColumnRange.unknown(column, self.count)

@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.errors import BadFileError
-from indextables.splits.parquet_body import leaf_places
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
 
 WINDOW_BYTES = 16 << 20
 """Compressed bytes of a read that are held at once when many rows stream by."""
+_THREADS_BYTES = 1 << 20
+"""Fewer compressed bytes are decoded in less time than a pool of threads takes to wake up."""
 Groups = npt.NDArray[np.int64]
 
 
@@ -26,7 +27,7 @@ def read_groups(source: SplitSource, tail: SplitTail, groups: Sequence[int], col
     schema = pa.schema([tail.schema.field(name) for name in columns])
     if not groups:
         return schema.empty_table()
-    places = leaf_places(tail.schema)
+    places = tail.leaves
     leaves = [leaf for name in dict.fromkeys(columns) for leaf in places[name]]
     chunks = [(group, leaf) for group in groups for leaf in leaves]
     ranges = [(int(start), int(length)) for start, length in (tail.places[chunk] for chunk in chunks)]
@@ -38,7 +39,8 @@ def read_groups(source: SplitSource, tail: SplitTail, groups: Sequence[int], col
     file = _ProvenChunks(tail.path, source.size, ranges, found)
     try:
         reader = pq.ParquetFile(file, metadata=tail.metadata, pre_buffer=False).reader
-        table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=True)
+        many = sum(length for _, length in ranges) > _THREADS_BYTES
+        table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
     except (pa.ArrowException, OSError, ValueError) as e:
         raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
     return table.select(list(columns)).replace_schema_metadata(None).cast(schema)
@@ -46,7 +48,7 @@ def read_groups(source: SplitSource, tail: SplitTail, groups: Sequence[int], col
 
 def windows(tail: SplitTail, groups: Groups, columns: Sequence[str]) -> Iterator[list[int]]:
     """Row groups in runs whose chunks fit into memory comfortably."""
-    places = leaf_places(tail.schema)
+    places = tail.leaves
     leaves = [leaf for name in columns for leaf in places[name]]
     sizes = tail.places[:, leaves, 1].sum(axis=1)
     run: list[int] = []

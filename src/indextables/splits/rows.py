@@ -99,7 +99,7 @@ class OpenQuery:
         """The numbers of the rows that match, ascending."""
         whole = self.whole()
         if whole is not None and self.hits is not None:
-            found = self.hits.rows(whole)
+            found = self.hits.rows(whole, self._term_count())
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -108,8 +108,19 @@ class OpenQuery:
         """How many rows match."""
         whole = self.whole() if where is None else None
         if whole is not None and self.hits is not None:
-            return self.hits.count(whole)
+            known = self._term_count()
+            return self.hits.count(whole) if known is None else known
         return len(self.rows(where))
+
+    def _term_count(self) -> int | None:
+        """How many rows match, where the query is a single term."""
+        query = self.query
+        while isinstance(query, Boost):
+            query = query.query
+        answer = None if isinstance(query, AllRows | Bool) else self.ask(query)  # type: ignore[arg-type]
+        if answer is None or answer.term is None or self.hits is None:
+            return None
+        return self.hits.term_count(*answer.term)
 
     def matches(self, query: Query, within: Mask) -> Mask:
         """Which of the rows in a mask match a part of the query."""

@@ -15,6 +15,7 @@ from indextables.errors import BadFileError
 from indextables.splits.container import chunk_places
 from indextables.splits.layout import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.mapping import DocMapping
+from indextables.splits.parquet_body import leaf_places
 from indextables.splits.seal import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal, sealed_start
 from indextables.splits.source import SplitSource
 
@@ -40,6 +41,11 @@ class SplitTail:
     def mapping(self) -> DocMapping:
         """How the columns are indexed."""
         return DocMapping.from_json(self.table.mapping)
+
+    @cached_property
+    def leaves(self) -> dict[str, range]:
+        """The numbers of the Parquet columns of every column."""
+        return leaf_places(self.schema)
 
     @cached_property
     def digest(self) -> str:

@@ -12,15 +12,15 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 import numpy.typing as npt
+import tantivy
 
 from indextables.errors import BadFileError
 
 INDEX_FORMAT = 7
-TANTIVY_VERSION = version("tantivy")
+TANTIVY_VERSION = tantivy.__version__.partition(",")[0].removeprefix("tantivy v")
 COMPOSITE = ("term", "idx", "pos", "fieldnorm")
 COMPONENTS = (*COMPOSITE, "fast", "store")
 _MAGIC = 1337

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from indextables.table.log_verbs import LogVerbs
-from indextables.table.on_write import OnWrite
-from indextables.table.row_verbs import RowVerbs
-from indextables.table.split_verbs import SplitVerbs
-from indextables.table.state_verbs import StateVerbs
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from indextables.table.whole import Table
 
 
-class Table(LogVerbs, RowVerbs, StateVerbs, SplitVerbs, OnWrite):
-    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`."""
+def __getattr__(name: str) -> Any:
+    # Loaded on first use, so that `indextables.table.reader` can be had without the engines of upkeep.
+    if name == "Table":
+        return import_module("indextables.table.whole").Table
+    raise AttributeError(f"module 'indextables.table' has no attribute {name!r}")
 
 
 __all__ = ["Table"]

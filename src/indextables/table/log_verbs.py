@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from indextables import config
 from indextables.config.log import SkipSettings
-from indextables.errors import InvalidInputError
 from indextables.log import history as log_history
 from indextables.log.cache import CacheStats
 from indextables.log.create import create_table
@@ -24,16 +23,15 @@ from indextables.model.actions import MetadataAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
-from indextables.model.snapshot import CommittedVersion
-from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.table.moments import Moment, to_epoch_ms
+from indextables.table.handle import ENGINE_INFO, open_log
+from indextables.table.opening import OpenVerbs
 from indextables.table.predicates import Where, bound_predicate
 
 T = TypeVar("T", bound="LogVerbs")
 
 
-class LogVerbs(TableHandle):
-    """Opening, listing, history and transactions."""
+class LogVerbs(OpenVerbs):
+    """Creating, listing, history and transactions."""
 
     @classmethod
     def create(
@@ -62,32 +60,6 @@ class LogVerbs(TableHandle):
         )
         return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
 
-    @classmethod
-    def open(
-        cls: type[T],
-        path: str,
-        *,
-        version: int | None = None,
-        timestamp: Moment | None = None,
-        options: Mapping[str, object] | None = None,
-        max_staleness: float | None = None,
-    ) -> T:
-        """Open a table at its newest version, at an older one, or as it was at a moment.
-
-        `max_staleness` (seconds) allows a version that this process has read within that time, without asking the store.
-        """
-        log = open_log(path, options)
-        if version is None and timestamp is None:
-            return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
-        if version is not None and timestamp is not None:
-            raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
-        at = version if timestamp is None else log_history.version_at(log, to_epoch_ms(timestamp))
-        return cls(log, log.at_version(int(at or 0)), options, pinned=True)
-
-    def refresh(self: T) -> T:
-        """The table at its newest version."""
-        return type(self)(self._log, self._log.newest(), self._options)
-
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits: path, partition values, size, records, statistics, the version that added each.
 
@@ -103,10 +75,6 @@ class LogVerbs(TableHandle):
     def log_actions(self, *, include_all: bool = False) -> pa.Table:
         """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
         return describe_log(self._log, include_all=include_all)
-
-    def versions(self, *, after: int, until: int) -> Sequence[CommittedVersion]:
-        """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
-        return self._log.since(after, until)
 
     def skipped_files(self) -> pa.Table:
         """Splits that an operation could not process: why, how often, and until when they are left alone."""

@@ -220,6 +220,7 @@ def verify_table(
     options: Mapping[str, object] | None = None,
     dry_run: bool = False,
     progress: Progress = silent,
+    execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
 ) -> VerifyReport:
     """Verify the table at a path, whether it can be opened or not."""
     settings = config.resolve(options=options)
@@ -228,7 +229,7 @@ def verify_table(
     if dry_run:
         return planned.preview()
     spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
-    return verify.run(planned, log, spec=spec, parallelism=parallelism, progress=progress)
+    return verify.run(planned, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)
 
 
 def parsed_size(size: int | str) -> int:

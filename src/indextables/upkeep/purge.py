@@ -32,6 +32,8 @@ from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 T = TypeVar("T")
 BATCH = 1_000
+_BATCH_ELSEWHERE = 20_000
+"""Files that are deleted together elsewhere than in this process: sending work away pays for many files only."""
 logger = logging.getLogger(__name__)
 
 
@@ -87,14 +89,14 @@ def run(
     fence = _put_up_fence(planned, log, engine_info)
     planned = by_the_stores_clock(planned, log, fence.version)
     deleted: list[PurgeFile] = []
-    work, newest = planned.files, _Newest(log)
-    total = len(work) + len(planned.expiry.expired)
-    for at in range(0, len(work), BATCH):
-        batch = newest.without_needed(work[at : at + BATCH], in_flight=planned.in_flight - fence.removed)
+    work, newest, unfenced = planned.files, _Newest(log), planned.in_flight - fence.removed
+    total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
+    for at in range(0, len(work), step):
+        batch = newest.without_needed(work[at : at + step], in_flight=unfenced)
         paths = [file.path for file in batch]
         _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
-        progress(min(at + BATCH, len(work)), total, "files")
+        progress(min(at + step, len(work)), total, "files")
     cleaner, strict = log.cleaner(), CleanupSettings(failure_policy="fail")
 
     def clean() -> CleaningReport:

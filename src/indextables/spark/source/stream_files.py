@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from indextables.errors import RefusedError
 from indextables.model.actions import AddAction, RemoveAction
-from indextables.model.conflicts import Operation
 from indextables.model.file_list import from_actions, to_actions
+from indextables.model.new_rows import files_of_new_rows
 from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
 from indextables.scan.plan import ScanPlan, entries
@@ -115,10 +115,7 @@ class StreamFiles:
                 path=self._path,
                 version=version.version,
             )
-        if version.info.operation == Operation.DELETE:
-            # What a deletion adds are the rows that it keeps: they were read before.
-            return []
-        return [a for a in version.actions if isinstance(a, AddAction) and a.data_change]
+        return files_of_new_rows(version)
 
     def _table(self) -> Table:
         return Table.open(self._path, options=self._options)

@@ -29,6 +29,8 @@ class Answer:
 
     query: tantivy.Query
     exact: bool = True
+    term: tuple[str, str] | None = None
+    """Field and text, where the leaf is one term: the dictionary then knows how many rows match."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ class Translator:
             rarity = self.rarity.get(TermKey(target, words[0].text))
             if column.kind == "string" and rarity is not None:
                 # Every value is one term long: its rarity is the whole score, whatever the split's average.
-                return Answer(tantivy.Query.const_score_query(term, rarity[0]))
-            return Answer(self._weighted(term, target, words))
+                return Answer(tantivy.Query.const_score_query(term, rarity[0]), term=(name, words[0].text))
+            return Answer(self._weighted(term, target, words), term=(name, words[0].text))
         texts = {w.text for w in words}
         if column.record == "position" and (not slop or len(words) == 2 == len(texts)):
             pairs = [(w.offset, w.text) for w in words]

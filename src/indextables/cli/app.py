@@ -1,0 +1,89 @@
+"""`indextables VERB PATH ...`: the verbs, and where each of them is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_group
+
+from indextables.cli.pandas_free import do_without_pandas
+from indextables.config.release import VERSION
+
+MODULES = {
+    "search_verb": ("search",),
+    "row_verbs": ("scan", "count", "aggregate", "explain"),
+    "write_verbs": ("create", "append", "overwrite", "delete"),
+    "look_verbs": ("describe", "history", "files", "partitions", "state", "skipped-files", "diff"),
+    "upkeep_verbs": ("merge", "checkpoint", "compact", "verify", "repair"),
+    "cleaning_verbs": ("purge", "truncate", "drop-partitions", "restore"),
+    "other_verbs": ("sql", "settings", "exit-codes"),
+    "page_verbs": ("report", "ui"),
+    "spark_verbs": ("jar", "demo"),
+}
+"""The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
+_NEED_PANDAS = {*MODULES["spark_verbs"], *MODULES["page_verbs"]}
+
+
+class LoadedOnCall(Mapping[str, Any]):
+    """The verbs by name, each made when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        module = next((module for module, names in MODULES.items() if name in names), None)
+        if module is None:
+            raise KeyError(name)
+        return get_group(import_module(f"indextables.cli.{module}").app).commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(name for names in MODULES.values() for name in names)
+
+    def __len__(self) -> int:
+        return sum(map(len, MODULES.values()))
+
+
+class Verbs(TyperGroup):
+    """The verbs as a group."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**{**attributes, "commands": LoadedOnCall()})
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        """The names, in the order of their modules."""
+        return list(self.commands)
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Every verb has --help with an example, and --json. `indextables exit-codes` lists the exit codes.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"indextables {VERSION}")
+        raise typer.Exit
+
+
+@app.callback()
+def indextables(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the release.")
+    ] = False,
+) -> None:
+    """Tables of full-text search indexes, on disk and on object stores: write, search, travel in time, keep in order."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The entry point of the process."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if not given or given[0] not in _NEED_PANDAS:
+        do_without_pandas()
+    app(given, prog_name="indextables")

@@ -1,0 +1,49 @@
+"""Before anything is destroyed: the plan is shown, and a person agrees."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import typer
+
+from indextables.cli import output, progress
+from indextables.errors import RefusedError
+from indextables.model.report import Report
+from indextables.upkeep.progress import Progress, silent
+
+R = TypeVar("R", bound=Report, covariant=True)
+
+
+class Act(Protocol[R]):
+    """A verb that can say what it would do."""
+
+    def __call__(self, *, dry_run: bool, progress: Progress) -> R:
+        """Do it, or only say what it would do."""
+        ...
+
+
+def carried_out(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
+    """Do something that destroys nothing, or plan it, and print the report."""
+    with progress.shown(title) as told:
+        report = act(dry_run=dry_run, progress=told)
+    output.report(report, as_json=as_json)
+    return report
+
+
+def confirmed(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: bool) -> R:
+    """Do something that cannot be taken back, after its plan was shown and agreed to."""
+    if not dry_run and not yes:
+        planned: Report = act(dry_run=True, progress=silent)
+        agree(lambda: output.note(str(planned)), f"{title}?")
+    return carried_out(title, act, dry_run=dry_run, as_json=as_json)
+
+
+def agree(show_plan: Callable[[], None], question: str) -> None:
+    """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown."""
+    show_plan()
+    if not sys.stdin.isatty():
+        raise RefusedError("Nobody is there to confirm this; nothing was changed.", hint="Pass --yes if you are sure.")
+    if not typer.confirm(question, err=True):
+        raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")

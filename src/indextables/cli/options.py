@@ -1,0 +1,50 @@
+"""The arguments and options that many verbs share, and the table they name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from indextables.errors import InvalidInputError
+
+PathArgument = Annotated[
+    str, typer.Argument(metavar="PATH", help="The table: a folder, or a URL such as s3://bucket/logs.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", "-o", metavar="KEY=VALUE", help="A setting, for example aws.region=eu-west-1. May be repeated."
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+VersionAsOf = Annotated[int | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version.")]
+TimestampAsOf = Annotated[
+    str | None,
+    typer.Option("--timestamp-as-of", metavar="TIME", help="The table as it was then: 2026-11-15T12:00:00Z."),
+]
+Where = Annotated[
+    str | None,
+    typer.Option("--where", "-w", metavar="CONDITION", help="SQL condition: \"status >= 500 AND day = '2026-11-15'\"."),
+]
+Query = Annotated[str | None, typer.Option("--query", "-q", metavar="QUERY", help="Only rows that match a search.")]
+Columns = Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="The columns to show.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def settings_of(given: list[str] | None) -> dict[str, object]:
+    """`key=value` texts as settings. Their names are checked where they are used, with the nearest match in the error."""
+    found: dict[str, object] = {}
+    for text in given or ():
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            hint = "Write it as key=value; `indextables settings` lists the keys."
+            raise InvalidInputError(f"{text!r} is not a setting.", hint=hint, option=text)
+        found[key.strip()] = value
+    return found
+
+
+def names_of(given: str | None) -> list[str] | None:
+    """Names with commas between them as a list."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]

@@ -1,0 +1,123 @@
+"""Printing: for people on a terminal, plain when piped, and as JSON.
+
+The JSON of rows is a list of objects, one row a line; of a report, an object with its fields. Times are ISO text, decimals
+text, binary base64, and a number that JSON does not know is null. Errors go to stderr, as `{"error": {...}}` with --json.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import typer
+
+from indextables.model.report import Report, plain
+
+
+def is_terminal() -> bool:
+    """Whether a person is looking at what is printed."""
+    return sys.stdout.isatty()
+
+
+def has_colour() -> bool:
+    """Whether to print colour: on a terminal, unless NO_COLOR says otherwise."""
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def note(text: str) -> None:
+    """Something for the person, not for the program that reads the output."""
+    typer.echo(text, err=True)
+
+
+def rows(table: pa.Table, *, as_json: bool) -> None:
+    """The rows of an Arrow table."""
+    batches(table.schema.names, table.to_batches(), as_json=as_json)
+
+
+def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool) -> None:
+    """Rows as they come: a JSON list, a table on a terminal, or lines of values with tabs between them."""
+    found = _rows(parts)
+    if as_json:
+        _json_list(found)
+    elif is_terminal():
+        _terminal().rows(names, found)
+    else:
+        typer.echo("\t".join(names))
+        for row in found:
+            typer.echo("\t".join(_cell(row[name]) for name in names))
+
+
+def report(told: Report, *, as_json: bool) -> None:
+    """A report."""
+    if as_json:
+        value(told.to_dict(), as_json=True)
+    elif is_terminal():
+        _terminal().report(told)
+    else:
+        typer.echo(str(told))
+
+
+def value(told: Mapping[str, Any], *, as_json: bool) -> None:
+    """A few named values: an object, or lines of names and values."""
+    if as_json:
+        typer.echo(msgspec.json.format(_encode(plain(told)), indent=2).decode())
+        return
+    width = max(map(len, told), default=0)
+    for name, item in told.items():
+        typer.echo(f"{name:<{width}}  {text_of(item)}".rstrip())
+
+
+def error(told: Mapping[str, Any], *, as_json: bool) -> None:
+    """An error: what happened, and what to do."""
+    if as_json:
+        typer.echo(_encode({"error": told}).decode(), err=True)
+        return
+    colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    for name, text, style in (("Error", told["message"], "red"), ("Hint", told["hint"], "yellow")):
+        label = typer.style(f"{name}:", fg=style, bold=True) if colour else f"{name}:"
+        typer.echo(f"{label} {text.rstrip()}", err=True)
+
+
+def _rows(parts: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        yield from part.to_pylist(maps_as_pydicts="lossy")
+
+
+def _json_list(found: Iterator[dict[str, Any]]) -> None:
+    before = "["
+    for row in found:
+        typer.echo(f"{before}\n{_encode(row).decode()}", nl=False)
+        before = ","
+    typer.echo("[]" if before == "[" else "\n]")
+
+
+def _encode(told: Any) -> bytes:
+    return msgspec.json.encode(told, enc_hook=str)
+
+
+def _cell(item: Any) -> str:
+    text = text_of(item)
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
+
+
+def text_of(item: Any) -> str:
+    """A value as text, for lines of values."""
+    if item is None:
+        return ""
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    if isinstance(item, Mapping):
+        return ", ".join(f"{key}={text_of(inner)}" for key, inner in item.items())
+    if isinstance(item, list | tuple):
+        return ", ".join(map(text_of, item))
+    return item.hex() if isinstance(item, bytes) else str(item)
+
+
+def _terminal() -> Any:
+    """Drawing with rich; loaded only when there is a terminal to draw on."""
+    return import_module("indextables.cli.terminal")

@@ -1,0 +1,100 @@
+"""Tables and reports on a terminal."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from indextables.model.report import Report
+
+_AT_ONCE = 500
+"""Rows that are laid out together: a scan of a million rows is shown in pages of this many."""
+_DETAILS = 20
+_COUNTED = ("rows", "records", "count", "splits", "files", "requests")
+"""Words in the name of a number that is easier to read with commas."""
+
+
+def rows(names: Sequence[str], found: Iterable[Mapping[str, Any]]) -> None:
+    """Rows in columns, a page after another."""
+    console, rest = Console(highlight=False), iter(found)
+    for number in itertools.count():
+        page = list(itertools.islice(rest, _AT_ONCE))
+        if not page and number:
+            return
+        console.print(_grid(names, page))
+        if not page:
+            console.print("[dim](no rows)[/]")
+            return
+
+
+def report(told: Report) -> None:
+    """The summary of a report, then what it lists."""
+    console = Console(highlight=False)
+    summary = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
+    summary.add_column(style="dim")
+    summary.add_column(overflow="fold")
+    for name, value in told.summary().items():
+        summary.add_row(name, _text(name, value))
+    console.print(summary)
+    for name, listed in told.details().items():
+        if listed:
+            console.print(f"\n[bold]{name}[/] ({len(listed)})")
+            console.print(_grid(list(listed[0]), listed[:_DETAILS]))
+        if len(listed) > _DETAILS:
+            console.print(f"[dim]... and {len(listed) - _DETAILS} more; --json shows all[/]")
+
+
+def _grid(names: Sequence[str], listed: Sequence[Mapping[str, Any]]) -> Grid:
+    grid = Grid(box=None, header_style="bold cyan", padding=(0, 2, 0, 0))
+    shown = [name for name in names if any(row.get(name) is not None for row in listed)] or list(names)
+    for name in shown:
+        numbers = all(isinstance(row.get(name), int | float | None) for row in listed)
+        grid.add_column(name, overflow="fold", justify="right" if numbers and not _is_flag(name, listed) else "left")
+    for row in listed:
+        grid.add_row(*(_text(name, row.get(name)) for name in shown))
+    return grid
+
+
+def _is_flag(name: str, listed: Sequence[Mapping[str, Any]]) -> bool:
+    return any(isinstance(row.get(name), bool) for row in listed)
+
+
+def _text(name: str, value: Any) -> Text:
+    return Text("".join(_parts(name, value)))
+
+
+def _parts(name: str, value: Any) -> Iterator[str]:
+    if value is None:
+        return
+    if isinstance(value, bool):
+        yield "yes" if value else "no"
+    elif isinstance(value, int) and ("bytes" in name or name == "size"):
+        yield size(value)
+    elif isinstance(value, int) and any(word in name for word in _COUNTED):
+        yield f"{value:,}"
+    elif isinstance(value, datetime):
+        yield f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond // 1000:03}" if value.microsecond else "")
+    elif isinstance(value, float):
+        yield f"{value:g}"
+    elif isinstance(value, Mapping):
+        yield ", ".join(f"{key}={''.join(_parts('', item))}" for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        yield ", ".join("".join(_parts("", item)) for item in value)
+    else:
+        yield value.hex() if isinstance(value, bytes) else str(value)
+
+
+def size(count: int) -> str:
+    """Bytes as people say them."""
+    shown = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if shown < 1024:
+            return f"{shown:.0f} {unit}" if unit == "B" else f"{shown:.1f} {unit}"
+        shown /= 1024
+    return f"{shown:.1f} TiB"

@@ -1,0 +1,47 @@
+"""How a notebook shows rows. Searches, scans and histories are plain Arrow tables; `%load_ext indextables` shows them well.
+
+Arrow tables have no HTML form of their own, and a library must not give them one unasked: hence an extension.
+"""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.model.report import html_table
+
+SHOWN_ROWS = 50
+_SNIPPET = "_snippet"
+_MARKED = re.compile(r"<b>(.*?)</b>", re.S)
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Called by `%load_ext indextables`: from then on this session shows Arrow tables as tables."""
+    ipython.display_formatter.formatters["text/html"].for_type(pa.Table, arrow_html)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Called by `%unload_ext indextables`."""
+    ipython.display_formatter.formatters["text/html"].pop(pa.Table, None)
+
+
+def arrow_html(table: pa.Table) -> str:
+    """An Arrow table as HTML: the first rows, how many more there are, and snippets with their words marked."""
+    rows = [dict(zip(table.column_names, row, strict=True)) for row in zip(*_columns(table), strict=True)]
+    more = table.num_rows - len(rows)
+    told = f"{table.num_rows:,} rows, {table.num_columns} columns{f'; {more:,} not shown' if more else ''}"
+    return f"{html_table(rows, markup={_SNIPPET: _marked})}<p>{told}</p>"
+
+
+def _columns(table: pa.Table) -> list[list[Any]]:
+    return [column.slice(0, SHOWN_ROWS).to_pylist() for column in table.columns]
+
+
+def _marked(snippet: Any) -> str:
+    """A snippet whose only markup is its marks, whatever stands in it."""
+    parts = _MARKED.split("" if snippet is None else str(snippet))
+    clean = [escape(unescape(part)) for part in parts]
+    return "".join(f"<b>{part}</b>" if index % 2 else part for index, part in enumerate(clean))

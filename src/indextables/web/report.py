@@ -1,0 +1,156 @@
+"""The report on a table: one page that can be mailed, kept and opened anywhere. It holds everything it shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from indextables.config.indexing import IndexingSettings
+from indextables.config.release import VERSION
+from indextables.log.state_report import StateReport
+from indextables.table import Table
+from indextables.table.figures import PartitionFigure, VersionFigure
+from indextables.web.components import components_chart
+from indextables.web.numbers import number, plural, size
+from indextables.web.page import cards, page, scrolling, section, table
+from indextables.web.partitions import heat_map
+from indextables.web.search_cost import cost_chart
+from indextables.web.svg import Markup, element, text
+from indextables.web.timeline import merges_chart, timeline_chart
+
+_VERSIONS = 60
+_MERGES = 8
+_LISTED = 15
+
+
+def write_report(opened: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
+    """Write the report on a table to a file, and return where it is.
+
+    `query` is the search whose cost is shown; without one an example is made from the table's own words. Splits are
+    opened to see what their bytes are spent on: the largest ones, `max_splits` at most, and the page says how many.
+    """
+    path = Path(out)
+    path.write_text(report_html(opened, query=query, max_splits=max_splits), encoding="utf-8")
+    return path
+
+
+def report_html(opened: Table, *, query: str | None = None, max_splits: int = 200) -> str:
+    """The report on a table as the text of a page."""
+    versions, merges = opened.version_figures(limit=_VERSIONS)
+    parts = opened.partition_figures()
+    sections = [_head(opened, parts), _timeline(versions)]
+    if merges:
+        told = "Each dot is a split, placed by its size. Merging changes no row: it makes fewer, larger splits."
+        shown = _newest(len(merges), _MERGES, "merge")
+        sections.append(section("Merges", f"{told}{shown}", scrolling(merges_chart(merges[-_MERGES:]))))
+    if opened.partition_columns and parts:
+        sections.append(_partitions(opened, parts))
+    sections.append(_state(opened.state()))
+    if parts:
+        sections += [_components(opened, max_splits), _search(opened, query, max_splits)]
+    written = f"Written by indextables {VERSION} from version {opened.version}."
+    name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
+    return page(f"{name}, version {opened.version}", *sections, element("footer", text(written)))
+
+
+def _head(opened: Table, parts: list[PartitionFigure]) -> Markup:
+    name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
+    figures = {
+        "version": number(opened.version),
+        "rows": number(sum(part.rows for part in parts)),
+        "splits": number(sum(part.splits for part in parts)),
+        "bytes": size(sum(part.size_bytes for part in parts)),
+        "columns": number(len(opened.schema)),
+        "partitions": number(len(parts)) if opened.partition_columns else "none",
+    }
+    about = [element("p", text(opened.metadata.description))] if opened.metadata.description else []
+    place = element("p", element("code", text(opened.path)))
+    return element("header", element("h1", text(name)), place, *about, cards(figures))
+
+
+def _newest(found: int, shown: int, what: str) -> str:
+    return f" The newest {shown} of {plural(found, what)} are drawn." if found > shown else ""
+
+
+def _timeline(versions: list[VersionFigure]) -> Markup:
+    told = "Every version, by what it did. Point at a bar for its time and figures."
+    if versions and versions[0].version > 0:
+        told += f" Versions before {versions[0].version} are not drawn."
+    rows = [
+        {
+            "version": str(v.version),
+            "time (UTC)": "" if v.at is None else f"{v.at:%Y-%m-%d %H:%M:%S}",
+            "operation": v.operation,
+            "splits": "" if v.splits is None else number(v.splits),
+            "bytes": "" if v.size_bytes is None else size(v.size_bytes),
+            "readable": "yes" if v.is_readable else "no",
+        }
+        for v in reversed(versions[-_LISTED:])
+    ]
+    listed = table(rows, numbers=("version", "splits", "bytes"))
+    return section("Timeline of versions", told, scrolling(timeline_chart(versions)), scrolling(listed))
+
+
+def _partitions(opened: Table, parts: list[PartitionFigure]) -> Markup:
+    drawn = heat_map(parts, opened.partition_columns)
+    told = f"Rows in each partition by {', '.join(opened.partition_columns)}: the stronger the colour, the more rows."
+    if len(opened.partition_columns) > 2:
+        told += f" Partitions by {', '.join(opened.partition_columns[2:])} are added up."
+    if drawn.left_out:
+        told += f" The last ones are drawn; {number(drawn.left_out)} more are not."
+    return section("Partitions", told, scrolling(drawn.chart))
+
+
+def _state(report: StateReport) -> Markup:
+    at = "none" if report.version is None else str(report.version)
+    behind = report.latest_version - (report.version if report.version is not None else -1)
+    told = "What a reader starts from instead of replaying the whole log."
+    if report.needs_compaction:
+        told += " It should be compacted: compact() writes it anew without tombstones."
+    figures = {
+        "form": report.format,
+        "state at version": at,
+        "versions after it": number(behind),
+        "files in it": number(report.num_files),
+        "manifests": number(report.num_manifests),
+        "tombstones": f"{number(report.num_tombstones)} ({report.tombstone_ratio:.0%})",
+        "skipped splits": number(report.num_skipped),
+        "protocol": str(report.protocol_version),
+    }
+    return section("State and tombstones", told, cards(figures))
+
+
+def _components(opened: Table, max_splits: int) -> Markup:
+    components, looked_at = opened.component_figures(max_splits=max_splits)
+    told = f"What the bytes of {plural(looked_at, 'split')} are spent on."
+    if looked_at == max_splits:
+        told += " These are the largest ones."
+    return section("Bytes by column", told, scrolling(components_chart(components)))
+
+
+def _search(opened: Table, query: str | None, max_splits: int) -> Markup:
+    asked = query or example_query(opened)
+    if asked is None:
+        return section(
+            "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
+        )
+    report, looked_at = opened.search_figures(asked, max_splits=max_splits)
+    told = f"{plural(report.rows_matched, 'row')} matched. "
+    told += "The query was given." if query else "The query is an example from the table's first rows."
+    if looked_at == max_splits:
+        told += f" It was run over the {plural(looked_at, 'largest split')} it would open."
+    shown = element("p", element("code", text(asked)))
+    return section("Cost of a search", told, shown, scrolling(cost_chart(report)))
+
+
+def example_query(opened: Table) -> str | None:
+    """A search that finds something: the longest word of the first text in a text column; None if there is no such word."""
+    kinds = opened.settings.group(IndexingSettings).typemap
+    for name, kind in kinds.items():
+        if kind != "text" or name not in opened.schema.names or not re.fullmatch(r"[A-Za-z_]\w*", name):
+            continue
+        rows = opened.scan(columns=[name], limit=20).read_all().column(name).to_pylist()
+        words = [word for row in rows if row for word in re.findall(r"[A-Za-z]{4,20}", row)]
+        if words:
+            return f"{name}:{max(words, key=len).lower()}"
+    return None

@@ -1,0 +1,93 @@
+"""The page of a table for a browser on the same machine: the report as the table is now, and a box to search it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import IndexTablesError
+from indextables.table import Table
+from indextables.web.page import page, section
+from indextables.web.report import report_html
+from indextables.web.svg import Markup, element, text
+
+LOOPBACK = "127.0.0.1"
+_SHOWN = 50
+
+
+def serve(opened: Table, *, port: int, started: Callable[[str], None]) -> None:
+    """Serve until interrupted, to this machine only. `started` is told the address."""
+    with ThreadingHTTPServer((LOOPBACK, port), handler_of(opened)) as server:
+        started(f"http://{LOOPBACK}:{server.server_port}/")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return
+
+
+def handler_of(opened: Table) -> type[BaseHTTPRequestHandler]:
+    """What answers requests about a table: `/` with the report, `/search?q=...` with the best matches."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            """One page. A name other than this machine's is refused, so that no web site can read the table through it."""
+            asked = urlsplit(self.path)
+            if (self.headers.get("Host") or "").rpartition(":")[0] not in (LOOPBACK, "localhost"):
+                self.send_error(HTTPStatus.FORBIDDEN)
+            elif asked.path == "/":
+                self._answer(lambda: report_html(opened.refresh()).replace("<main>", f"<main>{_box('')}", 1))
+            elif asked.path == "/search":
+                query = parse_qs(asked.query).get("q", [""])[0]
+                self._answer(lambda: search_page(opened.refresh(), query))
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND)
+
+        def _answer(self, content: Callable[[], str]) -> None:
+            try:
+                status, shown = HTTPStatus.OK, content()
+            except IndexTablesError as error:
+                status = HTTPStatus.BAD_REQUEST
+                shown = page("Error", _box(""), section("Error", error.message), element("p", text(error.hint)))
+            body = shown.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header(
+                "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"
+            )
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Requests are not printed: the terminal belongs to the command."""
+
+    return Handler
+
+
+def search_page(opened: Table, query: str) -> str:
+    """The best matches of a query, marked, with their scores."""
+    kinds = opened.settings.group(IndexingSettings).typemap
+    snippet = next((name for name in opened.schema.names if kinds.get(name) == "text"), None)
+    found = opened.search(query, limit=_SHOWN, snippet=snippet)
+    told = f"{found.num_rows:,} of {opened.count(query=query):,} matches in version {opened.version}, the best first."
+    shown = [_match(row) for row in found.to_pylist()]
+    return page(f"{query} - search", _box(query), section("Search", told, *shown))
+
+
+def _match(row: Mapping[str, Any]) -> Markup:
+    """One match: its score and marked passage, then its columns."""
+    pieces = [piece for part in str(row.get("_snippet") or "").split("<b>") for piece in part.split("</b>", 1)]
+    marked = [element("mark", text(piece)) if n % 2 else text(piece) for n, piece in enumerate(pieces)]
+    rest = "  ".join(f"{name}={value}" for name, value in row.items() if name[0] != "_" and value is not None)
+    return element("p", element("b", text(f"{row['_score']:.3f} ")), *marked, element("br"), text(rest))
+
+
+def _box(query: str) -> Markup:
+    field = element("input", name="q", value=query, placeholder="Search", size="60")
+    button = element("button", text("Search"))
+    home = element("a", text("Report"), href="/")
+    return element("form", field, text(" "), button, text(" "), home, action="/search", method="get")
