@@ -107,8 +107,10 @@ def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> No
             tell(error=error.kind, message=error.message)
 
 
-def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[str, Any], float, int], None]:
-    """An actor that repeats a verb, and rests for a share of the whole time after each."""
+def keep_up(
+    act: Callable[[Table], Any], share: float = 0.0, rest: float = 0.0
+) -> Callable[[str, dict[str, Any], float, int], None]:
+    """An actor that repeats a verb, and rests after each: for a share of the whole time, or so many seconds."""
 
     def repeat(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
         for _ in until(seconds):
@@ -117,7 +119,7 @@ def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[st
                 tell(done=report.status)
             except ConflictError as conflict:
                 tell(conflict=conflict.message)
-            time.sleep(share * seconds)
+            time.sleep(max(share * seconds, rest))
 
     return repeat
 
@@ -127,9 +129,9 @@ ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "read": read,
     "look": look,
     "delete": remove,
-    "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1), 0.0),
+    "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
     # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
-    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05),
+    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05, rest=1.2),
     "truncate": keep_up(lambda table: table.truncate_time_travel(), 0.02),
 }
 
