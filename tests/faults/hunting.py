@@ -107,6 +107,16 @@ def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> No
             tell(error=error.kind, message=error.message)
 
 
+def check(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
+    """Verify every byte while all the others are at work: what they do is no finding."""
+    for _ in until(seconds):
+        try:
+            report = Table.open(url, options=options).verify(full=True)
+            tell(checked=report.splits_checked) if report.healthy else tell(wrong=report.to_dict()["findings"][:5])
+        except IndexTablesError as error:
+            tell(error=error.kind, message=error.message)
+
+
 def keep_up(
     act: Callable[[Table], Any], share: float = 0.0, rest: float = 0.0
 ) -> Callable[[str, dict[str, Any], float, int], None]:
@@ -128,6 +138,7 @@ ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "write": write,
     "read": read,
     "look": look,
+    "check": check,
     "delete": remove,
     "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
     # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.

@@ -18,7 +18,7 @@ from tests.faults.hunting import BATCH
 from tests.faults.test_hunt import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, start
 from tests.support.rows import ROWS, TEXT, ids
 
-ACTORS = ("write", "write", "delete", "merge", "purge", "truncate", "look")
+ACTORS = ("write", "write", "delete", "merge", "purge", "truncate", "look", "check")
 Told = list[dict[str, Any]]
 
 
