@@ -4,6 +4,11 @@ import gc
 
 gc.disable()
 
-from indextables.cli.app import main  # noqa: E402
+try:
+    from indextables.cli.app import main
+except ModuleNotFoundError as error:
+    if error.name not in ("typer", "rich"):
+        raise
+    raise SystemExit("The command line is an extra: pip install 'indextables[cli]'") from None
 
 __all__ = ["main"]
