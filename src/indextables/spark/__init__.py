@@ -12,10 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from indextables.spark.extension import install, register
     from indextables.spark.reads import table
     from indextables.spark.searches import aggregate, count, explain, search
     from indextables.spark.sessions import session
-    from indextables.spark.shim import install, register
     from indextables.spark.streams import read_stream, write_stream
     from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
@@ -26,11 +26,11 @@ _WHERE = {
     "count": "searches",
     "delete": "upkeep",
     "explain": "searches",
-    "install": "shim",
+    "install": "extension",
     "merge": "upkeep",
     "purge": "upkeep",
     "read_stream": "streams",
-    "register": "shim",
+    "register": "extension",
     "search": "searches",
     "session": "sessions",
     "table": "reads",

@@ -16,9 +16,9 @@ from indextables.model.schema import normalize, schema_to_json
 from indextables.scan.aggregate import partial_of
 from indextables.scan.explain import ScanReport
 from indextables.scan.task import ScanTask
+from indextables.spark.extension import register
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
-from indextables.spark.shim import register
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.requests import ReadRequest
 from indextables.spark.workers import on_splits

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from indextables.spark.extension import install
 from indextables.spark.java_home import java_home
-from indextables.spark.shim import install
 
 logger = logging.getLogger(__name__)
 

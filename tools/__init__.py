@@ -1,0 +1,1 @@
+"""What builds the documentation; no part of the package."""

@@ -1,0 +1,16 @@
+"""Hooks of mkdocs: generated parts go into their pages as the pages are built."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tools.reference import with_parts
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs with the text of every page."""
+    return with_parts(markdown)

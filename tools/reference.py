@@ -1,0 +1,215 @@
+"""The generated parts of the documentation: settings, errors, statements, verbs and commands, from the code itself.
+
+A page says where a part goes with a line `<!-- generated: NAME -->`; `mkdocs_hooks.py` puts it there when the pages are
+built, and the tests look whether everything is in it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import indextables.spark as its
+from indextables import AddAction, Table, errors, sql
+from indextables.commands.grammar import STATEMENTS, form
+from indextables.commands.parser import parse
+from indextables.commands.results import RESULTS
+from indextables.commands.values import Command
+from indextables.config import GROUPS, STORE_GROUPS
+from indextables.config.registry import Setting, declared
+from indextables.log.state_report import StateReport
+from indextables.log.transaction import Transaction
+from indextables.scan.explain import ScanReport
+from indextables.spark.source.options import OWN
+from indextables.upkeep.delete import DeleteReport
+from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.repair_report import RepairReport
+from indextables.upkeep.restore import RestoreReport
+from indextables.upkeep.truncate import TruncateReport
+from indextables.upkeep.verify import VerifyReport
+from indextables.web.report import report_html, write_report
+
+MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
+REPORTS: tuple[type, ...] = (
+    MergeReport,
+    PurgeReport,
+    TruncateReport,
+    DropReport,
+    RestoreReport,
+    DeleteReport,
+    VerifyReport,
+    RepairReport,
+    StateReport,
+    ScanReport,
+)
+
+
+def settings() -> str:
+    """Every setting, by the group that receives it."""
+    return "\n".join(_setting_group(group) for group in GROUPS)
+
+
+def _setting_group(group: type) -> str:
+    kept = "" if group not in STORE_GROUPS else " Never kept in a table's metadata."
+    head = f"### {_spaced(group.__name__.removesuffix('Settings'))}\n\n{inspect.getdoc(group)}{kept}\n"
+    rows = [[f"`{s.key}`", _default(s), _cell(str(s.type.allowed)), _cell(s.doc)] for s in declared(group)]
+    return f"{head}\n{_table(['key', 'default', 'allowed', 'what it does'], rows)}\n"
+
+
+def _default(found: Setting) -> str:
+    if found.secret:
+        return "(secret)"
+    return "" if found.default in (None, "", (), {}) else f"`{found.default}`"
+
+
+def error_tree() -> str:
+    """Every error: its place in the tree, its kind, what it means and what it tells the caller to do."""
+    found = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.IndexTablesError)]
+    order = sorted(found, key=lambda cls: [c.__name__ for c in reversed(cls.__mro__)])
+    rows = [[*(f"`{name}`" for name in (c.__name__, c.__base__.__name__, c.kind)), *_told(c)] for c in order]
+    return _table(["error", "is a", "kind", "what happened", "what it says to do"], rows)
+
+
+def _told(error: type[errors.IndexTablesError]) -> list[str]:
+    return [_cell(inspect.getdoc(error) or ""), _cell(error.default_hint)]
+
+
+def statements() -> str:
+    """Every statement: how it is written, and the columns of its rows."""
+    return "\n".join(_statement(lead) for lead in STATEMENTS)
+
+
+def _statement(lead: str) -> str:
+    command = command_of(lead)
+    columns = ", ".join(f"`{f.name}`" for f in RESULTS[command])
+    return f"### {lead}\n\n{inspect.getdoc(command)}\n\n```text\n{form(lead)}\n```\n\nColumns: {columns}\n"
+
+
+def command_of(lead: str) -> type[Command]:
+    """The command that a statement becomes, found by reading the shortest statement of its kind."""
+    needs = {"DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1", "RESTORE INDEXTABLES": "'p' TO VERSION 1"}
+    table = "'p'" if STATEMENTS[lead].rest.startswith("'path'") else ""
+    return type(parse(f"{lead} {needs.get(lead, table)}"))
+
+
+def table_verbs() -> str:
+    """Every public verb of `Table`, by the class that declares it."""
+    parts = []
+    handle, *others = [cls for cls in reversed(Table.__mro__) if cls is not object]
+    for cls in (handle, *reversed(others)):
+        own = [(name, member) for name, member in vars(cls).items() if not name.startswith("_") and _is_verb(member)]
+        if own:
+            parts.append(f"### {inspect.getdoc(cls)}\n" if cls is not Table else "")
+            parts += [_member(name, member) for name, member in own]
+    return "\n".join(parts)
+
+
+def _is_verb(member: Any) -> bool:
+    return isinstance(member, property | classmethod) or inspect.isfunction(member)
+
+
+def _member(name: str, member: Any) -> str:
+    if isinstance(member, property):
+        return f"#### `t.{name}`\n\n{inspect.getdoc(member)}\n"
+    function = member.__func__ if isinstance(member, classmethod) else member
+    return _function(f"{'Table' if isinstance(member, classmethod) else 't'}.{name}", function, level=4)
+
+
+def _function(shown: str, function: Callable[..., Any], *, level: int = 3) -> str:
+    signature = inspect.signature(function)
+    given = [p for p in signature.parameters.values() if p.name not in ("self", "cls")]
+    returns = str(signature.return_annotation).replace("'", "")
+    text = f"{shown}{signature.replace(parameters=given, return_annotation=inspect.Signature.empty)}".replace("'", '"')
+    text = re.sub(r'(: )"([^"]*)"', r"\1\2", text)
+    text = re.sub(r"<function (\w+) at \w+>", r"\1", text)
+    head = f"{'#' * level} `{shown.rpartition('.')[2]}`"
+    return f"{head}\n\n```text\n{_folded(text)} -> {returns}\n```\n\n{inspect.getdoc(function)}\n"
+
+
+def _folded(signature: str) -> str:
+    if len(signature) < 90:
+        return signature
+    head, _, rest = signature.partition("(")
+    return f"{head}(\n    " + ",\n    ".join(_arguments(rest.removesuffix(")"))) + "\n)"
+
+
+def _arguments(text: str) -> Iterator[str]:
+    """The arguments of a signature: cut at commas that stand in no bracket."""
+    depth, at = 0, 0
+    for index, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            yield text[at:index].strip()
+            at = index + 1
+    yield text[at:].strip()
+
+
+def spark_functions() -> str:
+    """Every function of `indextables.spark`."""
+    return "\n".join(_function(f"its.{name}", getattr(its, name)) for name in its.__all__)
+
+
+def spark_options() -> str:
+    """The options of the data source that are not settings."""
+    return ", ".join(f"`{name}`" for name in OWN)
+
+
+def other_functions() -> str:
+    """The functions beside the table."""
+    return "\n".join(
+        [_function("sql", sql), _function("write_report", write_report), _function("report_html", report_html)]
+    )
+
+
+def log_values() -> str:
+    """What a transaction takes."""
+    verbs = [(n, m) for n, m in vars(Transaction).items() if inspect.isfunction(m) and not n.startswith("_")]
+    shown = "\n".join(_function(f"tx.{name}", member, level=4) for name, member in verbs)
+    rows = [[f"`{name}`", f"`{kind}`"] for name, kind in AddAction.__annotations__.items()]
+    return f"{shown}\n#### `AddAction`\n\n{inspect.getdoc(AddAction)}\n\n{_table(['field', 'type'], rows)}\n"
+
+
+def reports() -> str:
+    """Every report and its fields."""
+    return "\n".join(f"#### `{cls.__name__}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n" for cls in REPORTS)
+
+
+def _fields(cls: type) -> str:
+    assert is_dataclass(cls)
+    return "Fields: " + ", ".join(f"`{f.name}`" for f in fields(cls))
+
+
+def _spaced(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "settings": settings,
+    "errors": error_tree,
+    "statements": statements,
+    "table-verbs": table_verbs,
+    "spark-functions": spark_functions,
+    "spark-options": spark_options,
+    "other-functions": other_functions,
+    "log-values": log_values,
+    "reports": reports,
+}
+
+
+def with_parts(markdown: str) -> str:
+    """A page with its generated parts; a mark that names no part is an error."""
+    return MARK.sub(lambda mark: PARTS[mark[1]](), markdown)
