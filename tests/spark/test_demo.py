@@ -36,7 +36,7 @@ def test_the_story_is_told_and_its_commands_work(
     assert table.count() == 6_000
     for word in ("Search", "contains()", "Typed conditions", "Aggregate", "Merge", "Time travel", "History"):
         assert word in told
-    assert "the checksum differs" in told
+    assert told.count("are damaged") == 2
     assert "mended: 0 findings" in told
     commands = [shlex.split(line)[1:] for line in told.splitlines() if "indextables " in line and "demo-table" in line]
     assert {words[0] for words in commands} == {"search", "count", "aggregate", "diff", "report"}

@@ -148,7 +148,7 @@ def damage(story: Story, table: Table) -> None:
     story.say("Damage", "one byte of one split is flipped")
     victim = story.path / table.files().column("path")[0].as_py()
     whole = victim.read_bytes()
-    place = len(whole) // 3
+    place = len(whole) // 10
     victim.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     finding = table.verify(full=True).findings[0]
     story.out.print(f"  verify: {finding.severity}: {escape(finding.message)}", soft_wrap=True)
