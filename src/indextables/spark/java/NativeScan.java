@@ -6,8 +6,6 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.StructType;
 
 /** What Python calls: a DataFrame over the splits of one snapshot, read by Spark itself. */
@@ -41,27 +39,8 @@ public class NativeScan {
             data,
             scala.Option.empty(),
             new ParquetFileFormat(),
-            readOptions(data),
+            scala.collection.immutable.Map$.MODULE$.empty(),
             spark);
     return spark.baseRelationToDataFrame(relation);
-  }
-
-  /**
-   * A dictionary that holds -0.0 and not 0.0 makes Parquet's reader leave out row groups in which `x = 0.0` holds for Spark.
-   * So dictionaries are not asked where there are fractions.
-   */
-  private static scala.collection.immutable.Map readOptions(StructType data) {
-    scala.collection.immutable.Map none =
-        (scala.collection.immutable.Map) scala.collection.immutable.Map$.MODULE$.empty();
-    boolean fractions = data.existsRecursively(new FractionTest());
-    Object some = none.updated("parquet.filter.dictionary.enabled", "false");
-    return fractions ? (scala.collection.immutable.Map) some : none;
-  }
-
-  /** Whether a type is that of floating-point numbers. */
-  static class FractionTest extends scala.runtime.AbstractFunction1 {
-    public Object apply(Object type) {
-      return Boolean.valueOf(type instanceof FloatType || type instanceof DoubleType);
-    }
   }
 }
