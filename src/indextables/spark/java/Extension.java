@@ -41,6 +41,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
         });
     SearchFunction.inject(extensions);
     TableFunction.inject(extensions);
+    BucketFunction.inject(extensions);
     return BoxedUnit.UNIT;
   }
 
@@ -52,6 +53,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
     SessionState state = spark.sessionState();
     if (StatementParser.standsBefore(state.sqlParser())) return;
     SearchFunction.register(state.functionRegistry());
+    BucketFunction.register(state.functionRegistry());
     TableFunction.register(state.tableFunctionRegistry());
     Field parser = SessionState.class.getDeclaredField("sqlParser");
     parser.setAccessible(true);
