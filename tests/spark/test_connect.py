@@ -43,6 +43,8 @@ spark.conf.set("spark.indextables.read.splitsPerTask", "1")
 print("count", its.count(spark, "t", query="line:7"), its.count(spark, "t"))
 print("terms", its.aggregate(spark, "t", {"days": {"terms": {"field": "day"}}}).count())
 print("source", spark.read.format("indextables").option("query", "line:42").load(os.path.abspath("t")).count())
+print("functions", spark.sql(f"select id from indextables_search('{os.path.abspath('t')}', 'line:42')").collect()[0].id,
+    spark.sql("select indextables_histogram(17, 5), indextables_range(7, array(5, 10))").collect()[0][1])
 merged = its.merge(spark, "t", target_size="1G")
 print("merged", merged.merged_files > 3, Table.open("t").files().num_rows, its.verify(spark, "t").healthy)
 print("deleted", its.delete(spark, "t", where="id < 10").deleted_rows, its.count(spark, "t"))
@@ -64,6 +66,7 @@ def test_reads_writes_and_search(tmp_path: Path) -> None:
         "count 2 110",
         "terms 3",
         "source 1",
+        "functions 42 5-10",
         "merged True 3 True",
         "deleted 20 90",
         "purged True 1",
