@@ -123,17 +123,16 @@ def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMappi
     if len(merged) != 1 or merged[0].rows != expected:
         found = sum(segment.rows for segment in merged)
         raise BadFileError(f"Merging segments gave {found} rows in place of {expected}.", path=str(folder))
-    index = open_folder(folder, mapping)
-    searcher, schema = index.searcher(), index.schema
+    places: list[tantivy.DocAddress] = []
+    numbers: list[int] = []
     at = 0
     for layer, base in zip(layers, _bases(layers), strict=True):
         living = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
         for row, place in ((int(living[0]), at), (int(living[-1]), at + len(living) - 1)):
-            number = base + row
-            query = tantivy.Query.range_query(
-                schema, ROW_FIELD, tantivy.FieldType.Unsigned, lower_bound=number, upper_bound=number
-            )
-            hits = searcher.search(query, limit=2).hits
-            if [address.doc for _, address in hits] != [place]:
-                raise BadFileError(f"Merging segments moved row {number} of {folder}.", path=str(folder))
+            places.append(tantivy.DocAddress(0, place))
+            numbers.append(base + row)
         at += len(living)
+    found = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
+    moved = next((number for number, row in zip(numbers, found, strict=True) if number != row), None)
+    if moved is not None:
+        raise BadFileError(f"Merging segments moved row {moved} of {folder}.", path=str(folder))
