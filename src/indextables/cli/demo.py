@@ -148,14 +148,14 @@ def damage(story: Story, table: Table) -> None:
     story.say("Damage", "one byte of one split is flipped")
     victim = story.path / table.files().column("path")[0].as_py()
     whole = victim.read_bytes()
-    place = len(whole) // 3
+    place = len(whole) // 10
     victim.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     finding = table.verify(full=True).findings[0]
-    story.out.print(f"  verify: {finding.severity}: {escape(finding.message)}")
+    story.out.print(f"  verify: {finding.severity}: {escape(finding.message)}", soft_wrap=True)
     try:
         Table.open(str(story.path)).scan().read_all()
     except IndexTablesError as error:
-        story.out.print(f"  reading: {escape(error.message)}")
+        story.out.print(f"  reading: {escape(error.message)}", soft_wrap=True)
     victim.write_bytes(whole)
     story.out.print(f"  mended: {len(table.verify(full=True).findings)} findings")
 
@@ -170,7 +170,7 @@ def farewell(story: Story) -> None:
         f"search {name} 'deadlock AND level:ERROR' --limit 3",
         f"count {name} --where \"status >= 500 AND day = '2026-11-02'\"",
         f"aggregate {name} --terms service --query timeout",
-        f"diff {name} 2 3",
+        f"diff {name} 3 4",
         f"report {name} -o report.html",
         "--help",
     ):
