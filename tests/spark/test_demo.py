@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -50,3 +52,11 @@ def test_the_story_replaces_no_folder_that_is_not_a_table(tmp_path: Path) -> Non
     with pytest.raises(RefusedError, match="not a table"):
         tell(its, tmp_path, rows=1_000)
     assert (tmp_path / "mine.txt").exists()
+
+
+def test_the_jar_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["jar", "--out", str(tmp_path / "its.jar"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"path": str(tmp_path / "its.jar")}
+    names = zipfile.ZipFile(tmp_path / "its.jar").namelist()
+    assert any(name.endswith(".class") for name in names)
