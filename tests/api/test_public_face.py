@@ -11,7 +11,7 @@ from tests.api.face import SNAPSHOT, face
 
 def test_the_public_face_is_the_one_that_was_agreed_on() -> None:
     agreed = SNAPSHOT.read_text(encoding="utf-8").splitlines()
-    changes = [line for line in unified_diff(agreed, face().splitlines(), "agreed", "now", lineterm="", n=0)]
+    changes = list(unified_diff(agreed, face().splitlines(), "agreed", "now", lineterm="", n=0))
     told = "The public face has changed. If that is meant, run `make api` and say it in CHANGELOG.md."
     assert not changes, "\n".join([told, *changes])
 
