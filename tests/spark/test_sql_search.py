@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,8 +189,6 @@ def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, tmp_path: P
     golden = Path(__file__).parents[3] / "shared" / "golden" / "indextables_spark_v0.5.4" / "02_five_appends"
     if not golden.exists():
         pytest.skip("the tables of other engines are not here")
-    import shutil
-
     shutil.copytree(golden, tmp_path / "t")
     table = Table.open(str(tmp_path / "t"))
     table.append(table.scan().read_all().slice(0, 3))

@@ -38,12 +38,9 @@ def table(
     file system for the path, and for splits that other engines wrote, the rows come through the data source instead.
     """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    engine = found.settings.group(SparkReadSettings).engine
-    reason = None if engine == "arrow" else why_not_native(spark, found)
-    if engine == "native" and reason:
-        raise UnsupportedError(f"Spark cannot read {found.path} itself: {reason}.", hint="Set read.engine to auto.")
-    if engine == "arrow" or reason:
-        logger.info("%s is read through the data source: %s", found.path, reason or "read.engine is arrow")
+    engine, reason = engine_of(spark, found)
+    if engine == "arrow":
+        logger.info("%s is read through the data source: %s", found.path, reason)
         return source_frame(spark, found, options)
     files = found.files()
     ours = parquet_splits(found, files)
@@ -51,6 +48,15 @@ def table(
     if pc.all(ours).as_py() is False:
         rows = rows.unionByName(source_frame(spark, found, options, only="foreign"))
     return rows
+
+
+def engine_of(spark: SparkSession, found: Table) -> tuple[str, str | None]:
+    """Who reads the rows of a table, `native` or `arrow`; and if it is not Spark itself, why not."""
+    wanted = found.settings.group(SparkReadSettings).engine
+    reason = "read.engine is arrow" if wanted == "arrow" else why_not_native(spark, found)
+    if wanted == "native" and reason:
+        raise UnsupportedError(f"Spark cannot read {found.path} itself: {reason}.", hint="Set read.engine to auto.")
+    return ("arrow" if reason else "native"), reason
 
 
 def why_not_native(spark: SparkSession, found: Table) -> str | None:

@@ -8,7 +8,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** Spark's scan of a Python data source, with a description that tells what is searched for and filtered. */
-class TableScan implements Scan {
+public class TableScan implements Scan {
   private static final String[] TOLD = {"path", "versionAsOf", "query", "searches", "where", "filters", "limit"};
   private final Scan scan;
   private final CaseInsensitiveStringMap options;
