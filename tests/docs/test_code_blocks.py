@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from tests.support.code_blocks import RUN, SHOWN, Block, PageRun, blocks_of
 
@@ -22,9 +24,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder.mkdir(exist_ok=True)
-    monkeypatch.chdir(folder)
+def read(page: Path, folder: Path) -> None:
     run = PageRun(folder)
     for block in RUNNABLE[page]:
         run.run(block)
@@ -32,17 +32,23 @@ def read(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("page", WITHOUT, ids=name)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read(page, tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    read(page, tmp_path)
 
 
-def test_the_blocks_of_the_pages_with_spark_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In one test, so that they share one session whatever process runs them."""
-    running = SparkSession.getActiveSession()
-    for number, page in enumerate(WITH_SPARK):
-        read(page, tmp_path / str(number), monkeypatch)
-    session = SparkSession.getActiveSession()
-    if running is None and session is not None:
-        session.stop()
+@pytest.mark.timeout(900)
+def test_the_blocks_of_the_pages_with_spark_run(tmp_path: Path) -> None:
+    """In one process of their own, so that they share one session and find their files where it was started."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.read_pages", *map(str, WITH_SPARK)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=840,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [page.name for page in WITH_SPARK]
 
 
 def test_every_block_runs_or_is_only_shown(capsys: pytest.CaptureFixture[str]) -> None:
