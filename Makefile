@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
+.PHONY: help setup java demo test test-all check api dist-test bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -69,8 +69,15 @@ $(VENV)/.ready-docs: lock/docs.txt $(STAMP)
 docs: setup $(VENV)/.ready-docs ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
+api: setup ## write the snapshot of the public face anew
+	@$(BIN)/python -m tests.api.face
+
 dist: setup ## wheel and sdist into dist/
+	@rm -rf dist
 	@$(UV) build --quiet --python $(BIN)/python
+
+dist-test: setup ## install what `make dist` builds into empty environments, and use it
+	@$(BIN)/python -m pytest -m slow tests/dist -n 0
 
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml
 lock: $(STAMP) ## resolve the dependencies anew (the lock files name no host)

@@ -107,8 +107,20 @@ def remove(url: str, options: dict[str, Any], seconds: float, number: int) -> No
             tell(error=error.kind, message=error.message)
 
 
-def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[str, Any], float, int], None]:
-    """An actor that repeats a verb, and rests for a share of the whole time after each."""
+def check(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
+    """Verify every byte while all the others are at work: what they do is no finding."""
+    for _ in until(seconds):
+        try:
+            report = Table.open(url, options=options).verify(full=True)
+            tell(checked=report.splits_checked) if report.healthy else tell(wrong=report.to_dict()["findings"][:5])
+        except IndexTablesError as error:
+            tell(error=error.kind, message=error.message)
+
+
+def keep_up(
+    act: Callable[[Table], Any], share: float = 0.0, rest: float = 0.0
+) -> Callable[[str, dict[str, Any], float, int], None]:
+    """An actor that repeats a verb, and rests after each: for a share of the whole time, or so many seconds."""
 
     def repeat(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
         for _ in until(seconds):
@@ -117,7 +129,7 @@ def keep_up(act: Callable[[Table], Any], share: float) -> Callable[[str, dict[st
                 tell(done=report.status)
             except ConflictError as conflict:
                 tell(conflict=conflict.message)
-            time.sleep(share * seconds)
+            time.sleep(max(share * seconds, rest))
 
     return repeat
 
@@ -126,10 +138,11 @@ ROLES: dict[str, Callable[[str, dict[str, Any], float, int], None]] = {
     "write": write,
     "read": read,
     "look": look,
+    "check": check,
     "delete": remove,
-    "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1), 0.0),
+    "merge": keep_up(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
     # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
-    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05),
+    "purge": keep_up(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), 0.05, rest=1.2),
     "truncate": keep_up(lambda table: table.truncate_time_travel(), 0.02),
 }
 

@@ -70,3 +70,35 @@ def test_a_lost_log_is_rebuilt_from_foreign_splits(table: GoldenTable, tmp_path:
         columns = list(copy.schema.names)
         fresh = Table.open(copy.path).scan(columns=columns).read_all().cast(copy.schema)
         assert sorted(map(repr, fresh.to_pylist())) == before
+
+
+@for_each_table
+def test_a_purge_that_keeps_nothing_and_a_truncation_lose_nothing(table: GoldenTable, tmp_path: Path) -> None:
+    """Another engine commits by states alone, so what is live must be found without version files."""
+    shutil.copytree(table.path, tmp_path / "t")
+    unchecked: dict[str, object] = {"purge.retentionCheckEnabled": False}
+    copy = Table.open(str(tmp_path / "t"), options=unchecked)
+    live = set(copy.files().column("path").to_pylist())
+    before = sorted_rows(copy)
+    planned = copy.purge(older_than_hours=0, log_retention_hours=0, dry_run=True)
+    assert not live & {file.path for file in planned.files}
+    copy.purge(older_than_hours=0, log_retention_hours=0)
+    Table.open(copy.path).truncate_time_travel()
+    again = Table.open(copy.path, options=unchecked)
+    again.purge(older_than_hours=0, log_retention_hours=0)
+    fresh = Table.open(copy.path)
+    assert sorted_rows(fresh) == before
+    assert {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("*.split")} == live
+    assert fresh.verify(full=True).findings == ()
+
+
+@for_each_table
+def test_an_older_version_comes_back(table: GoldenTable, tmp_path: Path) -> None:
+    shutil.copytree(table.path, tmp_path / "t")
+    copy = Table.open(str(tmp_path / "t"))
+    history = copy.history().to_pylist()
+    for version in [entry["version"] for entry in history if entry["is_readable"]][1:]:
+        then = sorted_rows(Table.open(copy.path, version=version))
+        Table.open(copy.path).restore(version=version)
+        assert sorted_rows(Table.open(copy.path)) == then, version
+    assert Table.open(copy.path).verify(full=True).findings == ()

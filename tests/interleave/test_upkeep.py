@@ -51,7 +51,7 @@ SCHEMA = json.dumps(
 )
 SETTINGS = config.resolve(options={"merge.parallelism": 1})
 NOWHERE = StoreSpec("memory://nowhere")
-PAST, GIVEN_UP = {"old.split": [7]}, ("purger", "truncater", "merger")
+PAST, CLEANERS = {"old.split": [7]}, frozenset(("purger", "second_purger", "truncater"))
 START = {"a.split": [0, 2], "b.split": [4], "c.split": [1, 3]}
 ADDED, REPLACED = [6], [8, 9]
 EMPTY = pa.table({"path": []})
@@ -170,6 +170,12 @@ def purger(store: Store) -> Any:
     return purge.run(planned, log, retries=0).status
 
 
+def second_purger(store: Store) -> Any:
+    log = open_log(store, "second")
+    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings())
+    return purge.run(planned, log, retries=0).status
+
+
 def truncater(store: Store) -> Any:
     log = open_log(store, "truncater")
     return truncate.run(truncate.plan(log, settings=RetentionSettings()), log).status
@@ -223,7 +229,7 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
             return f"{name} failed: {result!r}"
         if (
             isinstance(result, Exception)
-            and name in GIVEN_UP
+            and name in (*CLEANERS, "merger")
             and not isinstance(result, ConflictError | CommitUnknownError)
         ):
             return f"{name} failed: {result!r}"
@@ -238,16 +244,15 @@ def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping
         return verb != "list"
     if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
         return True
-    cleaners = {"purger", "truncater"} - {name}
-    return cleaners <= set(finished) and verb in ("get", "head") and path in content
+    return CLEANERS - {name} <= set(finished) and verb in ("get", "head") and path in content
 
 
 def run(*actors: Callable[[Store], Any], faults: int = 0, states: int = 400_000) -> None:
     named = {actor.__name__: actor for actor in actors}
 
     def without_cleaners(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-        absent = dict.fromkeys({"purger", "truncater"} - set(named))
-        quiet = not {"purger", "truncater"} & set(named) - set(finished)
+        absent = dict.fromkeys(CLEANERS - set(named))
+        quiet = not CLEANERS & set(named) - set(finished)
         if quiet and str(call[1]).endswith(".split") and call[0] in ("get", "put", "head"):
             return True
         return unseen(name, call, content, {**absent, **finished})
@@ -271,6 +276,7 @@ PAIRS: list[Actors] = [
     (deleter, purger),
     (overwriter, purger),
     (merger, purger),
+    (purger, second_purger),
     (reader, truncater),
     (reader, purger),
 ]
@@ -284,6 +290,7 @@ LARGE: list[Actors] = [
     (deleter, merger, purger),
     (overwriter, merger, purger),
     (appender, dropper, purger),
+    (appender, purger, second_purger),
 ]
 
 

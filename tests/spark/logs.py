@@ -62,7 +62,7 @@ def make_logs(folder: Path, *, commits: int = 3, rows: int = 200) -> Logs:
     for part in parts:
         table.append(part)
     everything = pa.concat_tables(parts)
-    # Spark itself loses rows where a float column with NaN has statistics.
-    counted = [name for name in SCHEMA.names if name != "ms"]
-    pq.write_table(everything, folder / "rows.parquet", write_statistics=counted)
+    # Spark itself loses rows where a float column has statistics and holds NaN, or has a dictionary and holds -0.0.
+    safe = [name for name in SCHEMA.names if name != "ms"]
+    pq.write_table(everything, folder / "rows.parquet", write_statistics=safe, use_dictionary=safe)
     return Logs(str(path), str(folder / "rows.parquet"), everything)

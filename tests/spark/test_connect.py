@@ -7,12 +7,12 @@ from pathlib import Path
 from tests.spark.programs import run_program
 
 PROGRAM = """
-import os, sys
+import logging, os, sys
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import indextables.spark as its
 from indextables import Table
-from indextables.errors import SchemaMismatchError
+from indextables.errors import SchemaMismatchError, UnsupportedError
 from indextables.spark.sessions import local_defaults
 
 builder = SparkSession.builder.remote("local[2]")
@@ -20,7 +20,11 @@ for key, value in local_defaults().items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+said = []
+logging.getLogger("indextables").addHandler(type("Kept", (logging.Handler,), {"emit": lambda self, r: said.append(r)})())
 its.install(spark)
+its.install(spark)
+print("said", [r.getMessage().split(":")[0] for r in said])
 
 rows = spark.range(100).selectExpr("id", "cast(id % 3 as int) as day", "concat('line ', id) as line")
 its.write(rows, "t", partition_by="day", options={"indexing.typemap.line": "text"})
@@ -43,13 +47,29 @@ spark.conf.set("spark.indextables.read.splitsPerTask", "1")
 print("count", its.count(spark, "t", query="line:7"), its.count(spark, "t"))
 print("terms", its.aggregate(spark, "t", {"days": {"terms": {"field": "day"}}}).count())
 print("source", spark.read.format("indextables").option("query", "line:42").load(os.path.abspath("t")).count())
+spark.read.format("indextables").load(os.path.abspath("t")).createOrReplaceTempView("v")
+state = spark.sql("describe indextables state v").collect()[0]
+print("state", state.num_files == Table.open("t").files().num_rows > 3)
+merged = spark.sql(f"MERGE SPLITS '{os.path.abspath('t')}' TARGET SIZE 100M").collect()[0]
+print("merged by SQL", merged.status, Table.open("t").files().num_rows)
+try:
+    spark.sql("select * from v where line TEXTSEARCH '42'")
+except UnsupportedError as error:
+    print("operators", error)
+print("plain", spark.sql("select count(*) as n from v").collect()[0].n)
+its.write(rows.limit(10), "t")
+merged = its.merge(spark, "t", target_size="1G")
+print("merged", merged.merged_files > 3, Table.open("t").files().num_rows, its.verify(spark, "t").healthy)
+print("deleted", its.delete(spark, "t", where="id < 10").deleted_rows, its.count(spark, "t"))
+print("purged", its.purge(spark, "t", dry_run=True).dry_run, its.explain(spark, "t", query="line:42").rows_matched)
 spark.stop()
 """
 
 
 def test_reads_writes_and_search(tmp_path: Path) -> None:
-    told = run_program(PROGRAM, tmp_path)
-    assert told.splitlines() == [
+    told = run_program(PROGRAM, tmp_path).splitlines()
+    assert told == [
+        "said ['This Spark Connect server does not have the IndexTables extension']",
         "written 110 ['day']",
         "refused schema_mismatch",
         "native 110 20 ['id', 'day', 'line']",
@@ -60,4 +80,12 @@ def test_reads_writes_and_search(tmp_path: Path) -> None:
         "count 2 110",
         "terms 3",
         "source 1",
+        "state True",
+        "merged by SQL success 3",
+        "operators Search operators in SQL need the extension in the Spark Connect server. Search with "
+        "indextables.spark.search() or the option query, or start the server with the jar that `indextables jar` builds.",
+        "plain 110",
+        "merged True 3 True",
+        "deleted 30 90",
+        "purged True 1",
     ]

@@ -230,3 +230,13 @@ def test_explain_says_what_happened(spark: SparkSession, logs: Logs) -> None:
     assert report.splits_pruned_by_partition == 12
     assert report.splits_opened == 3
     assert report.rows_matched == its.count(spark, logs.path, query="message:disk", where="day = '2024-03-09'")
+    assert report.read_by == "the data source: a search opens the index"
+    assert "splits_pruned_by_partition" in str(report)
+
+
+def test_explain_says_who_reads(spark: SparkSession, logs: Logs) -> None:
+    native = its.explain(spark, logs.path, columns=["id"])
+    assert (native.read_by, native.rows_matched) == ("Spark's own Parquet scan", 600)
+    assert len(native.splits) == native.splits_opened == 15
+    arrow = its.explain(spark, logs.path, where="id < 10", options={"read.engine": "arrow", "read.splitsPerTask": 2})
+    assert (arrow.read_by, arrow.rows_matched) == ("the data source: read.engine is arrow", 10)

@@ -241,3 +241,13 @@ def test_splits_of_other_engines_are_read_beside_ours(spark: SparkSession, tmp_p
     frame = its.table(spark, table.path)
     assert frame.count() == before.num_rows + 3
     assert_same_rows(frame, spark.createDataFrame(pa.concat_tables([before, before.slice(0, 3)])))
+
+
+def test_a_zero_is_found_whatever_its_sign(spark: SparkSession, tmp_path: Path) -> None:
+    rows = pa.table({"id": range(100), "ms": [-0.0] * 50 + [1.5] * 50, "s": [{"x": -0.0}] * 100})
+    table = Table.create(str(tmp_path / "t"), schema=rows.schema)
+    table.append(rows)
+    frame = its.table(spark, table.path)
+    assert frame.where("ms = 0.0").count() == 50
+    assert frame.where("s.x = 0.0").count() == 100
+    assert frame.where("ms in (0.0, 7.0)").count() == 50

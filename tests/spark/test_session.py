@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
+from indextables.config import REGISTRY
 from tests.spark.programs import bare_path, run_program
 
 
@@ -29,6 +31,14 @@ def test_local_defaults(spark: SparkSession) -> None:
     assert conf.get("spark.ui.enabled") == "false"
     assert conf.get("spark.driver.host") == "127.0.0.1"
     assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_spark_hides_every_secret_setting(spark: SparkSession) -> None:
+    hidden = re.compile(str(spark.sparkContext.getConf().get("spark.redaction.regex")))
+    secrets = [setting.key for setting in REGISTRY.settings.values() if setting.secret]
+    assert "azure.accountKey" in secrets
+    assert all(hidden.search(f"spark.indextables.{key}") for key in secrets)
+    assert not hidden.search("spark.indextables.aws.region")
 
 
 def test_install_and_register_can_be_repeated(spark: SparkSession) -> None:

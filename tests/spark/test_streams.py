@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +94,34 @@ def test_a_start_that_is_gone_is_an_error(spark: SparkSession, source: Table, co
         (Path(source.path) / "_transaction_log" / f"{version:020d}.json").unlink()
     with pytest.raises(StreamingQueryException, match=r"Version 1 of .* is not in the log any more"):
         copy(its.read_stream(spark, source.path, starting_version=1))
+
+
+def test_rows_that_were_purged_before_they_were_read_are_an_error(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]]
+) -> None:
+    assert copy(its.read_stream(spark, source.path)) == list(range(30))
+    source.append(rows(30))
+    Table.open(source.path).merge()
+    Table.open(source.path, options={"purge.retentionCheckEnabled": False}).purge(older_than_hours=0)
+    with pytest.raises(StreamingQueryException, match=r"was removed from .* and purged"):
+        copy(its.read_stream(spark, source.path))
+
+
+def test_a_query_that_is_stopped_at_random_writes_every_row_once(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    for n in range(3, 12):
+        source.append(rows(n * 10))
+    rng = random.Random(4)
+    target, checkpoint = str(tmp_path / "target"), str(tmp_path / "checkpoint")
+    for _ in range(5):
+        frame = its.read_stream(spark, source.path, starting_version=0, max_files_per_trigger=1)
+        query = its.write_stream(frame, target, checkpoint=checkpoint)
+        # Stopping cancels the tasks and the commit that are under way.
+        time.sleep(rng.uniform(0.2, 2.5))
+        query.stop()
+    frame = its.read_stream(spark, source.path, starting_version=0, max_files_per_trigger=4)
+    assert copy(frame) == list(range(120))
 
 
 def test_scores_make_no_sense_in_a_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_char_and_varchar(spark: SparkSession, tmp_path: Path) -> None:
     assert rows_of(spark.read.format("indextables").load(str(tmp_path / "t"))) == rows_of(frame)
 
 
+def test_time_of_day(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark knows the type, but does not cast to it yet."""
+    given = spark.sql("select time'12:34:56.123456' as t")
+    its.write(given, str(tmp_path / "t"))
+    assert its.table(spark, str(tmp_path / "t")).dtypes == given.dtypes
+    assert rows_of(its.table(spark, str(tmp_path / "t"))) == rows_of(given)
+    assert rows_of(spark.read.format("indextables").load(str(tmp_path / "t"))) == rows_of(given)
+
+
 def test_a_type_that_cannot_be_kept_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match=r"'years'.*interval year"):
         its.write(spark.sql("select interval '1' year as years"), str(tmp_path / "t"))

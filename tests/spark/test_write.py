@@ -26,6 +26,9 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.range(100).selectExpr("id", "cast(id % 3 as int) as day", "concat('line ', id) as message")
 
 
+TEXT = {"indexing.typemap.message": "text"}
+
+
 def splits_on_disk(path: str) -> set[str]:
     return {str(p.relative_to(path)) for p in Path(path).rglob("*.split")}
 
@@ -119,6 +122,13 @@ def test_rows_of_a_partition_come_together(path: str, spark: SparkSession, rows:
     assert len(live_splits(path)) == 3 + 2 * 3
 
 
+def test_many_small_tasks_become_few(path: str, rows: DataFrame) -> None:
+    its.write(rows.repartition(30), path)
+    assert len(live_splits(path)) <= 2
+    its.write(rows.repartition(5), path, options={"write.optimizeWrite.enabled": False})
+    assert len(live_splits(path)) >= 6
+
+
 def test_large_tasks_write_several_splits(path: str, spark: SparkSession) -> None:
     its.write(spark.range(0, 5000, 1, 1), path, options={"write.maxRowsPerSplit": 1000})
     assert len(live_splits(path)) == 5
@@ -180,3 +190,30 @@ def test_settings_of_the_session_reach_the_writer(spark: SparkSession, path: str
         spark.conf.unset("spark.indextables.indexing.typemap.message")
         spark.conf.unset("spark.indextables.write.maxRowsPerSplit")
     assert Table.open(path).count(query="message:77") == 2
+
+
+def test_the_table_is_stronger_than_a_default_and_weaker_than_the_session(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
+    def splits_written(**options: object) -> int:
+        before = len(live_splits(path))
+        its.write(rows.coalesce(1), path, options=options)
+        return len(live_splits(path)) - before
+
+    # The type of a column belongs to the table, the size of a split to whoever writes.
+    Table.create(path, schema=pa.schema([("id", pa.int64()), ("message", pa.string())]), options=TEXT)
+    rows = rows.select("id", "message")
+    key = "spark.indextables.write.maxRowsPerSplit"
+    assert splits_written() == 1
+    spark.conf.set(key, "50")
+    try:
+        assert splits_written() == 2
+        assert splits_written(**{"write.maxRowsPerSplit": 25}) == 4
+        rows.coalesce(1).write.format("indextables").mode("append").save(path)
+        assert len(live_splits(path)) == 1 + 2 + 4 + 2
+        option = rows.coalesce(1).write.format("indextables").option("write.maxRowsPerSplit", 20)
+        option.mode("append").save(path)
+        assert len(live_splits(path)) == 9 + 5
+    finally:
+        spark.conf.unset(key)
+    assert Table.open(path).count(query="message:77") == 5

@@ -1,6 +1,6 @@
 """`python -m indextables.cli`."""
 
-from indextables.cli.app import main
+from indextables.cli.start import main
 
 if __name__ == "__main__":
     main()

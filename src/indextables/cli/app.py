@@ -62,7 +62,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Every verb has --help with an example, and --json. `indextables exit-codes` lists the exit codes.",
+    epilog="Every verb has --help with an example, and --json: rows are a list of objects, one a line; a report is an "
+    "object; an error goes to stderr as {'error': {kind, message, hint, context}}. "
+    "`indextables exit-codes` lists the exit codes.",
 )
 
 

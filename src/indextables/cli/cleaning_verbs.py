@@ -10,6 +10,7 @@ from indextables.cli import options
 from indextables.cli.consent import confirmed
 from indextables.cli.opened import opened
 from indextables.cli.verb import verb
+from indextables.errors import InvalidInputError
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.progress import Progress
 from indextables.upkeep.purge import PurgeReport
@@ -96,6 +97,10 @@ def restore(
     json: options.Json = False,
 ) -> None:
     """Bring an older version back, as a new version. What was written since stays in the history."""
+    if (version is None) == (timestamp is None):
+        raise InvalidInputError(
+            "Nothing says what to restore.", hint="Give --version N or --timestamp TIME, one of them."
+        )
     table = opened(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> RestoreReport:  # noqa: ARG001

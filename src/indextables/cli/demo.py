@@ -54,10 +54,11 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
     return result, (time.perf_counter() - start) * 1000
 
 
-def tell(its: Any, path: Path, *, rows: int) -> None:
+def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
     """The story, from an empty folder to a table that is left for the user."""
     start = time.perf_counter()
-    out = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    seen = (sys.stderr if on_stderr else sys.stdout).isatty()
+    out = Console(highlight=False, width=None if seen else 120, stderr=on_stderr)
     _make_room(path)
     out.print(f"\n[bold cyan]IndexTables[/]  [dim]{rows:,} log lines, three commits, one table, no search cluster[/]")
     story = Story(its, its.session(), path, out)
@@ -74,6 +75,7 @@ def tell(its: Any, path: Path, *, rows: int) -> None:
         story.spark.stop()
     farewell(story)
     out.print(f"\n[dim]{time.perf_counter() - start:.0f} s in all[/]")
+    return table
 
 
 def _make_room(path: Path) -> None:
@@ -146,14 +148,14 @@ def damage(story: Story, table: Table) -> None:
     story.say("Damage", "one byte of one split is flipped")
     victim = story.path / table.files().column("path")[0].as_py()
     whole = victim.read_bytes()
-    place = len(whole) // 3
+    place = len(whole) // 10
     victim.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     finding = table.verify(full=True).findings[0]
-    story.out.print(f"  verify: {finding.severity}: {escape(finding.message)}")
+    story.out.print(f"  verify: {finding.severity}: {escape(finding.message)}", soft_wrap=True)
     try:
         Table.open(str(story.path)).scan().read_all()
     except IndexTablesError as error:
-        story.out.print(f"  reading: {escape(error.message)}")
+        story.out.print(f"  reading: {escape(error.message)}", soft_wrap=True)
     victim.write_bytes(whole)
     story.out.print(f"  mended: {len(table.verify(full=True).findings)} findings")
 
@@ -168,7 +170,7 @@ def farewell(story: Story) -> None:
         f"search {name} 'deadlock AND level:ERROR' --limit 3",
         f"count {name} --where \"status >= 500 AND day = '2026-11-02'\"",
         f"aggregate {name} --terms service --query timeout",
-        f"diff {name} 2 3",
+        f"diff {name} 3 4",
         f"report {name} -o report.html",
         "--help",
     ):

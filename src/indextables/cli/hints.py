@@ -18,9 +18,21 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.MissingSplitError: "Restore the split from a backup, or `indextables repair PATH --at NEW_PATH`.",
     errors.SchemaMismatchError: "Bring the data into the table's schema, or pass --merge-schema to add columns.",
 }
+_PHRASES = {
+    "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
+    "Table.repair(path, at=...)": "`indextables repair PATH --at NEW_PATH`",
+    "verify()": "`indextables verify PATH`",
+    "history()": "`indextables history PATH`",
+    "merge_schema=True": "--merge-schema",
+}
+"""What the library says, and how it is said here."""
 
 
 def told(error: errors.IndexTablesError) -> dict[str, Any]:
     """An error as plain values, with a hint that a user of the command line can follow."""
     hint = _HINTS.get(type(error)) if error.hint == error.default_hint else None
-    return {**error.to_dict(), "hint": hint or error.hint}
+    if hint is None:
+        hint = error.hint
+        for phrase, words in _PHRASES.items():
+            hint = hint.replace(phrase, words)
+    return {**error.to_dict(), "hint": hint}

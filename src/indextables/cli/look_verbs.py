@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
+import pyarrow as pa
 import typer
 
 from indextables.cli import options, output
@@ -35,8 +37,12 @@ def history(
     option: options.Settings = None,
     json: options.Json = False,
 ) -> None:
-    """List what was committed, newest first, and which versions can still be read."""
-    output.rows(opened(path, option).history(limit=limit), as_json=json)
+    """List what was committed, newest first, and which versions can still be read.
+
+    Parameters and the engine of each commit are in the JSON; the text leaves them out.
+    """
+    found = opened(path, option).history(limit=limit)
+    output.rows(found if json else _readable_history(found), as_json=json)
 
 
 @verb(app, "files", panel=_LOOK, example="files logs --where \"day = '2026-11-01'\"")
@@ -58,6 +64,17 @@ def files(
 
 
 _FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
+
+
+def _readable_history(found: pa.Table) -> pa.Table:
+    """The history for people: the metrics that are not 0 instead of their JSON."""
+    told = [_DECODE(text or "{}") for text in found.column("operation_metrics").to_pylist()]
+    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in told]
+    bare = found.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
+    return bare.append_column("metrics", pa.array(metrics, pa.string()))
+
+
+_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @verb(app, "partitions", panel=_LOOK, example="partitions logs")

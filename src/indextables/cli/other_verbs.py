@@ -40,13 +40,13 @@ def settings(
     json: options.Json = False,
 ) -> None:
     """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
-    given = None if table is None else opened(table, option).settings
+    given = None if table is None else opened(table, option).settings.given()
     found = [
         {
             "key": setting.key,
             "allowed": setting.type.allowed,
-            "default": _text(setting.default),
-            **({} if given is None else {"value": "<hidden>" if setting.secret else _text(given[key])}),
+            "default": output.text_of(setting.default),
+            **({} if given is None else {"value": output.text_of(given.get(key, setting.default))}),
             "what": setting.doc,
         }
         for key, setting in REGISTRY.settings.items()
@@ -59,7 +59,3 @@ def settings(
 def exit_codes(json: options.Json = False) -> None:
     """List the exit codes and what each says."""
     output.rows(pa.Table.from_pylist(meanings()), as_json=json)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)

@@ -69,7 +69,7 @@ def value(told: Mapping[str, Any], *, as_json: bool) -> None:
         return
     width = max(map(len, told), default=0)
     for name, item in told.items():
-        typer.echo(f"{name:<{width}}  {_shown(item)}".rstrip())
+        typer.echo(f"{name:<{width}}  {text_of(item)}".rstrip())
 
 
 def error(told: Mapping[str, Any], *, as_json: bool) -> None:
@@ -80,7 +80,7 @@ def error(told: Mapping[str, Any], *, as_json: bool) -> None:
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     for name, text, style in (("Error", told["message"], "red"), ("Hint", told["hint"], "yellow")):
         label = typer.style(f"{name}:", fg=style, bold=True) if colour else f"{name}:"
-        typer.echo(f"{label} {text}", err=True)
+        typer.echo(f"{label} {text.rstrip()}", err=True)
 
 
 def _rows(parts: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
@@ -101,19 +101,20 @@ def _encode(told: Any) -> bytes:
 
 
 def _cell(item: Any) -> str:
-    text = _shown(item)
+    text = text_of(item)
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _shown(item: Any) -> str:
+def text_of(item: Any) -> str:
+    """A value as text, for lines of values."""
     if item is None:
         return ""
     if isinstance(item, bool):
         return "true" if item else "false"
     if isinstance(item, Mapping):
-        return ", ".join(f"{key}={_shown(inner)}" for key, inner in item.items())
+        return ", ".join(f"{key}={text_of(inner)}" for key, inner in item.items())
     if isinstance(item, list | tuple):
-        return ", ".join(map(_shown, item))
+        return ", ".join(map(text_of, item))
     return item.hex() if isinstance(item, bytes) else str(item)
 
 

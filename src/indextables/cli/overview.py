@@ -63,7 +63,8 @@ def described(table: Table) -> Description:
 def _columns(table: Table) -> list[dict[str, Any]]:
     body = pa.schema([f for f in table.schema if f.name not in table.partition_columns])
     mapping = DocMapping.from_settings(body, table.settings.group(IndexingSettings))
-    kinds = {column.name: column.kind if column.indexed else "none" for column in mapping.columns}
+    # Numbers and times have no index of their own: the bounds of splits and row groups answer for them.
+    kinds = {column.name: column.kind if column.indexed else "statistics" for column in mapping.columns}
     return [
         {"column": f.name, "type": str(f.type), "nullable": f.nullable, "index": kinds.get(f.name, "partition")}
         for f in table.schema

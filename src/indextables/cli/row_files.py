@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from indextables.cli.json_lines import JsonLines
 from indextables.errors import InvalidInputError, NotFoundError
 from indextables.model.schema import normalize
 
@@ -38,14 +38,14 @@ class RowFiles:
     format: str | None = None
     known: pa.Schema | None = None
 
-    def reader(self, step: Callable[[int], None]) -> pa.RecordBatchReader:
-        """The rows of all files, in the columns of the first; `step` is told how many rows were read."""
+    def rows(self, step: Callable[[int], None]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The columns of the first file, and the rows of all; `step` is told how many rows were read."""
         first = self._open(self.places[0])
-        schema = normalize(first.schema)
-        return pa.RecordBatchReader.from_batches(first.schema, self._batches(first, schema, step))
+        return first.schema, self._batches(first, normalize(first.schema), step)
 
     def _batches(self, first: Any, schema: pa.Schema, step: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         done = 0
+        yield pa.RecordBatch.from_pylist([], schema=first.schema)
         for number, place in enumerate(self.places):
             source = first if number == 0 else self._open(place)
             if normalize(source.schema) != schema:
@@ -65,7 +65,7 @@ class RowFiles:
             known = ", ".join(sorted(set(FORMATS.values())))
             what = "standard input" if place == STDIN else place
             raise InvalidInputError(f"The format of {what} is not known.", hint=f"Pass --format: {known}.", path=place)
-        if place != STDIN and not Path(place).is_file():
+        if place != STDIN and (not Path(place).exists() or Path(place).is_dir()):
             raise NotFoundError(
                 f"There is no file {place!r}.", hint="Check the path; - reads standard input.", path=place
             )
@@ -104,11 +104,12 @@ def _csv(source: Any, known: pa.Schema | None, delimiter: str = ",") -> Any:
 
 
 def _json_lines(source: Any, known: pa.Schema | None) -> Any:
-    return pa_json.open_json(
-        source,
-        read_options=pa_json.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pa_json.ParseOptions(explicit_schema=known, newlines_in_values=False),
-    )
+    return JsonLines(_lines(source) if isinstance(source, str) else source, known)
+
+
+def _lines(place: str) -> Iterator[bytes]:
+    with Path(place).open("rb") as file:
+        yield from file
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,12 @@ def demo(
         "demo-table"
     ),
     rows: Annotated[int, typer.Option(min=1000, help="How many log lines.")] = 200_000,
+    json: Annotated[bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")] = False,
 ) -> None:
     """Show the product at work with Spark: write, search, merge, travel in time, find damage. Under two minutes."""
-    tell(_with_spark("indextables.spark"), path.absolute(), rows=rows)
+    table = tell(_with_spark("indextables.spark"), path.absolute(), rows=rows, on_stderr=json)
+    if json:
+        output.value(table.to_dict(), as_json=True)
 
 
 def _with_spark(module: str) -> ModuleType:

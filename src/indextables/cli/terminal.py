@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +16,8 @@ from indextables.model.report import Report
 _AT_ONCE = 500
 """Rows that are laid out together: a scan of a million rows is shown in pages of this many."""
 _DETAILS = 20
+_COUNTED = ("rows", "records", "count", "splits", "files", "requests")
+"""Words in the name of a number that is easier to read with commas."""
 
 
 def rows(names: Sequence[str], found: Iterable[Mapping[str, Any]]) -> None:
@@ -71,10 +74,12 @@ def _parts(name: str, value: Any) -> Iterator[str]:
         return
     if isinstance(value, bool):
         yield "yes" if value else "no"
-    elif isinstance(value, int) and (name.endswith("_bytes") or name == "size"):
+    elif isinstance(value, int) and ("bytes" in name or name == "size"):
         yield size(value)
-    elif isinstance(value, int) and name.endswith(("rows", "records", "count", "splits", "files")):
+    elif isinstance(value, int) and any(word in name for word in _COUNTED):
         yield f"{value:,}"
+    elif isinstance(value, datetime):
+        yield f"{value:%Y-%m-%d %H:%M:%S}" + (f".{value.microsecond // 1000:03}" if value.microsecond else "")
     elif isinstance(value, float):
         yield f"{value:g}"
     elif isinstance(value, Mapping):

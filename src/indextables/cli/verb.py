@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import logging
 import traceback
@@ -27,6 +28,9 @@ def verb(
     def register(function: Callable[..., None]) -> Callable[..., None]:
         @wraps(function)
         def run(*args: Any, debug: bool = False, **kwargs: Any) -> None:
+            if not gc.isenabled():  # everything is loaded; what is loaded stays
+                gc.freeze()
+                gc.enable()
             if debug:
                 logging.basicConfig(level=logging.DEBUG)
             with reported(as_json=bool(kwargs.get("json")), debug=debug):

@@ -114,14 +114,14 @@ def append(
         if not create_missing:
             raise
         with progress.shown("Appending") as told:
-            data = rows.reader(lambda done: told(done, 0, "rows"))
+            schema, data = rows.rows(lambda done: told(done, 0, "rows"))
             columns = options.names_of(partition_by) or []
             kept = {**_as_text(text), **settings}
-            table = Table.create(path, schema=data.schema, partition_columns=columns, options=kept)
+            table = Table.create(path, schema=schema, partition_columns=columns, options=kept)
             _written(table, table.append(data, user_metadata=note), as_json=json)
         return
     with progress.shown("Appending") as told:
-        data = RowFiles(rows.places, file_format, table.schema).reader(lambda done: told(done, 0, "rows"))
+        _, data = RowFiles(rows.places, file_format, table.schema).rows(lambda done: told(done, 0, "rows"))
         _written(table, table.append(data, merge_schema=merge_schema, user_metadata=note), as_json=json)
 
 
@@ -146,7 +146,7 @@ def overwrite(
         gone = table.count(where=where)
         agree(lambda: output.note(f"{gone:,} of {table.count():,} rows of {table.path} will be replaced."), "Go on?")
     with progress.shown("Writing") as told:
-        data = RowFiles(tuple(files), file_format, table.schema).reader(lambda done: told(done, 0, "rows"))
+        _, data = RowFiles(tuple(files), file_format, table.schema).rows(lambda done: told(done, 0, "rows"))
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
     _written(table, version, as_json=json)
 
@@ -176,7 +176,7 @@ def delete(
 
 
 def _schema_of(place: str, file_format: str | None) -> pa.Schema:
-    return RowFiles((place,), file_format).reader(lambda _done: None).schema
+    return RowFiles((place,), file_format).rows(lambda _done: None)[0]
 
 
 def _as_text(columns: list[str] | None) -> dict[str, object]:

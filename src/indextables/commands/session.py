@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from indextables.commands.values import TableName, TablePath, TableReference
 from indextables.errors import InvalidInputError
 from indextables.table import Table
+from indextables.table.upkeep_verbs import verify_table
+from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.verify import VerifyReport
 
 
 def no_names(name: TableName) -> str:
@@ -33,3 +38,17 @@ class Session:
     def open(self, table: TableReference) -> Table:
         """The table at its newest version."""
         return Table.open(self.path(table), options=self.options)
+
+    # The verbs that can take long: a session with workers at hand lets these do the work.
+
+    def merge(self, table: TableReference, **asked: Any) -> MergeReport:
+        """Merge the splits of a table; what is asked for is as in `Table.merge`."""
+        return self.open(table).merge(**asked)
+
+    def purge(self, table: TableReference, **asked: Any) -> PurgeReport:
+        """Purge a table, as `Table.purge` does."""
+        return self.open(table).purge(**asked)
+
+    def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
+        """Verify a table, even one that cannot be opened."""
+        return verify_table(self.path(table), full=full, options=self.options)

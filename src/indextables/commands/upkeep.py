@@ -23,13 +23,13 @@ from indextables.commands.values import (
 )
 from indextables.model.report import Report, text_table
 from indextables.table import Table
-from indextables.table.upkeep_verbs import verify_table
 from indextables.upkeep.status import NO_ACTION, SUCCESS
 
 
 def merge_splits(command: MergeSplits, session: Session) -> pa.Table:
     """MERGE SPLITS. Splits that could not be read, and groups that another writer changed, are named in the message."""
-    report = session.open(command.table).merge(
+    report = session.merge(
+        command.table,
         target_size=command.target_size_bytes,
         where=command.where,
         max_dest_splits=command.max_dest_splits,
@@ -41,7 +41,8 @@ def merge_splits(command: MergeSplits, session: Session) -> pa.Table:
 
 def purge(command: Purge, session: Session) -> pa.Table:
     """PURGE INDEXTABLE. A retention of a fraction of an hour is shown as the next whole hour."""
-    report = session.open(command.table).purge(
+    report = session.purge(
+        command.table,
         older_than_hours=command.older_than_hours,
         log_retention_hours=command.log_retention_hours,
         dry_run=command.dry_run,
@@ -83,7 +84,7 @@ def restore(command: Restore, session: Session) -> pa.Table:
 
 def verify(command: Verify, session: Session) -> pa.Table:
     """VERIFY INDEXTABLES: a row for each finding. A table that cannot be opened is verified all the same."""
-    report = verify_table(session.path(command.table), full=command.full, options=session.options)
+    report = session.verify(command.table, full=command.full)
     return rows(command, report.details()["findings"])
 
 

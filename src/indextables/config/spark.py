@@ -34,7 +34,7 @@ class SparkWriteSettings:
         "write.optimizeWrite.enabled",
         boolean(),
         True,
-        "Bring the rows of a partition together before writing, so that few and large splits come out.",
+        "Bring rows together before writing, those of a partition above all, so that few and large splits come out.",
     )
     target_bytes: int = setting(
         "write.optimizeWrite.targetSplitSize",

@@ -93,8 +93,13 @@ class Cleaner:
             parts=found.parts,
         )
 
-    def run(self, expiry: Expiry, *, settings: CleanupSettings | None = None) -> CleaningReport:
-        """Delete what a plan found. A failed batch is reported, or raised if the settings say so."""
+    def run(
+        self, expiry: Expiry, *, settings: CleanupSettings | None = None, told: Callable[[int], None] | None = None
+    ) -> CleaningReport:
+        """Delete what a plan found. A failed batch is reported, or raised if the settings say so.
+
+        `told` hears after each batch how many files are gone.
+        """
         chosen = settings or CleanupSettings()
         if chosen.dry_run:
             return CleaningReport(expiry.expired, dry_run=True)
@@ -108,6 +113,8 @@ class Cleaner:
                     break
                 self._delete(batch)
                 deleted += batch
+                if told is not None:
+                    told(len(deleted))
             except StorageError as failure:
                 if chosen.failure_policy == "fail":
                     raise

@@ -61,6 +61,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Report):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
+        if type(value).__str__ is not object.__str__:  # it has words of its own, as a predicate has
+            return str(value)
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

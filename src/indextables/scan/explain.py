@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from indextables.model.report import Report
@@ -47,9 +47,18 @@ class ScanReport(Report):
 
 def explain(task: ScanTask) -> ScanReport:
     """Carry out a scan, count what it touches, and leave its rows."""
-    plan = task.plan
-    reports = [report for _, report in _explained(task)]
+    return scan_report(task.plan, split_reports(task))
+
+
+def split_reports(task: ScanTask) -> list[SplitReport]:
+    """Carry out a scan of some splits; a report for each, in order."""
+    return [_one(task, task.plan, entry) for entry in task.plan.splits]
+
+
+def scan_report(plan: ScanPlan, reports: Sequence[SplitReport]) -> ScanReport:
+    """The report of a scan from those of its splits."""
     opened = [r for r in reports if r.answered_by != "log"]
+    sizes = {entry.path: entry.size for entry in plan.splits}
     return ScanReport(
         query=None if plan.query is None else str(plan.query),
         where=None if plan.where is None else str(plan.where),
@@ -63,14 +72,9 @@ def explain(task: ScanTask) -> ScanReport:
         rows_matched=sum(r.rows_matched for r in reports),
         requests=sum(r.requests for r in reports),
         bytes_read=sum(r.bytes_read for r in reports),
-        bytes_in_opened_splits=sum(e.size for e, r in zip(plan.splits, reports, strict=True) if r in opened),
+        bytes_in_opened_splits=sum(sizes[r.path] for r in opened),
         splits=tuple(reports),
     )
-
-
-def _explained(task: ScanTask) -> Iterator[tuple[SplitEntry, SplitReport]]:
-    for entry in task.plan.splits:
-        yield entry, _one(task, task.plan, entry)
 
 
 def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:

@@ -100,9 +100,14 @@ def plan_scan(
 
 def parse_query(text: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
     """The query as a tree; unknown columns and bad syntax are errors with their place."""
+    return parse(text, query_fields(schema, partition_columns, settings))
+
+
+def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> QueryFields:
+    """The columns of a table as queries name them."""
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
-    return parse(text, QueryFields.from_settings(schema, mapping, settings.group(SearchSettings)))
+    return QueryFields.from_settings(schema, mapping, settings.group(SearchSettings))
 
 
 def _columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:

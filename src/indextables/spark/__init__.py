@@ -12,10 +12,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from indextables.spark.explaining import explain
+    from indextables.spark.extension import install, register
     from indextables.spark.reads import table
-    from indextables.spark.searches import aggregate, count, explain, search
+    from indextables.spark.searches import aggregate, count, search
     from indextables.spark.sessions import session
-    from indextables.spark.shim import install, register
     from indextables.spark.streams import read_stream, write_stream
     from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
@@ -25,12 +26,12 @@ _WHERE = {
     "aggregate": "searches",
     "count": "searches",
     "delete": "upkeep",
-    "explain": "searches",
-    "install": "shim",
+    "explain": "explaining",
+    "install": "extension",
     "merge": "upkeep",
     "purge": "upkeep",
     "read_stream": "streams",
-    "register": "shim",
+    "register": "extension",
     "search": "searches",
     "session": "sessions",
     "table": "reads",

@@ -37,8 +37,8 @@ def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
     return pa.array(found)
 
 
-def foreign_splits(table: Table, splits: Sequence[SplitEntry]) -> list[SplitEntry]:
-    """Those of some splits that are not Parquet."""
+def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
+    """Those of some splits that are `parquet`, or those that are `foreign`."""
     files = table.files()
-    theirs = set(files["path"].filter(pc.invert(parquet_splits(table, files))).to_pylist())
-    return [entry for entry in splits if entry.path in theirs]
+    ours = set(files["path"].filter(parquet_splits(table, files)).to_pylist())
+    return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -10,8 +12,8 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from indextables.spark.columns import quoted
 from indextables.spark.file_index import encode_file_list
+from indextables.spark.java_classes import java_classes
 from indextables.spark.schemas import readable
-from indextables.spark.shim import java_classes
 from indextables.table import Table
 
 
@@ -20,12 +22,16 @@ def has_file_system(spark: SparkSession, url: str) -> bool:
     return bool(java_classes(spark).call("NativeScan", "canRead", spark._jsparkSession, url))
 
 
-def native_scan(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
-    """A DataFrame over files of a table's snapshot, planned from the log alone: nothing is listed."""
+def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapping[str, str]) -> DataFrame:
+    """A DataFrame over files of a table's snapshot, planned from the log alone: nothing is listed.
+
+    `source` are the options with which the data source reads the same files, where a query searches them.
+    """
     schema = readable(table.metadata.schema_string)
     stored = [field for field in schema if not isinstance(field.dataType, NullType)]
     partitions = table.partition_columns
-    frame = java_classes(spark).call(
+    classes = java_classes(spark)
+    frame = classes.call(
         "NativeScan",
         "dataFrame",
         spark._jsparkSession,
@@ -33,6 +39,7 @@ def native_scan(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame
         StructType([schema[name] for name in partitions]).json(),
         table.path,
         f"{table.path}, version {table.version}",
+        classes.text_map(source),
         encode_file_list(files, table.schema, partitions),
     )
     return in_order(ClassicDataFrame(frame, spark), schema)

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import UnsupportedError
+from indextables.spark.extension import register
 from indextables.spark.foreign import parquet_splits
 from indextables.spark.native import has_file_system, in_order, native_scan
 from indextables.spark.parquet_paths import can_list_paths, scan_paths
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
-from indextables.spark.shim import register
 from indextables.storage.location import parse_location
 from indextables.table import Table
 
@@ -38,19 +38,25 @@ def table(
     file system for the path, and for splits that other engines wrote, the rows come through the data source instead.
     """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    engine = found.settings.group(SparkReadSettings).engine
-    reason = None if engine == "arrow" else why_not_native(spark, found)
-    if engine == "native" and reason:
-        raise UnsupportedError(f"Spark cannot read {found.path} itself: {reason}.", hint="Set read.engine to auto.")
-    if engine == "arrow" or reason:
-        logger.info("%s is read through the data source: %s", found.path, reason or "read.engine is arrow")
+    engine, reason = engine_of(spark, found)
+    if engine == "arrow":
+        logger.info("%s is read through the data source: %s", found.path, reason)
         return source_frame(spark, found, options)
     files = found.files()
     ours = parquet_splits(found, files)
-    rows = _scan(spark, found, files.filter(ours))
+    rows = _scan(spark, found, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
         rows = rows.unionByName(source_frame(spark, found, options, only="foreign"))
     return rows
+
+
+def engine_of(spark: SparkSession, found: Table) -> tuple[str, str | None]:
+    """Who reads the rows of a table, `native` or `arrow`; and if it is not Spark itself, why not."""
+    wanted = found.settings.group(SparkReadSettings).engine
+    reason = "read.engine is arrow" if wanted == "arrow" else why_not_native(spark, found)
+    if wanted == "native" and reason:
+        raise UnsupportedError(f"Spark cannot read {found.path} itself: {reason}.", hint="Set read.engine to auto.")
+    return ("arrow" if reason else "native"), reason
 
 
 def why_not_native(spark: SparkSession, found: Table) -> str | None:
@@ -74,8 +80,13 @@ def source_frame(
     return in_order(frame, readable(found.metadata.schema_string))
 
 
-def _scan(spark: SparkSession, found: Table, files: pa.Table) -> DataFrame:
-    return native_scan(spark, found, files) if has_jvm(spark) else scan_paths(spark, found, files)
+def _scan(
+    spark: SparkSession, found: Table, files: pa.Table, options: Mapping[str, object] | None, *, some: bool
+) -> DataFrame:
+    if not has_jvm(spark):
+        return scan_paths(spark, found, files)
+    own = {"path": found.path, "versionAsOf": found.version, "only": "parquet" if some else None}
+    return native_scan(spark, found, files, source_options(spark, options, own))
 
 
 def _has_own_credentials(found: Table) -> bool:

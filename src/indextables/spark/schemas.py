@@ -40,8 +40,13 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 
 def with_path(schema: StructType, path: str) -> StructType:
     """The schema with the table's path in the metadata of its first field."""
+    return with_metadata(schema, PATH_KEY, path)
+
+
+def with_metadata(schema: StructType, key: str, value: str) -> StructType:
+    """The schema with a text in the metadata of its first field."""
     marked = json.loads(schema.json())
-    marked["fields"][0].setdefault("metadata", {})[PATH_KEY] = path
+    marked["fields"][0].setdefault("metadata", {})[key] = value
     return StructType.fromJson(marked)
 
 

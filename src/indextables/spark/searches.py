@@ -14,11 +14,10 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.model.schema import normalize, schema_to_json
 from indextables.scan.aggregate import partial_of
-from indextables.scan.explain import ScanReport
 from indextables.scan.task import ScanTask
+from indextables.spark.extension import register
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
-from indextables.spark.shim import register
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.requests import ReadRequest
 from indextables.spark.workers import on_splits
@@ -110,22 +109,6 @@ def aggregate(
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
     return spark.createDataFrame(result, schema)
-
-
-def explain(
-    spark: SparkSession,
-    path: str,
-    *,
-    query: str | None = None,
-    where: str | None = None,
-    columns: Sequence[str] | None = None,
-    version: int | None = None,
-    timestamp: Moment | None = None,
-    options: Mapping[str, object] | None = None,
-) -> ScanReport:
-    """Carry out a search or scan on the driver without its rows, and say what was pruned, opened, matched and read."""
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    return found.explain(query=query, where=where, columns=columns)
 
 
 def _is_told(certain: bool, entry: Any) -> bool:

@@ -9,12 +9,16 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from indextables import config
+from indextables.spark.extension import install
 from indextables.spark.java_home import java_home
-from indextables.spark.shim import install
+from indextables.spark.session_settings import bare
 
 logger = logging.getLogger(__name__)
+REDACTION = "spark.redaction.regex"
 
 _LAUNCHED_BY = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 """Set where spark-submit, a notebook kernel or Spark Connect has decided already where Spark runs."""
@@ -32,24 +36,52 @@ def session(
         return _adjusted(running, conf or {})
     # Workers of a session that runs from a venv that is not activated would take the `python3` of the PATH.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {key: _text(value) for key, value in (conf or {}).items()}
+    settings = {REDACTION: redacted_keys(), **{key: _text(value) for key, value in (conf or {}).items()}}
     builder = SparkSession.builder.appName(app_name)
     if master is None and not _is_placed():
         master = "local[*]"
+    if master is not None:
+        builder = builder.master(master)
+        settings = {"spark.master": master, **settings}
+    if master is not None and master.startswith("local"):
+        settings = {**local_defaults(), **settings}
     if "PYSPARK_GATEWAY_PORT" not in os.environ and "SPARK_REMOTE" not in os.environ:
         # A JVM will be started here.
         home = java_home()
         if home is not None:
             os.environ["JAVA_HOME"] = home
-    if master is not None:
-        builder = builder.master(master)
-    if master is not None and master.startswith("local"):
-        settings = {**local_defaults(), **settings}
+        if any(map(_is_secret, settings)) and not _is_connect(settings):
+            _start_without_secrets({"spark.app.name": app_name, **settings})
     for key, value in settings.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     install(spark)
     return spark
+
+
+def _is_connect(settings: Mapping[str, str]) -> bool:
+    return "spark.remote" in settings or os.environ.get("SPARK_CONNECT_MODE_ENABLED") == "1"
+
+
+def _start_without_secrets(settings: Mapping[str, str]) -> None:
+    """Start the JVM: PySpark would put every setting on its command line, where all users of the machine see it."""
+    public = [(key, value) for key, value in settings.items() if not _is_secret(key)]
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(public))
+
+
+def _is_secret(key: str) -> bool:
+    return any(bare(key).lower() == setting.key.lower() for setting in secret_settings())
+
+
+def secret_settings() -> list[config.Setting]:
+    """The settings that are nobody's business."""
+    return [setting for setting in config.REGISTRY.settings.values() if setting.secret]
+
+
+def redacted_keys() -> str:
+    """Which keys Spark hides in its pages and event logs: those that it hides by itself, and our own secrets."""
+    ours = sorted({setting.key.rsplit(".", 1)[1].lower() for setting in secret_settings()})
+    return "(?i)secret|password|token|access[.]?key|" + "|".join(ours)
 
 
 def _is_placed() -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from indextables.spark.extension import register
 from indextables.spark.session_settings import has_jvm, source_options
-from indextables.spark.shim import register
 
 
 def read_stream(

@@ -5,27 +5,24 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from indextables import config
 from indextables.config.spark import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.actions import AddAction
-from indextables.spark.columns import quoted
 from indextables.spark.gathering import gathering
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.session_settings import with_session
+from indextables.spark.spreading import spread
 from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
 from indextables.table import Table
 
 MODES = ("append", "overwrite", "error", "ignore")
 _REPORT = pa.schema([("added", pa.binary()), ("refused", pa.binary())])
-_TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 
 
 def write(
@@ -63,7 +60,8 @@ def write(
         settings=settings,
     )
     planned = plan_table_write(request, arrow_schema(df.schema))
-    with _spread(df, planned) as rows:
+    chosen = config.resolve(options=settings).group(SparkWriteSettings)
+    with spread(df, planned.partition_columns, chosen) as rows:
         added = _run(spark, rows, planned)
     application = spark.conf.get("spark.app.id", None)
     return planned.finish(added, parameters={"sparkApplicationId": application} if application else {})
@@ -88,29 +86,6 @@ def _is_done(path: str, mode: str, settings: Mapping[str, object]) -> bool:
     if mode == "error":
         raise TableExistsError(f"There is a table at {found.path} already.", hint="Use mode append or overwrite.")
     return True
-
-
-@contextmanager
-def _spread(df: DataFrame, planned: PlannedWrite) -> Iterator[DataFrame]:
-    """The rows with those of a partition brought together, in tasks of about the target size.
-
-    Without it every task would write a small split for every partition. Spark knows the sizes only once it has shuffled,
-    and takes the wanted size from the session: it is set there while the write runs.
-    """
-    chosen = config.resolve(options=planned.request.settings).group(SparkWriteSettings)
-    if not (planned.partition_columns and chosen.optimize):
-        yield df
-        return
-    spark = df.sparkSession
-    before = spark.conf.get(_TARGET_SIZE, None)
-    spark.conf.set(_TARGET_SIZE, str(chosen.target_bytes))
-    try:
-        yield df.hint("rebalance", *[f.col(quoted(name)) for name in planned.partition_columns])
-    finally:
-        if before is None:
-            spark.conf.unset(_TARGET_SIZE)
-        else:
-            spark.conf.set(_TARGET_SIZE, before)
 
 
 def _run(spark: SparkSession, rows: DataFrame, planned: PlannedWrite) -> list[AddAction]:

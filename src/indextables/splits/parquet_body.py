@@ -1,8 +1,9 @@
 """The rows of a split: Parquet row groups written as batches arrive, and the Parquet footer written last.
 
 Row groups are small (8,192 rows), so that a search that matches few rows decodes little. No footer statistics for
-floating point columns: Parquet's bounds leave NaN out, and an engine that trusts them drops rows. None for full-text
-and nested columns either: they prune nothing and would make the footer large.
+floating point columns: Parquet's bounds leave NaN out, and an engine that trusts them drops rows. No dictionary for them
+either: Spark skips a row group whose dictionary lacks 0.0, though it holds the equal -0.0. No statistics for full-text
+and nested columns: they prune nothing and would make the footer large.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
     chosen: list[str] = []
     for field, place in zip(first.schema, leaf_places(first.schema).values(), strict=True):
         if field.name not in texts and (pa.types.is_nested(field.type) or _repeats(first.column(field.name))):
-            chosen += leaves[place.start : place.stop]
+            chosen += [path for path, kind in leaves[place.start : place.stop] if kind not in ("FLOAT", "DOUBLE")]
     return chosen
 
 
@@ -150,12 +151,13 @@ def _repeats(column: pa.ChunkedArray) -> bool:
         return False
 
 
-def _leaf_paths(schema: pa.Schema) -> list[str]:
+def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Path and physical type of every Parquet column."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema):
         pass
     found = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [str(found.column(i).path) for i in range(len(found))]
+    return [(str(found.column(i).path), str(found.column(i).physical_type)) for i in range(len(found))]
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

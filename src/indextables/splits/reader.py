@@ -179,7 +179,9 @@ class SplitReader:
 
     def _groups_of(self, numbers: Rows) -> Rows:
         starts = self._tail.group_starts
-        return np.unique(np.searchsorted(starts, numbers, side="right") - 1)
+        groups = np.searchsorted(starts, numbers, side="right") - 1
+        # What np.unique gives, which loads the whole of numpy.ma on its first call.
+        return np.flatnonzero(np.bincount(groups, minlength=len(starts)))
 
     def _places(self, groups: Rows, numbers: Rows) -> Rows:
         """Where rows are in a table that holds only some row groups."""

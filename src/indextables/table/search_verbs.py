@@ -10,6 +10,7 @@ from indextables.scan.plan import ScanPlan, plan_scan
 from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask, limited
 from indextables.splits.order import OrderBy
+from indextables.splits.query.tree import Query
 from indextables.splits.search import SearchRequest
 from indextables.splits.snippets import Snippet
 from indextables.table.handle import TableHandle
@@ -65,7 +66,7 @@ class SearchVerbs(TableHandle):
         return ScanTask(self.plan_scan(query=query, where=where, columns=columns), self._log.store)
 
     def plan_scan(
-        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+        self, *, query: str | Query | None = None, where: Where | None = None, columns: Sequence[str] | None = None
     ) -> ScanPlan:
         """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
         bound = bound_predicate(where, self.schema)

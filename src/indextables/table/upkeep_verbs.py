@@ -129,13 +129,13 @@ class UpkeepVerbs(TableHandle):
         self._snapshot = self._log.fresh()
         return report
 
-    def truncate_time_travel(self, *, dry_run: bool = False) -> TruncateReport:
+    def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
         """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge."""
         self._refuse_if_pinned()
         planned = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
         if dry_run:
             return planned.preview()
-        report = truncate.run(planned, self._log)
+        report = truncate.run(planned, self._log, progress=progress)
         self._snapshot = self._log.fresh()
         return report
 

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from indextables.config.state import CleanupSettings
 from indextables.errors import StorageError
+from indextables.log.cleaning import CleaningReport
 from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
@@ -88,18 +89,23 @@ def run(
     fence = _put_up_fence(planned, log, engine_info)
     planned = by_the_stores_clock(planned, log, fence.version)
     deleted: list[PurgeFile] = []
-    work = [*planned.files]
-    step = BATCH if delete is None else _BATCH_ELSEWHERE
+    work, newest, unfenced = planned.files, _Newest(log), planned.in_flight - fence.removed
+    total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
     for at in range(0, len(work), step):
-        batch = _still_unneeded(work[at : at + step], planned, fence.removed, log)
+        batch = newest.without_needed(work[at : at + step], in_flight=unfenced)
         paths = [file.path for file in batch]
         _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
-        progress(min(at + step, len(work)), len(work) + len(planned.expiry.expired), "files")
+        progress(min(at + step, len(work)), total, "files")
     cleaner, strict = log.cleaner(), CleanupSettings(failure_policy="fail")
-    cleaned = _again_if_it_fails(lambda: cleaner.run(planned.expiry, settings=strict), retries)
+
+    def clean() -> CleaningReport:
+        return cleaner.run(
+            planned.expiry, settings=strict, told=lambda done: progress(len(work) + done, total, "files")
+        )
+
+    cleaned = _again_if_it_fails(clean, retries)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
-    progress(len(work) + len(planned.expiry.expired), len(work) + len(planned.expiry.expired), "files")
     return _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms)
 
 
@@ -116,14 +122,24 @@ def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | No
     return committed.written or log.since(committed.version - 1, committed.version)[0]
 
 
-def _still_unneeded(
-    batch: Sequence[PurgeFile], planned: PurgePlan, fenced: frozenset[str], log: TransactionLog
-) -> list[PurgeFile]:
-    """The files of a batch that the newest version does not have, and that nobody can commit any more."""
-    live = set(log.fresh().files(columns=["path"]).column("path").to_pylist())
-    return [
-        file for file in batch if file.path not in live and (file.path not in planned.in_flight or file.path in fenced)
-    ]
+class _Newest:
+    """The splits of the newest version, looked at again whenever they are asked for."""
+
+    def __init__(self, log: TransactionLog) -> None:
+        self._log = log
+        self._known: tuple[int, frozenset[str]] = (-1, frozenset())
+
+    def without_needed(self, batch: Sequence[PurgeFile], *, in_flight: frozenset[str]) -> list[PurgeFile]:
+        """The files of a batch that the newest version does not have, and that nobody can commit any more."""
+        live = self._live()
+        return [file for file in batch if file.path not in live and file.path not in in_flight]
+
+    def _live(self) -> frozenset[str]:
+        newest = self._log.fresh()
+        if newest.version != self._known[0]:
+            paths = newest.files(columns=["path"]).column("path").to_pylist()
+            self._known = newest.version, frozenset(paths)
+        return self._known[1]
 
 
 def _again_if_it_fails(act: Callable[[], T], retries: int) -> T:

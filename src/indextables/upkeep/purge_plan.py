@@ -1,7 +1,8 @@
 """What a purge may delete: splits nobody can reach, expired files of the log, leftovers; each with its reason.
 
 A split may go when no version that was current within the retention period has it and the file itself is as old. A file
-whose age is not known stays, and so does everything below a folder that is a table of its own.
+whose age is not known stays, and so does everything below a folder that is a table of its own, and whatever may be a live
+split that the log spells in another way than the store.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
+from unicodedata import normalize
+from urllib.parse import unquote
 
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import PurgeSettings
@@ -110,7 +113,7 @@ def plan(
     known = timeline(log, newest)
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
-    search = _Search(known, round(retention.split_hours * HOUR_MS), now_ms)
+    search = _Search(known, _file_names(known.live.difference(o.path for o in objects)), retention, now_ms)
     splits = [*search.orphans(o for o in objects if not o.path.startswith(f"{names.LOG}/"))]
     gone = {file.path for file in splits} | {expired.path for expired in expiry.expired}
     leftovers = [
@@ -148,10 +151,11 @@ def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPol
 class _Search:
     """A search for what nobody needs."""
 
-    def __init__(self, known: Timeline, keep_ms: int, now_ms: int) -> None:
+    def __init__(self, known: Timeline, missed: frozenset[str], retention: Retention, now_ms: int) -> None:
         self.in_flight: set[str] = set()
         self._known = known
-        self._keep_ms = keep_ms
+        self._missed = missed
+        self._keep_ms = round(retention.split_hours * HOUR_MS)
         self._now_ms = now_ms
 
     def orphans(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
@@ -162,6 +166,8 @@ class _Search:
             ended = self._known.ended.get(found.path)
             since = self._since(found, ended)
             if since is None or self._now_ms - since < self._keep_ms:
+                continue
+            if self._missed and self._missed & _file_names([found.path]):
                 continue
             if ended is None and self._may_be_in_flight(found):
                 self.in_flight.add(found.path)
@@ -198,6 +204,11 @@ class _Search:
 
     def _older(self, found: ObjectInfo, limit_ms: int) -> bool:
         return found.last_modified_ms is not None and self._now_ms - found.last_modified_ms >= limit_ms
+
+
+def _file_names(paths: Iterable[str]) -> frozenset[str]:
+    """The last parts of paths, in the plainest spelling. A split has a name that no other has."""
+    return frozenset(normalize("NFC", unquote(path.rpartition("/")[2])) for path in paths)
 
 
 def _age(ms: int) -> str:

@@ -13,6 +13,7 @@ from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report
 from indextables.model.retention import BaseFiles, Expired, Expiry, LogInventory, RetentionPolicy, find_expired
+from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 
@@ -67,7 +68,7 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     )
 
 
-def run(planned: TruncatePlan, log: TransactionLog) -> TruncateReport:
+def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = silent) -> TruncateReport:
     """Checkpoint if need be, then delete what the plan found and what is still not needed."""
     if not planned.files:
         return _report(planned, (), status=NO_ACTION)
@@ -77,7 +78,11 @@ def run(planned: TruncatePlan, log: TransactionLog) -> TruncateReport:
     expiry = cleaner.plan(planned.policy)
     wanted = {file.path for file in planned.files}
     chosen = Expiry(expiry.anchor, tuple(file for file in expiry.expired if file.path in wanted))
-    done = cleaner.run(chosen, settings=CleanupSettings(failure_policy="fail"))
+    done = cleaner.run(
+        chosen,
+        settings=CleanupSettings(failure_policy="fail"),
+        told=lambda count: progress(count, len(chosen.expired), "files"),
+    )
     log.reload()
     return _report(planned, done.deleted, status=SUCCESS)
 

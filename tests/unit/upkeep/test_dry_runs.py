@@ -10,8 +10,24 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
+from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import MergeSettings
+from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
+from indextables.table.handle import open_log
 from indextables.table.upkeep_verbs import verify_table
+from indextables.upkeep import (
+    delete,
+    drop_partitions,
+    log_copy,
+    merge_plan,
+    purge_plan,
+    restore,
+    truncate,
+    verify,
+)
+from indextables.upkeep.merge_plan import MergeBounds
+from indextables.upkeep.purge_plan import Retention
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age
 
@@ -90,3 +106,23 @@ def test_a_dry_run_of_rebuilding_the_log(tmp_path: Path) -> None:
     done = Table.repair(table.path)
     check_forms(done)
     assert (planned.valid_splits, planned.left_out) == (done.valid_splits, done.left_out) == (6, ())
+
+
+def test_every_plan_is_a_value_that_can_be_shown(tmp_path: Path) -> None:
+    table = lived_in(tmp_path)
+    log, before = table._log, seen(tmp_path)
+    where = bind(parse("day = 1"), table.schema)
+    retention = RetentionSettings()
+    plans: list[Report] = [
+        merge_plan.plan(log.fresh(), url=table.path, bounds=MergeBounds.of(MergeSettings()), now_ms=0, where=where),
+        purge_plan.plan(log, retention=Retention(0, 0), settings=retention),
+        truncate.plan(log, settings=retention),
+        drop_partitions.plan(log, where),
+        restore.plan(log, version=2),
+        delete.plan(log.fresh(), url=table.path, where=where),
+        verify.plan(log),
+        log_copy.plan(log, open_log(f"{table.path}-copy", None)),
+    ]
+    for planned in plans:
+        check_forms(planned)
+    assert seen(tmp_path) == before

@@ -165,6 +165,26 @@ def test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: 
     assert ids(table) == list(range(50))
 
 
+def test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=3)
+    bad = paths(table)[0]
+    (Path(table.path) / bad).write_bytes(b"no split")
+    began = table._log.now_ms()
+    for count in (1, 2, 3):
+        now = began + (count - 1) * 25 * 3_600_000
+        table._log.now_ms = lambda: now  # noqa: B023 (used before the next round)
+        table.merge()
+        (skip,) = table.skipped_files().to_pylist()
+        assert (skip["path"], skip["skip_count"], skip["in_cooldown"]) == (bad, count, True)
+        assert skip["reason"]
+        assert (skip["retry_after"] - skip["skipped_at"]).total_seconds() == 24 * 3_600
+        assert table.merge(dry_run=True).skipped_files == 1
+        table.append(rows([100 * count]))
+        later = now + 25 * 3_600_000
+        table._log.now_ms = lambda: later  # noqa: B023
+        assert table.skipped_files().column("in_cooldown").to_pylist() == [False], "it may be tried again"
+
+
 def test_a_missing_source_is_skipped(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     (Path(table.path) / paths(table)[0]).unlink()

@@ -24,14 +24,14 @@ public class NativeScan {
   }
 
   public static Object dataFrame(
-      Object session, String dataSchema, String partitionSchema, String root, String label, byte[] files)
+      Object session, String dataSchema, String partitionSchema, String root, String label, Object source, byte[] files)
       throws Exception {
     SparkSession spark = (SparkSession) session;
     StructType data = (StructType) DataType.fromJson(dataSchema);
     StructType partition = (StructType) DataType.fromJson(partitionSchema);
     Path top = new Path(root);
     top = top.getFileSystem(spark.sessionState().newHadoopConf()).makeQualified(top);
-    SnapshotFileIndex index = new SnapshotFileIndex(partition, top, label, files);
+    SnapshotFileIndex index = new SnapshotFileIndex(partition, top, label, (java.util.Map) source, files);
     HadoopFsRelation relation =
         new HadoopFsRelation(
             index,

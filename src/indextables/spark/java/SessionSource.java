@@ -28,6 +28,12 @@ public class SessionSource extends UserDefinedPythonDataSource {
     spark.sessionState().dataSourceManager().registerDataSource("indextables", new SessionSource((PythonFunction) source));
   }
 
+  /** The same for a source that Spark has found by itself. */
+  static void registerFound(SparkSession spark) {
+    UserDefinedPythonDataSource found = spark.sessionState().dataSourceManager().lookupDataSource("indextables");
+    if (!(found instanceof SessionSource)) register(spark, found.dataSourceCls());
+  }
+
   public PythonDataSourceCreationResult createDataSourceInPython(
       String name, CaseInsensitiveStringMap options, scala.Option schema) {
     return super.createDataSourceInPython(name, withSession(options), schema);

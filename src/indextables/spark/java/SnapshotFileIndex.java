@@ -35,6 +35,7 @@ class SnapshotFileIndex implements FileIndex {
   private final StructType partitionSchema;
   private final Path root;
   private final String label;
+  private final Map source; // options with which the data source reads the same splits
   private final byte[] digest;
   private final InternalRow[] partitions;
   private final int[][] members; // partition -> its files
@@ -47,10 +48,12 @@ class SnapshotFileIndex implements FileIndex {
   private final FileStatusWithMetadata[] statuses; // made when a file is first selected
   private final long totalBytes;
 
-  SnapshotFileIndex(StructType partitionSchema, Path root, String label, byte[] files) throws Exception {
+  SnapshotFileIndex(StructType partitionSchema, Path root, String label, Map source, byte[] files)
+      throws Exception {
     this.partitionSchema = partitionSchema;
     this.root = root;
     this.label = label;
+    this.source = source;
     MessageDigest md = MessageDigest.getInstance("SHA-256");
     md.update((root + "\n" + partitionSchema.json() + "\n").getBytes(StandardCharsets.UTF_8));
     digest = md.digest(files);
@@ -73,6 +76,10 @@ class SnapshotFileIndex implements FileIndex {
     long sum = 0;
     for (int i = 0; i < paths.count; i++) sum += sizes.number(i);
     totalBytes = sum;
+  }
+
+  Map source() {
+    return source;
   }
 
   private static InternalRow[] readPartitions(ByteBuffer in, StructType schema) {

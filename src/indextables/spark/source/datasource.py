@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import TableReader, open_table
 from indextables.spark.source.requests import ReadRequest
+from indextables.spark.source.statement_reader import StatementReader, statement_schema
 from indextables.spark.source.stream_reader import TableStreamReader
 from indextables.spark.source.stream_writer import TableStreamWriter
 from indextables.spark.source.writer import TableWriter, planned_write, write_request
@@ -24,11 +25,18 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The columns that a read returns."""
         options = self._parsed()
+        statement = options.text("statement")
+        if statement is not None:
+            return statement_schema(statement)
         return ReadRequest.parse(options).schema(open_table(options, options.required_path()))
 
-    def reader(self, schema: StructType) -> TableReader:
-        """A batch read."""
-        return TableReader(self._parsed(), schema)
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read, or a statement."""
+        options = self._parsed()
+        statement = options.text("statement")
+        if statement is not None:
+            return StatementReader(options, statement, schema)
+        return TableReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""

@@ -40,6 +40,10 @@ OWN = (
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
     "ignoreChanges",
+    "searches",
+    "filters",
+    "statement",
+    "statementTable",
 )
 _OWN = {name.lower(): name for name in OWN}
 

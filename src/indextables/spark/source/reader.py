@@ -14,7 +14,7 @@ from indextables.config.spark import SparkReadSettings
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import search_one, word_statistics
 from indextables.scan.task import ScanTask, limited
-from indextables.spark.foreign import foreign_splits
+from indextables.spark.foreign import splits_of_kind
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.grouping import grouped
 from indextables.spark.source.options import SourceOptions
@@ -76,10 +76,11 @@ class TableReader(DataSourceReader):
         options, request = self._options, self._request
         table = open_table(options, options.required_path(path_in(self._schema)))
         stored, search = request.search(table, self._schema.names)
-        plan = table.plan_scan(query=request.query, where=request.where, columns=stored)
-        if options.text("only") == "foreign":
-            # What Spark can read itself is read by Spark itself: the native scan asks for the rest.
-            plan = plan.with_splits(foreign_splits(table, plan.splits))
+        plan = request.plan(table, stored)
+        only = options.text("only")
+        if only is not None:
+            # What Spark can read itself is read by Spark itself: a native scan asks for the rest.
+            plan = plan.with_splits(splits_of_kind(table, plan.splits, only))
         statistics = word_statistics(ScanTask(plan), search) if search is not None and search.scores else None
         whole = SplitGroup(plan, request.limit, search, statistics)
         if request.limit is not None and not request.limit_is_of_task:

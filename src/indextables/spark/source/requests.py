@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables.errors import InvalidInputError
+from indextables.model.predicate import all_of, parse
+from indextables.scan.operators import SearchOperator, searched
+from indextables.scan.plan import ScanPlan, query_fields
 from indextables.spark.schemas import readable, with_path
+from indextables.spark.source.filters import understood_filters
 from indextables.spark.source.options import SourceOptions
+from indextables.splits.query.tree import Query
 from indextables.splits.search import SCORE, SNIPPET, SearchRequest
 from indextables.splits.snippets import Snippet
 from indextables.table import Table
@@ -25,6 +32,9 @@ class ReadRequest:
     limit_is_of_task: bool
     score: bool
     snippet: str | None
+    operators: tuple[SearchOperator, ...] = ()
+    filters: str | None = None
+    """What the extension found in the plan around the read: search operators, and filters as JSON."""
 
     @classmethod
     def parse(cls, options: SourceOptions) -> ReadRequest:
@@ -37,6 +47,8 @@ class ReadRequest:
             limit_is_of_task=options.flag("limitPerTask"),
             score=options.flag("score"),
             snippet=options.text("snippet"),
+            operators=tuple(SearchOperator(*told) for told in json.loads(options.text("searches") or "[]")),
+            filters=options.text("filters"),
         )
         if request.query is None and (request.score or request.snippet):
             what = "score" if request.score else "snippet"
@@ -60,12 +72,23 @@ class ReadRequest:
             fields.append(StructField(SNIPPET, StringType()))
         return with_path(StructType(fields), table.path)
 
+    def plan(self, table: Table, columns: Sequence[str] | None) -> ScanPlan:
+        """The scan that finds the rows."""
+        query: str | Query | None = self.query
+        if self.operators:
+            fields = query_fields(table.schema, table.partition_columns, table.settings)
+            query = searched(self.operators, self.query, fields)
+        conditions = understood_filters(self.filters, table.schema)
+        if self.where is not None:
+            conditions.append(parse(self.where))
+        return table.plan_scan(query=query, where=all_of(conditions) if conditions else None, columns=columns)
+
     def search(self, table: Table, columns: list[str]) -> tuple[list[str], SearchRequest | None]:
         """The table's own columns among those that are wanted, and the search that finds the rows if there is one."""
         if not self.searches:
             return columns, None
         stored = [name for name in columns if name not in (SCORE, SNIPPET)]
-        plan = table.plan_scan(query=self.query, where=self.where, columns=stored)
+        plan = self.plan(table, stored)
         assert plan.query is not None
         request = SearchRequest(
             plan.query,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from indextables.errors import RefusedError
+from indextables.errors import NotFoundError, RefusedError
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.new_rows import files_of_new_rows
@@ -16,6 +16,7 @@ from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
 from indextables.scan.plan import ScanPlan, entries
 from indextables.splits.table_split import SplitEntry
+from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table
 
 DONE = -1
@@ -79,7 +80,22 @@ class StreamFiles:
                     found.append(file)
                 if offset == end:
                     break
-        return self._table(), found
+        table = self._table()
+        self._check_there(table, found)
+        return table, found
+
+    def _check_there(self, table: Table, files: Sequence[AddAction]) -> None:
+        """A split that is not live any more may have been purged: said here, and not by a task that cannot find it."""
+        live = set(table.files()["path"].to_pylist()) if files else set()
+        old = [file.path for file in files if file.path not in live]
+        store = open_store(StoreSpec.from_url(table.path, table.settings))
+        gone = next((path for path in old if store.head(path) is None), None)
+        if gone is not None:
+            raise NotFoundError(
+                f"Rows that the stream has yet to read are gone: {gone} was removed from {self._path} and purged.",
+                hint="Start a new query with a new checkpoint; it begins with the rows that are there now.",
+                path=gone,
+            )
 
     def entries(self, table: Table, files: list[AddAction], plan: ScanPlan) -> tuple[SplitEntry, ...]:
         """Those files that can hold a row of the plan, as entries to open."""

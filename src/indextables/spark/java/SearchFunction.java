@@ -1,0 +1,115 @@
+package indextables;
+
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.FunctionRegistry;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
+import org.apache.spark.sql.types.DataTypes;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractFunction2;
+
+/**
+ * A search in a plan: textsearch(column, 'query'), fieldmatch, indexquery, and indexqueryall('query') over all columns.
+ * It is never computed. The rule hands it to the scan of the table; where that cannot be, the query is refused.
+ */
+public class SearchFunction extends AbstractFunction1 {
+  static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall"};
+  private final String name;
+
+  SearchFunction(String name) {
+    this.name = name;
+  }
+
+  /** Makes the expression of a call. */
+  public Object apply(Object given) {
+    Seq arguments = (Seq) given;
+    boolean everywhere = name.equals("indexqueryall");
+    boolean right = arguments.size() == (everywhere ? 1 : 2) && ((Expression) arguments.last()).foldable();
+    if (!right) {
+      String form = everywhere ? "('query')" : "(column, 'query')";
+      throw new IllegalArgumentException(name + form + " takes " + (everywhere ? "" : "a column and ") + "one text that is no column.");
+    }
+    Object never = everywhere ? (Object) new OfOne(name) : (Object) new OfTwo(name);
+    Seq none = (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
+    return new ScalaUDF(
+        never, DataTypes.BooleanType, arguments, none, scala.Option.empty(), scala.Option.apply(name), false, true);
+  }
+
+  /** The function's name if an expression is a search, else null. */
+  static String nameOf(Expression e) {
+    if (!(e instanceof ScalaUDF)) return null;
+    Object function = ((ScalaUDF) e).function();
+    return function instanceof OfOne || function instanceof OfTwo ? (String) ((ScalaUDF) e).udfName().get() : null;
+  }
+
+  static void inject(SparkSessionExtensions extensions) {
+    for (int i = 0; i < NAMES.length; i++) {
+      Object function = new scala.Tuple3(new FunctionIdentifier(NAMES[i]), info(NAMES[i]), new SearchFunction(NAMES[i]));
+      extensions.injectFunction((scala.Tuple3) function);
+    }
+  }
+
+  /** Adds the functions to a session that runs already, by way of Spark's own code, which knows how names are qualified. */
+  static void register(FunctionRegistry registry) {
+    SparkSessionExtensions alone = new SparkSessionExtensions();
+    inject(alone);
+    alone.registerFunctions(registry);
+  }
+
+  private static ExpressionInfo info(String name) {
+    return new ExpressionInfo(SearchFunction.class.getName(), name);
+  }
+
+  static IllegalArgumentException refusal(String shown) {
+    return new IllegalArgumentException(
+        "A search must be a condition of its own (joined by AND, not under OR or NOT) on a column of an IndexTables table,"
+            + " and this one is not: " + shown + ". Search first, and filter or join the result: (SELECT * FROM t WHERE"
+            + " message TEXTSEARCH '...'). Alternatives within one table can be one query: message TEXTSEARCH 'a OR b',"
+            + " or indexqueryall('message:a OR level:ERROR').");
+  }
+
+  /** What Spark would call if it computed a search. */
+  static class OfOne extends AbstractFunction1 {
+    private final String name;
+
+    OfOne(String name) {
+      this.name = name;
+    }
+
+    public Object apply(Object query) {
+      throw refusal(name + "('" + query + "')");
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof OfOne && ((OfOne) other).name.equals(name);
+    }
+
+    public int hashCode() {
+      return name.hashCode();
+    }
+  }
+
+  /** The same with a column. */
+  static class OfTwo extends AbstractFunction2 {
+    private final String name;
+
+    OfTwo(String name) {
+      this.name = name;
+    }
+
+    public Object apply(Object column, Object query) {
+      throw refusal(name + "(..., '" + query + "')");
+    }
+
+    public boolean equals(Object other) {
+      return other instanceof OfTwo && ((OfTwo) other).name.equals(name);
+    }
+
+    public int hashCode() {
+      return name.hashCode();
+    }
+  }
+}

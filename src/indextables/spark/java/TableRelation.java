@@ -1,0 +1,88 @@
+package indextables;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.collection.immutable.Seq;
+
+/**
+ * A table of ours as the data source reads it. Spark keeps what it has planned for a Python data source on an object that
+ * all scans of a DataFrame share, so that one scan's filters would reach another; here each scan has an object of its own.
+ */
+public class TableRelation extends PythonTable {
+  static final String FORMAT = "indextables";
+  private static final String PATH_KEY = "indextables.path";
+
+  TableRelation(StructType schema) {
+    super(source(), FORMAT, schema);
+  }
+
+  static PythonDataSourceV2 source() {
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName(FORMAT);
+    return source;
+  }
+
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new TableScanBuilder(schema(), options);
+  }
+
+  static boolean isOurs(DataSourceV2Relation relation) {
+    return relation.table() instanceof PythonTable && relation.table().name().equals(FORMAT);
+  }
+
+  /** Where the table of a relation is; null if it is none of ours. The schema knows it where the options do not. */
+  static String pathOf(DataSourceV2Relation relation) {
+    if (!isOurs(relation)) return null;
+    String given = relation.options().get("path");
+    StructField[] fields = relation.table().schema().fields();
+    for (int i = 0; given == null && i < fields.length; i++) {
+      Metadata metadata = fields[i].metadata();
+      if (metadata.contains(PATH_KEY)) given = metadata.getString(PATH_KEY);
+    }
+    return given;
+  }
+
+  /** A relation of ours with scans of its own, and the path among its options: columns that carry it may be pruned. */
+  static DataSourceV2Relation unshared(DataSourceV2Relation shared) {
+    Map options = new HashMap(shared.options().asCaseSensitiveMap());
+    String path = pathOf(shared);
+    if (path != null && !shared.options().containsKey("path")) options.put("path", path);
+    return copied(shared, new TableRelation(shared.table().schema()), options);
+  }
+
+  static DataSourceV2Relation withOptions(DataSourceV2Relation relation, Map options) {
+    return copied(relation, relation.table(), options);
+  }
+
+  private static DataSourceV2Relation copied(DataSourceV2Relation from, Object table, Map options) {
+    DataSourceV2Relation made =
+        new DataSourceV2Relation(
+            (org.apache.spark.sql.connector.catalog.Table) table,
+            from.output(),
+            from.catalog(),
+            from.identifier(),
+            new CaseInsensitiveStringMap(options),
+            from.timeTravelSpec());
+    made.copyTagsFrom(from);
+    return made;
+  }
+
+  /** A relation that returns given columns of a table. */
+  static DataSourceV2Relation of(StructType schema, Seq output, Map options) {
+    return new DataSourceV2Relation(
+        new TableRelation(schema),
+        output,
+        scala.Option.empty(),
+        scala.Option.empty(),
+        new CaseInsensitiveStringMap(options),
+        scala.Option.empty());
+  }
+}

@@ -1,0 +1,121 @@
+package indextables;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * What the optimizer does with our tables, while it pushes filters towards them: every scan gets an object of its own, and
+ * a search right above a table becomes part of its scan. A table that Spark would read itself is then read by us.
+ */
+public class TableRule extends Rule {
+  public TreeNode apply(TreeNode plan) {
+    return ((LogicalPlan) plan).transformDown(new Change());
+  }
+
+  static class Change extends AbstractPartialFunction {
+    public boolean isDefinedAt(Object node) {
+      return changed(node) != null;
+    }
+
+    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+      LogicalPlan made = changed(node);
+      return made == null ? otherwise.apply(node) : made;
+    }
+  }
+
+  /** What stands in a node's place; null if the node stays. */
+  private static LogicalPlan changed(Object node) {
+    if (node instanceof DataSourceV2Relation) {
+      DataSourceV2Relation relation = (DataSourceV2Relation) node;
+      boolean shared = TableRelation.isOurs(relation) && !(relation.table() instanceof TableRelation);
+      return shared ? TableRelation.unshared(relation) : null;
+    }
+    if (!(node instanceof Filter)) return null;
+    Filter filter = (Filter) node;
+    List searches = new ArrayList();
+    Expression rest = without(filter.condition(), searches);
+    if (searches.isEmpty()) return null;
+    DataSourceV2Relation table = table((LogicalPlan) filter.child());
+    if (table == null || table.options().containsKey("limit")) return null;
+    String told = told(searches, table);
+    if (told == null) return null;
+    Map options = new HashMap(table.options().asCaseSensitiveMap());
+    String before = (String) options.get("searches");
+    options.put("searches", before == null ? "[" + told + "]" : before.substring(0, before.length() - 1) + "," + told + "]");
+    LogicalPlan searched = TableRelation.withOptions(table, options);
+    return rest == null ? searched : (LogicalPlan) new Filter(rest, searched);
+  }
+
+  /** A condition without its searches, which are added to a list; null if nothing is left. */
+  private static Expression without(Expression condition, List searches) {
+    if (SearchFunction.nameOf(condition) != null) {
+      searches.add(condition);
+      return null;
+    }
+    if (!(condition instanceof And)) return condition;
+    Expression left = without((Expression) ((And) condition).left(), searches);
+    Expression right = without((Expression) ((And) condition).right(), searches);
+    if (left == null || right == null) return left == null ? right : left;
+    boolean same = left == ((And) condition).left() && right == ((And) condition).right();
+    return same ? condition : (Expression) new And(left, right);
+  }
+
+  /** The searches of a filter as JSON, [function, column or null, query] each; null if one is on no column of the table. */
+  private static String told(List searches, DataSourceV2Relation table) {
+    StringBuilder all = new StringBuilder();
+    for (int i = 0; i < searches.size(); i++) {
+      Expression search = (Expression) searches.get(i);
+      List one = new ArrayList();
+      one.add(SearchFunction.nameOf(search));
+      Object first = search.children().head();
+      boolean everywhere = search.children().size() == 1;
+      if (!everywhere && !(first instanceof AttributeReference && table.outputSet().contains((AttributeReference) first)))
+        return null;
+      one.add(everywhere ? null : ((AttributeReference) first).name());
+      Object query = ((Expression) search.children().last()).eval(null);
+      if (query == null) return null;
+      one.add(query.toString());
+      all.append(i == 0 ? "" : ",").append(FilterJson.written(one));
+    }
+    return all.toString();
+  }
+
+  /** The table that a node reads, as the data source reads it; null if it reads none of ours. */
+  private static DataSourceV2Relation table(LogicalPlan node) {
+    if (node instanceof DataSourceV2Relation) {
+      DataSourceV2Relation relation = (DataSourceV2Relation) node;
+      if (!TableRelation.isOurs(relation)) return null;
+      return relation.table() instanceof TableRelation ? relation : TableRelation.unshared(relation);
+    }
+    if (!(node instanceof LogicalRelation)) return null;
+    LogicalRelation relation = (LogicalRelation) node;
+    if (!(relation.relation() instanceof HadoopFsRelation)) return null;
+    FileIndex files = ((HadoopFsRelation) relation.relation()).location();
+    if (!(files instanceof SnapshotFileIndex)) return null;
+    List fields = new ArrayList();
+    scala.collection.Iterator output = relation.output().iterator();
+    while (output.hasNext()) {
+      AttributeReference column = (AttributeReference) output.next();
+      if (relation.relation().schema().getFieldIndex(column.name()).isEmpty()) return null; // _metadata
+      fields.add(new StructField(column.name(), column.dataType(), true, column.metadata()));
+    }
+    StructType schema = new StructType((StructField[]) fields.toArray(new StructField[0]));
+    return TableRelation.of(schema, relation.output(), ((SnapshotFileIndex) files).source());
+  }
+}

@@ -1,0 +1,48 @@
+package indextables;
+
+import org.apache.spark.sql.connector.metric.CustomMetric;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's scan of a Python data source, with a description that tells what is searched for and filtered. */
+public class TableScan implements Scan {
+  private static final String[] TOLD = {"path", "versionAsOf", "query", "searches", "where", "filters", "limit"};
+  private final Scan scan;
+  private final CaseInsensitiveStringMap options;
+
+  TableScan(Scan scan, CaseInsensitiveStringMap options) {
+    this.scan = scan;
+    this.options = options;
+  }
+
+  public StructType readSchema() {
+    return scan.readSchema();
+  }
+
+  public String description() {
+    StringBuilder told = new StringBuilder("IndexTables");
+    for (int i = 0; i < TOLD.length; i++) {
+      if (options.containsKey(TOLD[i])) told.append(' ').append(TOLD[i]).append('=').append(options.get(TOLD[i]));
+    }
+    return told.toString();
+  }
+
+  public Batch toBatch() {
+    return scan.toBatch();
+  }
+
+  public CustomMetric[] supportedCustomMetrics() {
+    return scan.supportedCustomMetrics();
+  }
+
+  public CustomTaskMetric[] reportDriverMetrics() {
+    return scan.reportDriverMetrics();
+  }
+
+  public Scan.ColumnarSupportMode columnarSupportMode() {
+    return scan.columnarSupportMode();
+  }
+}

@@ -1,0 +1,120 @@
+"""Filters that Spark hands over with a scan, as conditions of the table's own kind.
+
+Spark applies every filter again to the rows it gets, so what is not understood here, or cannot be said of the table's
+columns, is left out: the scan then returns more rows than it must, never fewer. (`java/FilterJson.java` writes the JSON.)
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from indextables.errors import InvalidInputError
+from indextables.model.predicate import (
+    And,
+    Column,
+    Comparison,
+    Constant,
+    In,
+    IsNotNull,
+    IsNull,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    TextMatch,
+    bind,
+)
+
+_COMPARISONS = {"=": "=", "<=>": "<=>", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_MATCHES = {"STARTS_WITH": "starts_with", "ENDS_WITH": "ends_with", "CONTAINS": "contains"}
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_VALUES: Mapping[str, Callable[[str], Any]] = {
+    "bool": lambda text: text == "true",
+    "int": int,
+    "float": float,
+    "double": float,
+    "decimal": Decimal,
+    "text": str,
+    "hex": bytes.fromhex,
+    "days": lambda text: _EPOCH.date() + dt.timedelta(days=int(text)),
+    "microseconds": lambda text: _EPOCH + dt.timedelta(microseconds=int(text)),
+    "local microseconds": lambda text: _EPOCH.replace(tzinfo=None) + dt.timedelta(microseconds=int(text)),
+}
+
+
+class _NotSayableError(Exception):
+    """A filter that has no form as a predicate of the table."""
+
+
+def understood_filters(text: str | None, schema: pa.Schema) -> list[Predicate]:
+    """Those of some filters, given as JSON, that can be said of a table's columns."""
+    found = []
+    for told in json.loads(text) if text else []:
+        try:
+            predicate = _predicate(told)
+            bind(predicate, schema)
+        except (_NotSayableError, InvalidInputError, ValueError, OverflowError):
+            continue
+        found.append(predicate)
+    return found
+
+
+def _predicate(told: Any) -> Predicate:
+    if not isinstance(told, list):
+        raise _NotSayableError
+    name, children = told[0], told[1:]
+    if name in ("AND", "OR"):
+        both = tuple(_predicate(child) for child in children)
+        return And(both) if name == "AND" else Or(both)
+    if name == "NOT":
+        return Not(_predicate(children[0]))
+    if name in ("ALWAYS_TRUE", "ALWAYS_FALSE"):
+        return Constant(name == "ALWAYS_TRUE")
+    if name in ("IS_NULL", "IS_NOT_NULL"):
+        return (IsNull if name == "IS_NULL" else IsNotNull)(_column(children[0]))
+    if name in _COMPARISONS:
+        return _comparison(_COMPARISONS[name], *children)
+    if name == "IN":
+        return In(_column(children[0]), tuple(_literal(child) for child in children[1:]))
+    if name in _MATCHES:
+        return _match(_MATCHES[name], *children)
+    if name == "BOOLEAN_EXPRESSION" and children:
+        return _predicate(children[0])
+    raise _NotSayableError
+
+
+def _comparison(operator: str, left: Any, right: Any) -> Predicate:
+    if _is_column(left):
+        return Comparison(operator, _column(left), _literal(right))
+    return Comparison(_MIRRORED.get(operator, operator), _column(right), _literal(left))
+
+
+def _match(kind: str, column: Any, text: Any) -> Predicate:
+    value = _literal(text).value
+    if not isinstance(value, str):
+        raise _NotSayableError
+    return TextMatch(kind, _column(column), value)
+
+
+def _is_column(told: Any) -> bool:
+    return isinstance(told, dict) and "column" in told
+
+
+def _column(told: Any) -> Column:
+    if not _is_column(told):
+        raise _NotSayableError
+    names: Sequence[str] = told["column"]
+    return Column(tuple(names))
+
+
+def _literal(told: Any) -> Literal:
+    if not isinstance(told, dict) or "kind" not in told:
+        raise _NotSayableError
+    return Literal(None if told["kind"] == "null" else _VALUES[told["kind"]](told["value"]))

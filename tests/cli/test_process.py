@@ -1,0 +1,158 @@
+"""The command as a process: wrong inputs, terminals, pipes, following, and the page in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from indextables.cli.app import MODULES
+from tests.cli.calls import COMMAND, Call, on_terminal, process
+
+VERBS = [name for names in MODULES.values() for name in names]
+ESCAPE = "\x1b["
+
+
+def test_a_misspelt_option_a_missing_table_and_a_bad_query_say_what_to_do(made_once: Path) -> None:
+    option = process("search", made_once, "gateway", "--limt", "3")
+    assert (option.code, option.out) == (2, "")
+    assert "--limit" in option.err
+    missing = process("search", made_once / "nowhere", "gateway")
+    assert missing.code == 3
+    assert "Hint: Check the path, or create a table there" in missing.err
+    query = process("search", made_once, "message:(gateway")
+    assert query.code == 2
+    assert "not closed at position 8" in query.err
+    assert "Hint: Add a closing )." in query.err
+    assert "Traceback" not in option.err + missing.err + query.err
+
+
+def test_misspelt_verbs_and_settings_are_recognised(made_once: Path) -> None:
+    assert "Did you mean 'search'?" in process("serch", made_once).err
+    setting = process("count", made_once, "-o", "read.paralelism=3")
+    assert (setting.code, "'read.parallelism'" in setting.err) == (2, True)
+    assert process("count", made_once, "-o", "nothing").code == 2
+
+
+def test_errors_are_json_when_asked_for_and_debug_shows_where(made_once: Path) -> None:
+    told = json.loads(process("count", made_once / "nowhere", "--json").err)["error"]
+    assert (told["kind"], sorted(told)) == ("table_not_found", ["context", "hint", "kind", "message"])
+    shown = process("count", made_once / "nowhere", "--debug")
+    assert "Traceback" in shown.err
+    assert shown.code == 3
+
+
+def test_a_search_is_coloured_on_a_terminal_only(made_once: Path) -> None:
+    shown = on_terminal("search", made_once, "gateway")
+    assert "gateway" in shown.out
+    assert ESCAPE in shown.out
+    assert "1 of 1 matches in version 2" in shown.out
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown.out)
+    assert "timeout while waiting for the gateway\n" in plain
+    assert ESCAPE not in process("search", made_once, "gateway").out
+
+
+def test_no_color_is_respected(made_once: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert ESCAPE not in on_terminal("search", made_once, "gateway").out
+
+
+def test_tables_and_reports_are_drawn_on_a_terminal(made_once: Path) -> None:
+    assert "day=2026-11-02" in on_terminal("partitions", made_once).out
+    assert "size_bytes" in on_terminal("describe", made_once).out
+
+
+def test_somebody_is_asked_and_may_say_no(logs: Path) -> None:
+    words = ("delete", logs, "--where", "level = 'INFO'")
+    refused = on_terminal(*words, typed="n\n")
+    assert refused.code == 9
+    assert "Delete these rows" in refused.out
+    assert process("count", logs).out == "3\n"
+    assert on_terminal(*words, typed="y\n").code == 0
+    assert process("count", logs).out == "2\n"
+
+
+def test_a_reader_that_stops_early_is_no_error(made_once: Path) -> None:
+    done = subprocess.run(
+        f"{COMMAND} scan {made_once} | head -1", shell=True, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("day\tlevel\tms\tmessage\n", "")
+
+
+@pytest.fixture
+def following(logs: Path) -> Iterator[subprocess.Popen[str]]:
+    words = ("search", logs, "level:ERROR", "--follow", "--interval", "0.05", "--json", "--columns", "message")
+    running = subprocess.Popen([COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield running
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+
+
+def test_follow_shows_new_matches_once(following: subprocess.Popen[str], logs: Path, call: Call) -> None:
+    assert following.stdout is not None
+    first = {json.loads(following.stdout.readline())["message"] for _ in range(2)}
+    assert first == {"timeout while waiting for the gateway", "disk full on data2"}
+    call("append", logs, "-", "--format", "jsonl", stdin='{"day":"2026-11-02","level":"ERROR","message":"third"}\n')
+    assert json.loads(following.stdout.readline()) == {"message": "third"}
+    call("merge", logs)
+    call("delete", logs, "--where", "message = 'disk full on data2'", "--yes")
+    lines = '{"level":"INFO","message":"quiet"}\n{"level":"ERROR","message":"fourth"}\n'
+    call("append", logs, "-", "--format", "jsonl", stdin=lines)
+    assert json.loads(following.stdout.readline()) == {"message": "fourth"}
+
+
+def test_an_older_version_cannot_be_followed(call: Call, made_once: Path) -> None:
+    assert "does not grow" in call("search", made_once, "x", "--follow", "--version-as-of", "1", code=2).err
+
+
+@pytest.fixture
+def page(made_once: Path) -> Iterator[str]:
+    words = [COMMAND, "ui", str(made_once), "--port", "0", "--no-open", "--json"]
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    yield json.loads("".join(running.stdout.readline() for _ in range(3)))["address"]
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+
+
+def fetched(address: str, host: str | None = None) -> tuple[int, str]:
+    request = urllib.request.Request(address, headers={} if host is None else {"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_the_page_shows_the_report_and_searches(page: str) -> None:
+    status, shown = fetched(page)
+    assert (status, 'action="/search"' in shown, "version 2" in shown) == (200, True, True)
+    status, shown = fetched(f"{page}search?q=gateway")
+    assert (status, "<mark>gateway</mark>" in shown, "1 of 1 matches" in shown) == (200, True, True)
+    status, shown = fetched(f"{page}search?q=%28")
+    assert (status, "Traceback" in shown) == (400, False)
+    assert fetched(f"{page}other")[0] == 404
+    assert fetched(page, host="evil.example:80")[0] == 403
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_with_an_example_and_json(call: Call, verb: str) -> None:
+    shown = call(verb, "--help").out
+    assert f"indextables {verb}" in shown
+    assert "Example" in shown
+    assert "--json" in shown
+    assert "--debug" in shown
+
+
+def test_the_verbs_are_listed_and_the_release_is_told(call: Call) -> None:
+    listed = call("--help").out
+    assert all(f" {verb} " in listed for verb in VERBS)
+    assert call("--version").out.startswith("indextables 0.")

@@ -1,0 +1,89 @@
+"""merge, checkpoint, compact, verify, repair, purge, truncate, drop-partitions, restore."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indextables import Table
+from tests.cli.calls import Call
+
+
+def test_merge(call: Call, logs: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.jsonl").write_text('{"day":"2026-11-02","message":"more"}\n')
+    call("append", logs, tmp_path / "more.jsonl")
+    assert call("merge", logs, "--dry-run", "--json").json["status"] == "dry_run"
+    assert (
+        call("merge", logs, "--target-size", "1G", "--where", "day = '2026-11-01'", "--json").json["merged_files"] == 0
+    )
+    assert call("merge", logs, "--json").json["merged_files"] == 2
+    assert "100M" in call("merge", logs, "--target-size", "much", code=2).err
+
+
+def test_checkpoint_and_compact(call: Call, logs: Path) -> None:
+    assert call("checkpoint", logs, "--dry-run", "--json").json["version"] == 2
+    assert call("checkpoint", logs, "--json").json["written"] is True
+    assert call("compact", logs, "--json").json["version"] == 2
+    assert call("state", logs, "--json").json["version"] == 2
+
+
+def test_verify_finds_a_flipped_byte_and_says_so_in_its_exit_code(call: Call, logs: Path) -> None:
+    assert call("verify", logs, "--full", "--json").json["status"] == "healthy"
+    victim = logs / Table.open(str(logs)).files().column("path")[0].as_py()
+    whole = victim.read_bytes()
+    victim.write_bytes(whole[:50] + bytes([whole[50] ^ 1]) + whole[51:])
+    told = call("verify", logs, "--full", "--json", code=8).json
+    assert [finding["path"] for finding in told["findings"]] == [victim.relative_to(logs).as_posix()]
+    assert call("verify", logs, "--full", "--dry-run", "--json").json["splits_checked"] == 2
+
+
+def test_repair_rebuilds_a_lost_log_and_copies_a_damaged_one(call: Call, logs: Path, tmp_path: Path) -> None:
+    assert "--at" in call("repair", logs, code=9).err
+    assert call("repair", logs, "--at", tmp_path / "copy", "--json").json["valid_splits"] == 2
+    shutil.rmtree(logs / "_transaction_log")
+    assert "indextables create" in call("count", logs, code=3).err
+    assert call("repair", logs, "--dry-run", "--json").json["valid_splits"] == 2
+    call("repair", logs)
+    assert call("count", logs).out == "3\n"
+
+
+def test_restore_brings_a_version_back(call: Call, logs: Path) -> None:
+    assert "--timestamp" in call("restore", logs, code=2).err
+    assert "files_removed" in call("restore", logs, "--version", "1", code=9).err
+    assert call("restore", logs, "--version", "1", "--yes", "--json").json["version"] == 3
+    assert call("count", logs).out == "2\n"
+    assert call("count", logs, "--version-as-of", "2").out == "3\n"
+
+
+def test_drop_partitions(call: Call, logs: Path) -> None:
+    assert "partition columns" in call("drop-partitions", logs, "level = 'INFO'", code=2).err
+    assert call("drop-partitions", logs, "day = '2026-11-02'", "--dry-run", "--json").json["splits_removed"] == 1
+    assert call("count", logs).out == "3\n"
+    assert call("drop-partitions", logs, "day = '2026-11-02'", "-y", "--json").json["partitions_dropped"] == 1
+    assert call("count", logs).out == "2\n"
+
+
+def test_truncate_ends_time_travel(call: Call, logs: Path) -> None:
+    assert call("truncate", logs, "--dry-run", "--json").json["versions_deleted"] == 2
+    call("truncate", logs, "--yes")
+    assert "can be read" in call("count", logs, "--version-as-of", "1", code=3).err
+
+
+def test_purge_refuses_what_is_unsafe_and_says_how_to_override(call: Call, logs: Path) -> None:
+    refused = call("purge", logs, "--older-than-hours", "1", "--yes", code=9)
+    assert "-o purge.retentionCheckEnabled=false" in refused.err
+    words = ("purge", logs, "--older-than-hours", "0", "-o", "purge.retentionCheckEnabled=false")
+    call("delete", logs, "--where", "day = '2026-11-02'", "--yes")
+    assert call(*words, "--dry-run", "--json").json["orphaned_files_found"] == 1
+    assert "orphaned_files_found" in call(*words, code=9).err
+    assert len(list(logs.rglob("*.split"))) == 2
+
+
+@pytest.mark.parametrize("verb", ["purge", "truncate", "restore"])
+def test_what_cannot_be_taken_back_is_not_done_unasked(call: Call, logs: Path, verb: str) -> None:
+    before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}
+    words = ["--version", "0"] if verb == "restore" else []
+    assert "Nobody is there to confirm" in call(verb, logs, *words, code=9).err
+    assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before

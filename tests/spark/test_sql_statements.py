@@ -1,0 +1,220 @@
+"""Every statement through `spark.sql`: recognised, run once, with the documented columns and types and its effect."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.errors import IllegalArgumentException, ParseException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegerType, LongType, StringType, TimestampType
+
+import indextables
+import indextables.spark as its
+from indextables import Table
+from indextables.commands.operators import rewrite_operators
+from indextables.commands.parser import is_ours
+from indextables.spark.java_classes import java_classes
+from tests.spark.logs import Logs, make_logs
+from tests.unit.commands.statements import STATEMENTS
+from tests.unit.commands.test_fuzz import _typed
+from tests.unit.commands.test_operators import LEFT_ALONE, OPERATIONS, SHARDS, SIGNS
+
+TYPES: dict[str, DataType] = {
+    "s": StringType(),
+    "l": LongType(),
+    "i": IntegerType(),
+    "d": DoubleType(),
+    "b": BooleanType(),
+    "ts": TimestampType(),
+}
+DOCUMENTED = {documented.name: documented for documented in STATEMENTS}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A statement, and what it must have done: to the table, and in the rows it returned."""
+
+    sql: str
+    holds: Callable[[Table, list[Row]], bool]
+
+
+def rows_like(table: Table, rows: list[Row], sql: str) -> bool:
+    """The rows are those that the statement gives without Spark."""
+    wanted = indextables.sql(sql.format(p=table.path)).to_pylist()
+    untimed = [{k: v for k, v in row.items() if k not in ("timestamp", "duration_ms")} for row in wanted]
+    return [{k: v for k, v in r.asDict().items() if k in untimed[0]} for r in rows] == untimed
+
+
+def as_without_spark(sql: str) -> Run:
+    return Run(sql, lambda table, rows: rows_like(table, rows, sql))
+
+
+RUNS: dict[str, Run] = {
+    "merge": Run(
+        "MERGE SPLITS '{p}' WHERE day = '2024-03-09' TARGET SIZE 100M",
+        lambda t, r: (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600),
+    ),
+    "purge": as_without_spark("PURGE INDEXTABLE '{p}' OLDER THAN 7 DAYS DRY RUN"),
+    "drop_partitions": Run(
+        "DROP INDEXTABLES PARTITIONS FROM '{p}' WHERE day <= '2024-03-09'",
+        lambda t, r: r[0].partitions_dropped == 2 and t.count(where="day <= '2024-03-09'") == 0,
+    ),
+    "checkpoint": Run("CHECKPOINT INDEXTABLES '{p}'", lambda t, r: r[0].checkpoint_version == 3 == t.state().version),
+    "compact": Run("COMPACT INDEXTABLES '{p}'", lambda t, r: r[0].num_files == 15 == t.state().num_files),
+    "truncate": Run(
+        "TRUNCATE INDEXTABLES TIME TRAVEL '{p}'",
+        lambda t, r: r[0].files_preserved == 15 and t.history()["is_readable"].to_pylist().count(True) == 1,
+    ),
+    "repair": Run(
+        "REPAIR INDEXFILES TRANSACTION LOG '{p}/_transaction_log' AT LOCATION '{p}-copy/_transaction_log'",
+        lambda t, r: r[0].valid_splits == 15 and Path(f"{t.path}-copy").exists() and t.version == 3,
+    ),
+    "restore": Run(
+        "RESTORE INDEXTABLES '{p}' TO VERSION 1",
+        lambda t, r: (r[0].version, r[0].restored_version, t.count()) == (4, 1, 200),
+    ),
+    "verify": Run("VERIFY INDEXTABLES '{p}' FULL", lambda _, r: r == []),
+    "state": as_without_spark("DESCRIBE INDEXTABLES STATE '{p}'"),
+    "transaction_log": Run(
+        "DESCRIBE INDEXTABLES TRANSACTION LOG '{p}' INCLUDE ALL",
+        lambda t, r: (
+            [x.path for x in r if x.action_type == "add"]
+            == [x["path"] for x in t.log_actions(include_all=True).to_pylist() if x["action_type"] == "add"]
+        ),
+    ),
+    "history": as_without_spark("DESCRIBE INDEXTABLES HISTORY '{p}' LIMIT 2"),
+    "skipped_files": Run("DESCRIBE INDEXTABLES SKIPPED FILES '{p}'", lambda _, r: r == []),
+    "component_sizes": as_without_spark("DESCRIBE INDEXTABLES COMPONENT SIZES '{p}' WHERE day = '2024-03-09'"),
+    "merge_jobs": Run("DESCRIBE INDEXTABLES MERGE JOBS", lambda _, r: isinstance(r, list)),
+    "environment": Run(
+        "DESCRIBE INDEXTABLES ENVIRONMENT",
+        lambda _, r: indextables.__version__ in {x.property_value for x in r if x.property_name == "indextables"},
+    ),
+    "disk_cache": Run("DESCRIBE INDEXTABLES DISK CACHE", lambda _, r: r[0].executor == "driver"),
+    "flush": Run("FLUSH INDEXTABLES DISK CACHE", lambda _, r: r[0].executor == "driver"),
+    "prewarm": Run("PREWARM INDEXTABLES CACHE '{p}' ON FIELDS (message)", lambda _, r: r[0].splits_prewarmed == 15),
+    "invalidate": Run("INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR '{p}'", lambda t, r: r[0].table_path == t.path),
+}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    return make_logs(tmp_path_factory.mktemp("statements"))
+
+
+@pytest.fixture
+def table(logs: Logs, tmp_path: Path) -> Table:
+    shutil.copytree(logs.path, tmp_path / "t")
+    return Table.open(str(tmp_path / "t"))
+
+
+def test_every_statement_is_here() -> None:
+    assert RUNS.keys() == DOCUMENTED.keys()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_statements(spark: SparkSession, table: Table, name: str) -> None:
+    run, documented = RUNS[name], DOCUMENTED[name]
+    frame = spark.sql(run.sql.format(p=table.path) + " ; -- done")
+    columns = [pair.split() for pair in documented.columns.split(",")]
+    assert [(f.name, f.dataType) for f in frame.schema] == [(column, TYPES[kind]) for column, kind in columns]
+    assert run.holds(table.refresh(), frame.collect())
+    with pytest.raises(IllegalArgumentException) as failure:
+        spark.sql(documented.wrong)
+    assert all(part in str(failure.value) for part in documented.error)
+
+
+def test_a_statement_runs_once_however_often_its_rows_are_asked_for(spark: SparkSession, table: Table) -> None:
+    frame = spark.sql(f"RESTORE INDEXTABLES '{table.path}' TO VERSION 2")
+    assert table.refresh().version == 4
+    assert (frame.count(), frame.collect()[0].version, frame.where("version = 4").count()) == (1, 4, 1)
+    assert table.refresh().version == 4
+
+
+def test_settings_of_the_session_are_heeded(spark: SparkSession, table: Table) -> None:
+    purge = f"PURGE INDEXTABLE '{table.path}' OLDER THAN 1 HOURS DRY RUN"
+    with pytest.raises(IllegalArgumentException, match="24"):
+        spark.sql(purge)
+    spark.conf.set("spark.indextables.purge.retentionCheckEnabled", "false")
+    try:
+        assert spark.sql(purge).collect()[0].retention_hours == 1
+    finally:
+        spark.conf.unset("spark.indextables.purge.retentionCheckEnabled")
+
+
+def test_tables_by_name(spark: SparkSession, table: Table, tmp_path: Path) -> None:
+    names = {kind: f"{kind}_{uuid4().hex}" for kind in ("source", "native", "searched", "catalog", "both", "range")}
+    its.table(spark, table.path).createOrReplaceTempView(names["native"])
+    spark.sql(f"CREATE TEMP VIEW {names['source']} USING indextables OPTIONS (path '{table.path}')")
+    spark.table(names["source"]).where("message TEXTSEARCH 'disk'").createOrReplaceTempView(names["searched"])
+    spark.sql(f"CREATE TABLE {names['catalog']} USING indextables OPTIONS (path '{table.path}')")
+    other = its.write(spark.range(3), str(tmp_path / "other"))
+    assert other is not None
+    joined = its.table(spark, table.path).join(its.table(spark, str(tmp_path / "other")), "id")
+    joined.createOrReplaceTempView(names["both"])
+    spark.range(3).createOrReplaceTempView(names["range"])
+    try:
+        for kind in ("source", "native", "searched", "catalog"):
+            assert spark.sql(f"DESCRIBE INDEXTABLES STATE `{names[kind]}`").collect()[0].table_path == table.path
+        for kind, said in {"both": "reads 2 tables", "range": "no IndexTables table"}.items():
+            with pytest.raises(IllegalArgumentException, match=said):
+                spark.sql(f"DESCRIBE INDEXTABLES STATE {names[kind]}")
+        with pytest.raises(IllegalArgumentException, match=r"TABLE_OR_VIEW_NOT_FOUND.*path in quotes"):
+            spark.sql("DESCRIBE INDEXTABLES STATE nothing_here")
+    finally:
+        spark.sql(f"DROP TABLE {names['catalog']}")
+
+
+def test_what_is_not_ours_goes_to_spark(spark: SparkSession) -> None:
+    spark.range(2).createOrReplaceTempView("indextables")
+    assert [row.col_name for row in spark.sql("DESCRIBE indextables").collect()] == ["id"]
+    assert spark.sql("DESCRIBE INDEXTABLES id").count() > 0
+    with pytest.raises(ParseException, match="SELEC"):
+        spark.sql("SELEC 1")
+
+
+def test_a_slip_of_the_pen_gets_our_error(spark: SparkSession) -> None:
+    with pytest.raises(IllegalArgumentException, match="Did you mean PURGE INDEXTABLE"):
+        spark.sql("PURGE INDEXTABEL '/p'")
+
+
+def test_statements_in_a_new_session_and_after_queries(spark: SparkSession, table: Table) -> None:
+    assert spark.range(5).where("id > 1").count() == 3
+    other = spark.newSession()
+    its.install(spark)
+    statement = f"DESCRIBE INDEXTABLES HISTORY '{table.path}'"
+    assert other.sql(statement).count() == spark.sql(statement).count() == 4
+    other.conf.set("spark.indextables.no.such.setting", "1")
+    with pytest.raises(IllegalArgumentException, match=r"no\.such\.setting"):
+        other.sql(statement)
+
+
+def _texts(seed: int, count: int) -> list[str]:
+    """SQL of all sorts, ours and not."""
+    rng = random.Random(seed)
+    pieces = [*SHARDS, *SIGNS, *LEFT_ALONE, *(written for written, _ in OPERATIONS)]
+    found: list[str] = [_typed(rng) for _ in range(count)]
+    found += [rng.choice(["", " "]).join(rng.choices(pieces, k=rng.randint(0, 14))) for _ in range(count)]
+    found += [form for documented in STATEMENTS for form in (*documented.forms, documented.wrong)]
+    return [text for text in found if "\x01" not in text and "\ud800" not in text]
+
+
+def test_the_driver_tells_statements_and_operators_apart_as_python_does(spark: SparkSession) -> None:
+    classes: Any = java_classes(spark)
+    texts = _texts(5, 3000)
+    ours = classes.call("Statements", "which", "\x01".join(texts))
+    # Misspelt statements are none of ours until Spark has failed to understand them.
+    exact = [text for text, mine in zip(texts, ours, strict=True) if mine == "y"]
+    assert len(exact) > 500
+    assert all(is_ours(text) for text in exact)
+    documented = [form for d in STATEMENTS for form in d.forms]
+    assert classes.call("Statements", "which", "\x01".join(documented)) == "y" * len(documented)
+    rewritten = classes.call("SearchOperators", "rewriteAll", "\x01".join(texts)).split("\x01")
+    assert rewritten == [rewrite_operators(text) for text in texts]
