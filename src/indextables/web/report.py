@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from indextables.config.indexing import IndexingSettings
 from indextables.config.release import VERSION
+from indextables.errors import CorruptTableError
 from indextables.log.state_report import StateReport
 from indextables.table import Table
 from indextables.table.figures import PartitionFigure, VersionFigure
@@ -47,7 +49,8 @@ def report_html(opened: Table, *, query: str | None = None, max_splits: int = 20
         sections.append(_partitions(opened, parts))
     sections.append(_state(opened.state()))
     if parts:
-        sections += [_components(opened, max_splits), _search(opened, query, max_splits)]
+        sections.append(_readable("Bytes by column", lambda: _components(opened, max_splits)))
+        sections.append(_readable("Cost of a search", lambda: _search(opened, query, max_splits)))
     written = f"Written by indextables {VERSION} from version {opened.version}."
     name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
     return page(f"{name}, version {opened.version}", *sections, element("footer", text(written)))
@@ -118,6 +121,14 @@ def _state(report: StateReport) -> Markup:
         "protocol": str(report.protocol_version),
     }
     return section("State and tombstones", told, cards(figures))
+
+
+def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
+    """A section about splits; where one of them is damaged, what is wrong with it instead."""
+    try:
+        return draw()
+    except CorruptTableError as error:
+        return section(title, f"The splits could not be read. {error}")
 
 
 def _components(opened: Table, max_splits: int) -> Markup:
