@@ -145,13 +145,13 @@ def _search(opened: Table, query: str | None, max_splits: int) -> Markup:
         return section(
             "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
         )
-    report, looked_at = opened.search_figures(asked, max_splits=max_splits)
-    told = f"{plural(report.rows_matched, 'row')} matched. "
+    finding, reading = opened.search_figures(asked, max_splits=max_splits)
+    told = f"{plural(finding.rows_matched, 'row')} matched. "
     told += "The query was given." if query else "The query is an example from the table's first rows."
-    if looked_at == max_splits:
-        told += f" It was run over the {plural(looked_at, 'largest split')} it would open."
+    if len(finding.splits) == max_splits:
+        told += f" It was run over the {plural(max_splits, 'largest split')} it would open."
     shown = element("p", element("code", text(asked)))
-    return section("Cost of a search", told, shown, scrolling(cost_chart(report)))
+    return section("Cost of a search", told, shown, scrolling(cost_chart(finding, reading)))
 
 
 def example_query(opened: Table) -> str | None:
