@@ -82,16 +82,6 @@ def test_filters_give_what_parquet_gives(spark: SparkSession, logs: Logs, parque
     assert_same_rows(its.table(spark, logs.path).where(condition), parquet.where(condition))
 
 
-def test_zero_has_two_signs_and_one_value(spark: SparkSession, tmp_path: Path) -> None:
-    rows = pa.table({"id": range(1000), "ms": [-0.0, 5.0] * 500, "inner": [{"f": -0.0}] * 1000})
-    table = Table.create(str(tmp_path / "t"), schema=rows.schema)
-    table.append(rows)
-    frame = its.table(spark, table.path)
-    assert frame.where("ms = 0.0").count() == frame.where("ms in (0.0, 7.0)").count() == 500
-    assert frame.where("inner.f = 0.0").count() == 1000
-    assert frame.where("ms = 5.0").count() == 500
-
-
 def test_spark_reads_the_files_itself(spark: SparkSession, logs: Logs) -> None:
     plan = its.table(spark, logs.path).where("id = 5 and day = '2024-03-09'")._jdf.queryExecution().toString()
     assert "FileScan parquet" in plan

@@ -40,8 +40,6 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
           }
         });
     SearchFunction.inject(extensions);
-    TableFunction.inject(extensions);
-    BucketFunction.inject(extensions);
     return BoxedUnit.UNIT;
   }
 
@@ -53,8 +51,6 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
     SessionState state = spark.sessionState();
     if (StatementParser.standsBefore(state.sqlParser())) return;
     SearchFunction.register(state.functionRegistry());
-    BucketFunction.register(state.functionRegistry());
-    TableFunction.register(state.tableFunctionRegistry());
     Field parser = SessionState.class.getDeclaredField("sqlParser");
     parser.setAccessible(true);
     parser.set(state, StatementParser.before(spark, state.sqlParser()));

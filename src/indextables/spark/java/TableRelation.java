@@ -75,12 +75,6 @@ public class TableRelation extends PythonTable {
     return made;
   }
 
-  /** What the active session reads with some options. */
-  static org.apache.spark.sql.classic.Dataset loaded(Map options) {
-    return (org.apache.spark.sql.classic.Dataset)
-        org.apache.spark.sql.classic.SparkSession.active().read().format(FORMAT).options(options).load();
-  }
-
   /** A relation that returns given columns of a table. */
   static DataSourceV2Relation of(StructType schema, Seq output, Map options) {
     return new DataSourceV2Relation(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from indextables.spark.source.listing_reader import ListingReader, is_listing, listing_schema
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import TableReader, open_table
 from indextables.spark.source.requests import ReadRequest
@@ -29,16 +28,15 @@ class DefaultSource(DataSource):
         statement = options.text("statement")
         if statement is not None:
             return statement_schema(statement)
-        if is_listing(options):
-            return listing_schema(options)
         return ReadRequest.parse(options).schema(open_table(options, options.required_path()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read, or a statement."""
         options = self._parsed()
-        if options.text("statement") is not None:
-            return StatementReader(options, schema)
-        return ListingReader(options, schema) if is_listing(options) else TableReader(options, schema)
+        statement = options.text("statement")
+        if statement is not None:
+            return StatementReader(options, statement, schema)
+        return TableReader(options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""

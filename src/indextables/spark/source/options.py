@@ -44,7 +44,6 @@ OWN = (
     "filters",
     "statement",
     "statementTable",
-    "listing",
 )
 _OWN = {name.lower(): name for name in OWN}
 

@@ -44,39 +44,36 @@ def statement_schema(sql: str) -> StructType:
 
 
 @dataclass
-class KnownRows(InputPartition):
-    """Rows that are known when the read is planned."""
+class StatementRows(InputPartition):
+    """What a statement returned."""
 
     rows: pa.Table
 
     def __repr__(self) -> str:
-        return f"KnownRows({self.rows.num_rows})"
+        return f"StatementRows({self.rows.num_rows})"
 
 
-class KnownRowsReader(DataSourceReader):
-    """Reads rows that are known when the read is planned."""
-
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self.options = options
-        self.schema = schema
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Runs in a task."""
-        if isinstance(partition, KnownRows):
-            yield from SparkBatches(self.schema)(partition.rows.select(self.schema.names).to_batches())
-
-
-class StatementReader(KnownRowsReader):
+class StatementReader(DataSourceReader):
     """Runs a statement."""
+
+    def __init__(self, options: SourceOptions, sql: str, schema: StructType) -> None:
+        self._options = options
+        self._sql = sql
+        self._schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
         """Runs once, in a planner process."""
-        found = self.options.text("statementTable")
+        found = self._options.text("statementTable")
 
         def resolve(name: TableName) -> str:
             if found is None:
                 raise InvalidInputError(f"It is not known where {name} is.", hint="Give the table's path in quotes.")
             return found
 
-        session = Session(dict(self.options.settings), resolve)
-        return [KnownRows(execute(required(self.options.text("statement") or ""), session=session))]
+        session = Session(dict(self._options.settings), resolve)
+        return [StatementRows(execute(required(self._sql), session=session))]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a task. Spark may want some of the columns only."""
+        if isinstance(partition, StatementRows):
+            yield from SparkBatches(self._schema)(partition.rows.select(self._schema.names).to_batches())
