@@ -132,7 +132,7 @@ def keep_up(
                 tell(done=report.status)
             except ConflictError as conflict:
                 tell(conflict=conflict.message)
-            time.sleep(max(share * seconds, rest))
+            time.sleep(min(max(share * seconds, rest), 3.0))
 
     return repeat
 
