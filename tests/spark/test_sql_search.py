@@ -1,4 +1,4 @@
-"""Search operators in SQL: over the data source and over Spark's own scan, in every corner of a query, or refused."""
+"""Search operators in SQL: over the data source and over Spark's own scan, in every corner of a query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -19,7 +18,6 @@ from tests.spark.logs import Logs, make_logs
 
 HAS_TIMEOUT = "array_contains(split(message, ' '), 'timeout')"
 HAS_DISK = "array_contains(split(message, ' '), 'disk')"
-NOT_PUSHED = "A search must be a condition of its own"
 
 
 @pytest.fixture(scope="module")
@@ -129,60 +127,6 @@ def test_only_what_is_wanted_is_read(spark: SparkSession) -> None:
     assert '["STARTS_WITH",{"column":["level"]}' in plan
     scanned = plan[plan.index("BatchScan") :].split("]")[0]
     assert all(column in scanned for column in ("day", "level", "at")) and "message" not in scanned
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT * FROM t WHERE message TEXTSEARCH 'timeout' OR id = 1",
-        "SELECT * FROM t WHERE NOT message TEXTSEARCH 'timeout'",
-        "SELECT message TEXTSEARCH 'timeout' FROM t",
-        "SELECT * FROM plain WHERE message TEXTSEARCH 'timeout'",
-        "SELECT * FROM plain WHERE * TEXTSEARCH 'timeout'",
-        "SELECT * FROM VALUES ('timeout'), (null) AS v(message) WHERE message TEXTSEARCH 'timeout'",
-        "SELECT * FROM t WHERE textsearch(upper(message), 'timeout')",
-        "SELECT * FROM t JOIN plain p ON t.id = p.id AND p.message TEXTSEARCH 'timeout'",
-        "SELECT level FROM t GROUP BY level HAVING max(message) IS NOT NULL AND indexqueryall('x')",
-        "SELECT * FROM (SELECT * FROM t LIMIT 5) WHERE message TEXTSEARCH 'timeout'",
-        "SELECT * FROM t WHERE indexquery(message, null)",
-    ],
-)
-def test_a_search_that_cannot_be_done_is_refused(spark: SparkSession, query: str) -> None:
-    with pytest.raises(Exception, match=NOT_PUSHED):
-        spark.sql(query).collect()
-
-
-def test_a_search_above_a_limit_is_refused(spark: SparkSession, logs: Logs) -> None:
-    best = spark.read.format("indextables").option("query", "message:disk").option("limit", "5").load(logs.path)
-    with pytest.raises(Exception, match=NOT_PUSHED):
-        best.where("message TEXTSEARCH 'timeout'").collect()
-
-
-@pytest.mark.parametrize(
-    ("condition", "said"),
-    [
-        ("message TEXTSEARCH 'timeout AND ('", "QuerySyntaxError"),
-        ("level TEXTSEARCH 'ERROR'", "Write level FIELDMATCH"),
-        ("message FIELDMATCH 'timeout'", "Write message TEXTSEARCH"),
-        ("* TEXTSEARCH 'nothing:x'", "nothing"),
-    ],
-)
-def test_mistakes_in_a_search_are_explained(spark: SparkSession, condition: str, said: str) -> None:
-    with pytest.raises(AnalysisException, match=said):
-        spark.sql(f"SELECT * FROM t WHERE {condition}").collect()
-
-
-@pytest.mark.parametrize("call", ["textsearch(message)", "indexqueryall('a', 'b')", "indexquery(message, level)"])
-def test_wrong_calls_are_explained(spark: SparkSession, call: str) -> None:
-    with pytest.raises(Exception, match="takes"):
-        spark.sql(f"SELECT * FROM t WHERE {call}").collect()
-
-
-def test_strings_comments_and_quoted_names_are_left_alone(spark: SparkSession) -> None:
-    frame = spark.sql("SELECT 'col TEXTSEARCH ''x''', 1 AS `col TEXTSEARCH 'x'` -- indexquery")
-    assert frame.columns[1] == "col TEXTSEARCH 'x'"
-    assert "TEXTSEARCH" in frame.collect()[0][0]
-    assert spark.sql("SELECT /* col TEXTSEARCH 'x' */ 1 AS textsearch").columns == ["textsearch"]
 
 
 def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, tmp_path: Path, view: str) -> None:

@@ -1,0 +1,91 @@
+"""Searches that cannot be done are refused, and mistakes in them explained; what only looks like one is left alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import indextables.spark as its
+from tests.spark.logs import Logs, make_logs
+
+NOT_PUSHED = "A search must be a condition of its own"
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
+    return make_logs(tmp_path_factory.mktemp("refused"), commits=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def views(spark: SparkSession, logs: Logs) -> Iterator[None]:
+    """The table as view `t`, as Spark reads it itself as view `n`, and its Parquet twin as view `plain`."""
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW t USING indextables OPTIONS (path '{logs.path}')")
+    its.table(spark, logs.path).createOrReplaceTempView("n")
+    spark.read.parquet(logs.parquet).createOrReplaceTempView("plain")
+    yield
+    for name in ("t", "n", "plain"):
+        spark.catalog.dropTempView(name)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM t WHERE message TEXTSEARCH 'timeout' OR id = 1",
+        "SELECT * FROM n WHERE message TEXTSEARCH 'timeout' OR id = 1",
+        "SELECT * FROM t WHERE NOT message TEXTSEARCH 'timeout'",
+        "SELECT message TEXTSEARCH 'timeout' FROM t",
+        "SELECT * FROM plain WHERE message TEXTSEARCH 'timeout'",
+        "SELECT * FROM plain WHERE * TEXTSEARCH 'timeout'",
+        "SELECT * FROM VALUES ('timeout'), (null) AS v(message) WHERE message TEXTSEARCH 'timeout'",
+        "SELECT * FROM t WHERE textsearch(upper(message), 'timeout')",
+        "SELECT * FROM t JOIN plain p ON t.id = p.id AND p.message TEXTSEARCH 'timeout'",
+        "SELECT level FROM t GROUP BY level HAVING max(message) IS NOT NULL AND indexqueryall('x')",
+        "SELECT * FROM (SELECT * FROM t LIMIT 5) WHERE message TEXTSEARCH 'timeout'",
+        "SELECT * FROM t WHERE indexquery(message, null)",
+    ],
+)
+def test_a_search_that_cannot_be_done_is_refused(spark: SparkSession, query: str) -> None:
+    with pytest.raises(Exception, match=NOT_PUSHED):
+        spark.sql(query).collect()
+
+
+def test_a_search_does_not_know_the_files_that_spark_reads_itself(spark: SparkSession, logs: Logs) -> None:
+    found = its.table(spark, logs.path).where("message TEXTSEARCH 'timeout'")
+    with pytest.raises(Exception, match=NOT_PUSHED):
+        found.selectExpr("_metadata.file_name").collect()
+
+
+def test_a_search_above_a_limit_is_refused(spark: SparkSession, logs: Logs) -> None:
+    best = spark.read.format("indextables").option("query", "message:disk").option("limit", "5").load(logs.path)
+    with pytest.raises(Exception, match=NOT_PUSHED):
+        best.where("message TEXTSEARCH 'timeout'").collect()
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("message TEXTSEARCH 'timeout AND ('", "QuerySyntaxError"),
+        ("level TEXTSEARCH 'ERROR'", "Write level FIELDMATCH"),
+        ("message FIELDMATCH 'timeout'", "Write message TEXTSEARCH"),
+        ("* TEXTSEARCH 'nothing:x'", "nothing"),
+    ],
+)
+def test_mistakes_in_a_search_are_explained(spark: SparkSession, condition: str, said: str) -> None:
+    with pytest.raises(AnalysisException, match=said):
+        spark.sql(f"SELECT * FROM t WHERE {condition}").collect()
+
+
+@pytest.mark.parametrize("call", ["textsearch(message)", "indexqueryall('a', 'b')", "indexquery(message, level)"])
+def test_wrong_calls_are_explained(spark: SparkSession, call: str) -> None:
+    with pytest.raises(Exception, match="takes"):
+        spark.sql(f"SELECT * FROM t WHERE {call}").collect()
+
+
+def test_strings_comments_and_quoted_names_are_left_alone(spark: SparkSession) -> None:
+    frame = spark.sql("SELECT 'col TEXTSEARCH ''x''', 1 AS `col TEXTSEARCH 'x'` -- indexquery")
+    assert frame.columns[1] == "col TEXTSEARCH 'x'"
+    assert "TEXTSEARCH" in frame.collect()[0][0]
+    assert spark.sql("SELECT /* col TEXTSEARCH 'x' */ 1 AS textsearch").columns == ["textsearch"]
