@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check api dist-test bench bench-log bench-search bench-spark bench-upkeep docs lock clean dist
+.PHONY: help setup java demo test test-all check api dist-test bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -17,6 +17,7 @@ $(STAMP): lock/dev.txt pyproject.toml
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(UV) pip sync --quiet --python $(BIN)/python lock/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@$(BIN)/indextables search --help >/dev/null  # compiles what a search loads, so that the first one is as quick as the next
 	@touch $@
 
 setup: $(STAMP) java ## make .venv and install what the lock files name
@@ -35,8 +36,8 @@ test-all: setup ## the slow suites too
 	@$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: setup ## ruff, mypy --strict, the import contract, the size ceilings
-	@$(BIN)/ruff check src tests bench examples
-	@$(BIN)/ruff format --check src tests bench examples
+	@$(BIN)/ruff check src tests bench examples tools
+	@$(BIN)/ruff format --check src tests bench examples tools
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest tests/architecture -p no:cacheprovider
@@ -46,6 +47,9 @@ $(VENV)/.ready-bench: lock/bench.txt $(STAMP)
 	@touch $@
 
 bench: bench-log bench-search bench-spark bench-upkeep ## every benchmark against the peers; JSON in bench/results/
+
+numbers: setup ## put what `make bench` measured into the README's table
+	@$(BIN)/python -m tools.bench_table
 
 bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg
 	@$(BIN)/python -m bench.log
@@ -64,7 +68,7 @@ $(VENV)/.ready-docs: lock/docs.txt $(STAMP)
 	@touch $@
 
 docs: setup $(VENV)/.ready-docs ## build the documentation into site/
-	@$(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 api: setup ## write the snapshot of the public face anew
 	@$(BIN)/python -m tests.api.face

@@ -65,3 +65,11 @@ def fault_server() -> Iterator[FaultServer]:
     """An object store that misbehaves on demand."""
     with FaultServer() as server:
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many code blocks of the documents ran, whichever processes ran them."""
+    passed = [report for report in terminalreporter.stats.get("passed", []) if report.when == "call"]
+    ran = [count for report in passed for name, count in report.user_properties if name == "code_blocks"]
+    if ran:
+        terminalreporter.write_line(f"documents: {sum(ran)} code blocks ran on {len(ran)} pages and notebooks")

@@ -10,6 +10,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any
 
 import indextables.spark as its
@@ -20,6 +21,7 @@ from indextables.commands.results import RESULTS
 from indextables.commands.values import Command
 from indextables.config import GROUPS, STORE_GROUPS
 from indextables.config.registry import Setting, declared
+from indextables.log.checkpoint import CheckpointReport
 from indextables.log.state_report import StateReport
 from indextables.log.transaction import Transaction
 from indextables.scan.explain import ScanReport
@@ -33,7 +35,9 @@ from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
 from indextables.web.report import report_html, write_report
+from tools.command_line import command_line, exit_codes
 
+DOCS = Path(__file__).parents[1] / "docs"
 MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
 REPORTS: tuple[type, ...] = (
     MergeReport,
@@ -44,6 +48,7 @@ REPORTS: tuple[type, ...] = (
     DeleteReport,
     VerifyReport,
     RepairReport,
+    CheckpointReport,
     StateReport,
     ScanReport,
 )
@@ -71,7 +76,7 @@ def error_tree() -> str:
     """Every error: its place in the tree, its kind, what it means and what it tells the caller to do."""
     found = [cls for _, cls in inspect.getmembers(errors, inspect.isclass) if issubclass(cls, errors.IndexTablesError)]
     order = sorted(found, key=lambda cls: [c.__name__ for c in reversed(cls.__mro__)])
-    rows = [[*(f"`{name}`" for name in (c.__name__, c.__base__.__name__, c.kind)), *_told(c)] for c in order]
+    rows = [[*(f"`{name}`" for name in (c.__name__, c.__mro__[1].__name__, c.kind)), *_told(c)] for c in order]
     return _table(["error", "is a", "kind", "what happened", "what it says to do"], rows)
 
 
@@ -94,7 +99,9 @@ def command_of(lead: str) -> type[Command]:
     """The command that a statement becomes, found by reading the shortest statement of its kind."""
     needs = {"DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1", "RESTORE INDEXTABLES": "'p' TO VERSION 1"}
     table = "'p'" if STATEMENTS[lead].rest.startswith("'path'") else ""
-    return type(parse(f"{lead} {needs.get(lead, table)}"))
+    command = parse(f"{lead} {needs.get(lead, table)}")
+    assert command is not None, lead
+    return type(command)
 
 
 def table_verbs() -> str:
@@ -184,6 +191,12 @@ def _fields(cls: type) -> str:
     return "Fields: " + ", ".join(f"`{f.name}`" for f in fields(cls))
 
 
+def decisions() -> str:
+    """The pages of decisions, by number."""
+    pages = sorted((DOCS / "adr").glob("0*.md"))
+    return "".join(f"- [{page.read_text('utf-8').splitlines()[0].lstrip('# ')}]({page.name})\n" for page in pages)
+
+
 def _spaced(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).capitalize()
 
@@ -207,6 +220,9 @@ PARTS: dict[str, Callable[[], str]] = {
     "other-functions": other_functions,
     "log-values": log_values,
     "reports": reports,
+    "command-line": command_line,
+    "exit-codes": exit_codes,
+    "decisions": decisions,
 }
 
 

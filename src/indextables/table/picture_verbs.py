@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from indextables.config.indexing import IndexingSettings
@@ -36,13 +38,16 @@ class PictureVerbs(RowVerbs):
         sizes = inspection.sizes_of_components(task)
         return figures.component_figures(sizes), len(task.plan.splits)
 
-    def search_figures(self, query: str, *, max_splits: int = 200) -> tuple[ScanReport, int]:
-        """What a search costs in the largest splits it would open, and how many of them were looked at."""
-        task = self._largest(query, max_splits)
-        return explain(task), len(task.plan.splits)
+    def search_figures(self, query: str, *, max_splits: int = 200) -> tuple[ScanReport, ScanReport]:
+        """What a search costs in the largest splits it would open: finding the rows, then reading all their columns.
 
-    def _largest(self, query: str | None, max_splits: int) -> ScanTask:
-        plan = self.plan_scan(query=query)
+        What this process has read of the splits before is not read again, and not counted.
+        """
+        finding = explain(self._largest(query, max_splits, columns=()))
+        return finding, explain(self._largest(query, max_splits))
+
+    def _largest(self, query: str | None, max_splits: int, *, columns: Sequence[str] | None = None) -> ScanTask:
+        plan = self.plan_scan(query=query, columns=columns)
         largest = sorted(plan.splits, key=lambda entry: -entry.size)[:max_splits]
         return ScanTask(plan.with_splits(largest), self._log.store)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from indextables.config.indexing import IndexingSettings
 from indextables.config.release import VERSION
+from indextables.errors import CorruptTableError
 from indextables.log.state_report import StateReport
 from indextables.table import Table
 from indextables.table.figures import PartitionFigure, VersionFigure
@@ -47,7 +49,8 @@ def report_html(opened: Table, *, query: str | None = None, max_splits: int = 20
         sections.append(_partitions(opened, parts))
     sections.append(_state(opened.state()))
     if parts:
-        sections += [_components(opened, max_splits), _search(opened, query, max_splits)]
+        sections.append(_readable("Bytes by column", lambda: _components(opened, max_splits)))
+        sections.append(_readable("Cost of a search", lambda: _search(opened, query, max_splits)))
     written = f"Written by indextables {VERSION} from version {opened.version}."
     name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
     return page(f"{name}, version {opened.version}", *sections, element("footer", text(written)))
@@ -120,6 +123,14 @@ def _state(report: StateReport) -> Markup:
     return section("State and tombstones", told, cards(figures))
 
 
+def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
+    """A section about splits; where one of them is damaged, what is wrong with it instead."""
+    try:
+        return draw()
+    except CorruptTableError as error:
+        return section(title, f"The splits could not be read. {error}")
+
+
 def _components(opened: Table, max_splits: int) -> Markup:
     components, looked_at = opened.component_figures(max_splits=max_splits)
     told = f"What the bytes of {plural(looked_at, 'split')} are spent on."
@@ -134,13 +145,13 @@ def _search(opened: Table, query: str | None, max_splits: int) -> Markup:
         return section(
             "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
         )
-    report, looked_at = opened.search_figures(asked, max_splits=max_splits)
-    told = f"{plural(report.rows_matched, 'row')} matched. "
+    finding, reading = opened.search_figures(asked, max_splits=max_splits)
+    told = f"{plural(finding.rows_matched, 'row')} matched. "
     told += "The query was given." if query else "The query is an example from the table's first rows."
-    if looked_at == max_splits:
-        told += f" It was run over the {plural(looked_at, 'largest split')} it would open."
+    if len(finding.splits) == max_splits:
+        told += f" It was run over the {plural(max_splits, 'largest split')} it would open."
     shown = element("p", element("code", text(asked)))
-    return section("Cost of a search", told, shown, scrolling(cost_chart(report)))
+    return section("Cost of a search", told, shown, scrolling(cost_chart(finding, reading)))
 
 
 def example_query(opened: Table) -> str | None:

@@ -125,3 +125,12 @@ def test_versions_whose_log_is_gone_are_shown_as_unknown(tmp_path: Path) -> None
     table.checkpoint()
     (tmp_path / "table" / "_transaction_log" / f"{1:020d}.json").unlink()
     assert "no longer known" in report_html(Table.open(str(tmp_path / "table")))
+
+
+def test_a_damaged_table_has_a_page_that_says_what_is_wrong(tmp_path: Path) -> None:
+    table = eventful_table(tmp_path / "table")
+    victim = tmp_path / "table" / table.files().column("path")[0].as_py()
+    victim.write_bytes(victim.read_bytes()[:-100])
+    page = parsed(report_html(Table.open(table.path)))
+    assert "Timeline of versions" in charts(page) and "Bytes by column and component" not in charts(page)
+    assert any(text.startswith("The splits could not be read.") and victim.name in text for text in texts(page))
