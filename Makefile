@@ -17,6 +17,7 @@ $(STAMP): lock/dev.txt pyproject.toml
 	@test -x $(UV) || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(UV) pip sync --quiet --python $(BIN)/python lock/dev.txt
 	@$(UV) pip install --quiet --python $(BIN)/python --no-deps -e .
+	@$(BIN)/indextables search --help >/dev/null  # compiles what a search loads, so that the first one is as quick as the next
 	@touch $@
 
 setup: $(STAMP) java ## make .venv and install what the lock files name

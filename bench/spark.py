@@ -22,7 +22,7 @@ from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
-PLANNED_FILES = 20_000
+PLANNED_FILES = 100_000
 SELECTIVE = "deadlock"
 
 

@@ -51,6 +51,12 @@ def test_state_and_skipped_files(call: Call, made_once: Path) -> None:
     assert call("skipped-files", made_once, "--json").json == []
 
 
+def test_component_sizes(call: Call, made_once: Path) -> None:
+    rows = call("component-sizes", made_once, "--where", "day = '2026-11-02'", "--json").json
+    assert all("2026-11-02" in row["partition_values"] for row in rows)
+    assert "message" in {row["field"] for row in rows}
+
+
 def test_diff_of_two_versions(call: Call, made_once: Path) -> None:
     told = call("diff", made_once, "1", "2", "--json").json
     assert (told["rows_before"], told["rows_after"], len(told["added"]), told["removed"]) == (2, 3, 1, [])

@@ -136,3 +136,13 @@ def test_delete_shows_its_plan_and_waits_for_consent(call: Call, logs: Path) -> 
     assert Table.open(str(logs)).count() == 3
     assert call("delete", logs, "--query", "level:INFO", "--yes", "--json").json["deleted_rows"] == 1
     assert "which rows" in call("delete", logs, "--yes", code=2).err
+
+
+def test_configure_changes_what_a_table_keeps(call: Call, logs: Path) -> None:
+    told = call("configure", logs, "-o", "checkpoint.interval=20", "--name", "shop", "--json").json
+    assert (told["version"], told["name"]) == (3, "shop")
+    assert told["settings"]["checkpoint.interval"] == "20"
+    told = call("configure", logs, "--unset", "spark.indextables.checkpoint.interval", "--json").json
+    assert (told["version"], "checkpoint.interval" in told["settings"]) == (4, False)
+    assert "'checkpoint.interval'" in call("configure", logs, "--unset", "checkpoint.intervall", code=2).err
+    assert call("configure", logs, "--json").json["version"] == 4

@@ -72,10 +72,13 @@ def read(url: str, options: dict[str, Any], seconds: float, number: int) -> None
 
 
 def look(url: str, options: dict[str, Any], seconds: float, number: int) -> None:
-    """Look at whole versions of a table whose rows come and go: batches complete, no row twice."""
-    for _ in until(seconds):
+    """Look at whole versions, the newest and older ones, of a table whose rows come and go: no batch is torn or double."""
+    rng = random.Random(number)
+    for n in until(seconds):
         table = Table.open(url, options=options)
         try:
+            if n % 2:
+                table = Table.open(url, version=max(0, table.version - rng.randrange(6)), options=options)
             found = Counter(table.scan(columns=["id"]).read_all().column("id").to_pylist())
         except IndexTablesError as error:
             tell(error=error.kind, message=error.message)
@@ -129,7 +132,7 @@ def keep_up(
                 tell(done=report.status)
             except ConflictError as conflict:
                 tell(conflict=conflict.message)
-            time.sleep(max(share * seconds, rest))
+            time.sleep(min(max(share * seconds, rest), 3.0))
 
     return repeat
 

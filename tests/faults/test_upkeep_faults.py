@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError, TableExistsError
+from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError, TableExistsError, UnavailableError
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
@@ -21,7 +21,7 @@ from indextables.storage.store import Store
 from indextables.table.upkeep_verbs import verify_table
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore
 from tests.support.rows import ids, rows, table_of
-from tests.support.stores import splits_on_disk
+from tests.support.stores import contents, splits_on_disk
 
 UNCHECKED: dict[str, object] = {
     "purge.retentionCheckEnabled": False,
@@ -213,3 +213,30 @@ def test_a_repair_that_fails_can_be_repeated(tmp_path: Path, how: str, monkeypat
         assert ids(Table.open(str(root))) == before, fault
         assert verify_table(str(root), full=True).findings == (), fault
         shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_store_that_fails_is_no_finding(tmp_path: Path, full: bool) -> None:
+    """Not found and could not look are different things."""
+    table = partitioned(tmp_path / "t")
+    table.checkpoint()
+    before = contents(tmp_path)
+
+    def calls_of_verify(fault: Fault | None) -> int:
+        store = Far(LocalStore(table.path))
+        seen = opened(store)
+        start = len(store.calls)
+        store._faults, store._seen = ([fault], [0]) if fault else ([], [])
+        assert seen.verify(full=full).findings == (), fault
+        return len(store.calls) - start
+
+    count = calls_of_verify(None)
+    raised = 0
+    for k in range(1, count + 1):
+        for effect in (Effect.FAIL_BEFORE, Effect.FAIL_AFTER):
+            try:
+                calls_of_verify(Fault(at=k, effect=effect))
+            except UnavailableError:
+                raised += 1
+    assert raised > count
+    assert contents(tmp_path) == before

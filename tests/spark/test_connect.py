@@ -47,6 +47,8 @@ spark.conf.set("spark.indextables.read.splitsPerTask", "1")
 print("count", its.count(spark, "t", query="line:7"), its.count(spark, "t"))
 print("terms", its.aggregate(spark, "t", {"days": {"terms": {"field": "day"}}}).count())
 print("source", spark.read.format("indextables").option("query", "line:42").load(os.path.abspath("t")).count())
+print("functions", spark.sql(f"select id from indextables_search('{os.path.abspath('t')}', 'line:42')").collect()[0].id,
+    spark.sql("select indextables_histogram(17, 5), indextables_range(7, array(5, 10))").collect()[0][1])
 spark.read.format("indextables").load(os.path.abspath("t")).createOrReplaceTempView("v")
 state = spark.sql("describe indextables state v").collect()[0]
 print("state", state.num_files == Table.open("t").files().num_rows > 3)
@@ -80,6 +82,7 @@ def test_reads_writes_and_search(tmp_path: Path) -> None:
         "count 2 110",
         "terms 3",
         "source 1",
+        "functions 42 5-10",
         "state True",
         "merged by SQL success 3",
         "operators Search operators in SQL need the extension in the Spark Connect server. Search with "

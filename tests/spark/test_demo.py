@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import indextables.spark as its
+from indextables import Table
 from indextables.cli.app import app
 from indextables.cli.demo import tell
 from indextables.errors import RefusedError
@@ -45,8 +49,18 @@ def test_the_story_is_told_and_its_commands_work(
         assert result.exit_code == 0, f"{words}: {result.output}"
 
 
-def test_the_story_replaces_no_folder_that_is_not_a_table(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(RefusedError, match="not a table"):
-        tell(its, tmp_path, rows=1_000)
-    assert (tmp_path / "mine.txt").exists()
+def test_the_story_replaces_nothing_that_is_not_its_own(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    Table.create(str(tmp_path / "logs"), schema=pa.schema([("a", pa.int64())]))
+    for name in ("mine", "logs"):
+        with pytest.raises(RefusedError, match="not made by the demo"):
+            tell(its, tmp_path / name, rows=1_000)
+    assert Table.open(str(tmp_path / "logs")).version == 0
+
+
+def test_the_jar_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["jar", "--out", str(tmp_path / "its.jar"), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout) == {"path": str(tmp_path / "its.jar")}
+    names = zipfile.ZipFile(tmp_path / "its.jar").namelist()
+    assert any(name.endswith(".class") for name in names)

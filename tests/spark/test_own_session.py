@@ -1,11 +1,8 @@
-"""What needs a session of its own: tasks that are repeated or run twice, and what Spark keeps of secrets."""
+"""What needs a session of its own: tasks that are repeated, and what Spark keeps of secrets."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-
-import pytest
 
 from tests.spark.programs import run_program
 
@@ -61,45 +58,3 @@ def test_repeated_tasks_write_nothing_twice_and_secrets_stay_secret(tmp_path: Pa
         "settings 1000 hunter1",
         "event log False",
     ]
-
-
-SPECULATION = """
-import time
-from pathlib import Path
-from pyspark import TaskContext
-import indextables.spark as its
-from indextables import Table
-
-spark = its.session(master="local-cluster[2,1,1024]", conf={
-    "spark.driver.memory": "1g", "spark.executor.memory": "512m", "spark.ui.enabled": False,
-    "spark.speculation": True, "spark.speculation.interval": "100ms", "spark.speculation.multiplier": 1.1,
-    "spark.speculation.quantile": 0.3, "spark.speculation.efficiency.enabled": False,
-    "spark.speculation.minTaskRuntime": "100ms",
-})
-
-attempts = Path("attempts").absolute()
-attempts.mkdir()
-
-def slow_at_first(batches):
-    for batch in batches:
-        yield batch
-    context = TaskContext.get()
-    (attempts / f"{context.partitionId()}-{context.attemptNumber()}").touch()
-    for _ in range(1200):
-        if context.partitionId() != 3 or context.attemptNumber() > 0 or (attempts / "3-1").exists():
-            return
-        time.sleep(0.1)
-
-rows = spark.range(0, 1000, 1, 4).mapInArrow(slow_at_first, "id long")
-its.write(rows, "one", options={"write.optimizeWrite.enabled": False})
-table = Table.open("one")
-print(sorted(table.scan().read_all()["id"].to_pylist()) == list(range(1000)), table.files().num_rows)
-print(sorted(path.name for path in attempts.glob("3-*")))
-spark.stop()
-"""
-
-
-@pytest.mark.slow
-def test_a_task_that_runs_twice_writes_once(tmp_path: Path) -> None:
-    told = run_program(SPECULATION, tmp_path, environ={"PYSPARK_PYTHON": sys.executable})
-    assert told.splitlines() == ["True 4", "['3-0', '3-1']"]

@@ -138,6 +138,21 @@ def test_a_statement_runs_once_however_often_its_rows_are_asked_for(spark: Spark
     assert table.refresh().version == 4
 
 
+def test_what_takes_long_is_done_by_the_workers(spark: SparkSession, table: Table) -> None:
+    def jobs(sql: str) -> int:
+        group = uuid4().hex
+        spark.sparkContext.setJobGroup(group, sql)
+        try:
+            spark.sql(sql.format(p=table.path))
+            return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+        finally:
+            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+
+    only_rows = jobs("DESCRIBE INDEXTABLES STATE '{p}'")
+    assert jobs("VERIFY INDEXTABLES '{p}'") <= only_rows < jobs("VERIFY INDEXTABLES '{p}' FULL")
+    assert jobs("MERGE SPLITS '{p}' TARGET SIZE 100M") > only_rows
+
+
 def test_settings_of_the_session_are_heeded(spark: SparkSession, table: Table) -> None:
     purge = f"PURGE INDEXTABLE '{table.path}' OLDER THAN 1 HOURS DRY RUN"
     with pytest.raises(IllegalArgumentException, match="24"):

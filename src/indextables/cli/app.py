@@ -18,10 +18,11 @@ MODULES = {
     "search_verb": ("search",),
     "row_verbs": ("scan", "count", "aggregate", "explain"),
     "write_verbs": ("create", "append", "overwrite", "delete"),
-    "look_verbs": ("describe", "history", "files", "partitions", "state", "skipped-files", "diff"),
+    "settings_verbs": ("configure", "settings"),
+    "look_verbs": ("describe", "history", "files", "partitions", "state", "skipped-files", "component-sizes", "diff"),
     "upkeep_verbs": ("merge", "checkpoint", "compact", "verify", "repair"),
     "cleaning_verbs": ("purge", "truncate", "drop-partitions", "restore"),
-    "other_verbs": ("sql", "settings", "exit-codes"),
+    "other_verbs": ("sql", "exit-codes"),
     "page_verbs": ("report", "ui"),
     "spark_verbs": ("jar", "demo"),
 }

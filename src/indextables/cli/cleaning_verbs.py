@@ -60,8 +60,8 @@ def truncate(
     """Forget every version but the newest: time travel ends there. No split is deleted."""
     table = opened(path, option)
 
-    def act(*, dry_run: bool, progress: Progress) -> TruncateReport:  # noqa: ARG001
-        return table.truncate_time_travel(dry_run=dry_run)
+    def act(*, dry_run: bool, progress: Progress) -> TruncateReport:
+        return table.truncate_time_travel(dry_run=dry_run, progress=progress)
 
     confirmed(f"Truncate the history of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 

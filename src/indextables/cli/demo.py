@@ -21,6 +21,8 @@ from indextables.table import Table
 
 QUERY = "message:(timeout AND upstream) AND service:checkout"
 CONDITION = "contains(message, 'timeout') AND contains(message, 'upstream') AND service = 'checkout'"
+NOTE = "indextables demo"
+"""The note in the history by which the demo knows its own tables."""
 T = TypeVar("T")
 
 
@@ -79,10 +81,17 @@ def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
 
 
 def _make_room(path: Path) -> None:
-    """An older demo is replaced; anything else that is there is left alone."""
-    if path.exists() and not (path / "_transaction_log").is_dir():
-        raise RefusedError(f"{path} exists and is not a table.", hint="Choose another place with --path.")
-    shutil.rmtree(path, ignore_errors=True)
+    """An older demo is replaced; anything else that is there is left alone, a table of somebody's above all."""
+    if not path.exists():
+        return
+    try:
+        notes = Table.open(str(path)).history().column("user_metadata").to_pylist()
+    except IndexTablesError:
+        notes = []
+    if NOTE not in notes:
+        hint = "Choose another place with --path, or move it away."
+        raise RefusedError(f"{path} exists and was not made by the demo.", hint=hint, path=str(path))
+    shutil.rmtree(path)
 
 
 def write(story: Story, rows: int) -> Table:
@@ -92,7 +101,7 @@ def write(story: Story, rows: int) -> Table:
         lines = pa.Table.from_batches(batches[number::3])
         frame = story.spark.createDataFrame(lines)
         start = time.perf_counter()
-        story.its.write(frame, str(story.path), partition_by=["day"], options=OPTIONS)
+        story.its.write(frame, str(story.path), partition_by=["day"], options=OPTIONS, user_metadata=NOTE)
         took = time.perf_counter() - start
         story.out.print(f"  commit {number + 1}: {lines.num_rows:,} log lines in {took:.1f} s")
     return Table.open(str(story.path))

@@ -107,6 +107,19 @@ def skipped_files(path: options.PathArgument, option: options.Settings = None, j
     output.rows(opened(path, option).skipped_files(), as_json=json)
 
 
+@verb(app, "component-sizes", panel=_LOOK, example="component-sizes logs --where \"day = '2026-11-01'\"")
+def component_sizes(
+    path: options.PathArgument,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List what the bytes of each split are spent on: rows, and the parts of the index of each column."""
+    output.rows(opened(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
+
+
 @verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
 def diff(
     path: options.PathArgument,

@@ -15,12 +15,24 @@ SCORE, SNIPPET = "_score", "_snippet"
 _START, _END = "<b>", "</b>"
 
 
-def show(found: pa.Table, *, marked: str | None, as_json: bool, lines: bool = False) -> None:
-    """Print matches. `lines` prints one JSON object a line, for output that does not end."""
-    if as_json and lines:
-        for row in found.to_pylist(maps_as_pydicts="lossy"):
+def show_as_they_come(found: pa.Table, *, marked: str | None, as_json: bool, first: bool) -> None:
+    """Print matches of an output that does not end: a JSON object a line, and the names of the columns only once.
+
+    There are no scores: those of rows that came at different times cannot be compared.
+    """
+    bare = found.drop_columns([SCORE]) if SCORE in found.schema.names else found
+    if as_json:
+        for row in bare.to_pylist(maps_as_pydicts="lossy"):
             typer.echo(msgspec.json.encode(row, enc_hook=str))
-    elif as_json:
+    elif output.is_terminal():
+        show(bare, marked=marked, as_json=False)
+    else:
+        output.rows(_unmarked(bare), as_json=False, header=first)
+
+
+def show(found: pa.Table, *, marked: str | None, as_json: bool) -> None:
+    """Print the matches of a search."""
+    if as_json:
         output.rows(found, as_json=True)
     elif output.is_terminal():
         for row in found.to_pylist(maps_as_pydicts="lossy"):

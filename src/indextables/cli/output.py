@@ -34,12 +34,12 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
-def rows(table: pa.Table, *, as_json: bool) -> None:
+def rows(table: pa.Table, *, as_json: bool, header: bool = True) -> None:
     """The rows of an Arrow table."""
-    batches(table.schema.names, table.to_batches(), as_json=as_json)
+    batches(table.schema.names, table.to_batches(), as_json=as_json, header=header)
 
 
-def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool) -> None:
+def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool, header: bool = True) -> None:
     """Rows as they come: a JSON list, a table on a terminal, or lines of values with tabs between them."""
     found = _rows(parts)
     if as_json:
@@ -47,7 +47,8 @@ def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool)
     elif is_terminal():
         _terminal().rows(names, found)
     else:
-        typer.echo("\t".join(names))
+        if header:
+            typer.echo("\t".join(names))
         for row in found:
             typer.echo("\t".join(_cell(row[name]) for name in names))
 

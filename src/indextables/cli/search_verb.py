@@ -71,11 +71,12 @@ def search(
         snippet=marked,
         order_by=order_by,
     )
-    matches.show(found, marked=marked, as_json=json, lines=follow_new)
     if follow_new:
-        for later in follow(table, query, where=where, columns=wanted, interval=interval):
-            matches.show(later, marked=None, as_json=json, lines=True)
-    elif output.is_terminal() and not json:
+        matches.show_as_they_come(found, marked=marked, as_json=json, first=True)
+        for later in follow(table, query, where=where, columns=wanted, snippet=marked, interval=interval):
+            matches.show_as_they_come(later, marked=marked, as_json=json, first=False)
+    matches.show(found, marked=marked, as_json=json)
+    if output.is_terminal() and not json:
         _say_how_many(table, query, where, found)
 
 

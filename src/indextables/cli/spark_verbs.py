@@ -33,9 +33,9 @@ def jar(
 
 @verb(app, "demo", panel=_MORE, example="demo\ndemo --path /tmp/demo-table --rows 50000")
 def demo(
-    path: Annotated[Path, typer.Option(metavar="PATH", help="Where the table goes; what is there is replaced.")] = Path(
-        "demo-table"
-    ),
+    path: Annotated[
+        Path, typer.Option(metavar="PATH", help="Where the table goes; an older demo there is replaced.")
+    ] = Path("demo-table"),
     rows: Annotated[int, typer.Option(min=1000, help="How many log lines.")] = 200_000,
     json: Annotated[bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")] = False,
 ) -> None:

@@ -190,4 +190,4 @@ def _written(table: Table, version: int | None, *, as_json: bool) -> None:
     elif version is None:
         typer.echo(f"No rows: {table.path} stays at version {table.version}.")
     else:
-        typer.echo(f"Version {version} of {table.path}: {told['rows']:,} rows.")
+        typer.echo(f"Version {version} of {table.path}: {told['rows']:,} row{'' if told['rows'] == 1 else 's'}.")

@@ -10,11 +10,13 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 from pyspark.sql.udf import _wrap_function
 
+from indextables.spark.bucket_functions import register_bucket_functions
 from indextables.spark.connect_sql import install_in_python
 from indextables.spark.java_classes import java_classes
 from indextables.spark.session_settings import has_jvm
 from indextables.spark.source.datasource import DefaultSource
 from indextables.spark.statements import StatementDriver
+from indextables.spark.table_functions import register_table_functions
 
 _drivers: WeakKeyDictionary[SparkContext, StatementDriver] = WeakKeyDictionary()
 
@@ -38,6 +40,13 @@ def install(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
+    """Make `format("indextables")` and the functions `indextables_...` known to a session."""
+    register_source(spark)
+    register_bucket_functions(spark)
+    register_table_functions(spark)
+
+
+def register_source(spark: SparkSession) -> None:
     """Make `format("indextables")` known to a session.
 
     Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.

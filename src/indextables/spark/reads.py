@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import UnsupportedError
-from indextables.spark.extension import register
+from indextables.spark.extension import register_source
 from indextables.spark.foreign import parquet_splits
 from indextables.spark.native import has_file_system, in_order, native_scan
 from indextables.spark.parquet_paths import can_list_paths, scan_paths
@@ -74,7 +74,7 @@ def source_frame(
 ) -> DataFrame:
     """The rows of a snapshot through the data source."""
     if has_jvm(spark):
-        register(spark)
+        register_source(spark)
     given = source_options(spark, options, {"versionAsOf": found.version, "only": only})
     frame = spark.read.format("indextables").options(**given).load(found.path)
     return in_order(frame, readable(found.metadata.schema_string))

@@ -15,7 +15,7 @@ from indextables.config.spark import SparkReadSettings
 from indextables.model.schema import normalize, schema_to_json
 from indextables.scan.aggregate import partial_of
 from indextables.scan.task import ScanTask
-from indextables.spark.extension import register
+from indextables.spark.extension import register_source
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
 from indextables.spark.source.options import SourceOptions
@@ -66,7 +66,7 @@ def search(
     request = ReadRequest.parse(SourceOptions.parse(given))
     request.search(found, request.schema(found).names)
     if has_jvm(spark):
-        register(spark)
+        register_source(spark)
     rows = spark.read.format("indextables").options(**given).load(found.path)
     return rows if limit is None else rows.orderBy(f.col(SCORE).desc()).limit(limit)
 

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from indextables.spark.extension import register
+from indextables.spark.extension import register_source
 from indextables.spark.session_settings import has_jvm, source_options
 
 
@@ -36,7 +36,7 @@ def read_stream(
         "ignoreChanges": ignore_changes or None,
     }
     if has_jvm(spark):
-        register(spark)
+        register_source(spark)
     return spark.readStream.format("indextables").options(**source_options(spark, options, own)).load(path)
 
 
@@ -65,7 +65,7 @@ def write_stream(
         "checkpointLocation": checkpoint,
     }
     if has_jvm(spark):
-        register(spark)
+        register_source(spark)
     writer = df.writeStream.format("indextables").outputMode(mode).options(**source_options(spark, options, own))
     if trigger:
         writer = writer.trigger(**trigger)

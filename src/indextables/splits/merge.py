@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,6 @@ import pyarrow as pa
 from indextables.config.splits import SplitWriterSettings
 from indextables.config.stats import StatsSettings
 from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError
-from indextables.splits.cache import SplitCache
 from indextables.splits.container import finish_split
 from indextables.splits.index_build import IndexBuilder
 from indextables.splits.info import SplitInfo
@@ -38,7 +37,6 @@ from indextables.splits.statistics import SplitStatistics
 from indextables.splits.tantivy_files import Mask
 
 log = logging.getLogger(__name__)
-_UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -158,11 +156,9 @@ def _stacked(sources: Sequence[MergeSource], mapping: DocMapping, folder: Path) 
     readers = [s.reader for s in sources if isinstance(s.reader, SplitReader) and stackable(s.reader, mapping)]
     if len(readers) != len(sources) or not mapping.indexed:
         return None
-    cache = SplitCache(folder / "views", _UNBOUNDED)
     try:
-        with ExitStack() as open_views, tantivy_errors(str(folder), "Merging"):
-            views = [open_views.enter_context(reader.whole_index(cache)) for reader in readers]
-            layers = [Layer(view.need_all(), s.alive) for view, s in zip(views, sources, strict=True)]
+        with tantivy_errors(str(folder), "Merging"):
+            layers = [Layer(reader.segment, source.alive) for reader, source in zip(readers, sources, strict=True)]
             return merge_segments(layers, mapping, folder / "stacked")
     except CorruptTableError as e:
         log.warning("Segments could not be merged, so rows are indexed again: %s", e.message)

@@ -25,6 +25,7 @@ from indextables.splits.mapping import DocMapping
 from indextables.splits.row_groups import rows_that_may_match
 from indextables.splits.rowfile import read_groups, windows
 from indextables.splits.source import ReadStats, SplitSource
+from indextables.splits.stored_segment import StoredSegment
 from indextables.splits.tail import SplitTail
 from indextables.splits.tail_cache import open_tail
 from indextables.splits.tantivy_files import Mask
@@ -151,9 +152,10 @@ class SplitReader:
             self.open_index(wanted, positions=True, norms=True).close()
         return self.stats.bytes - before
 
-    def whole_index(self, cache: SplitCache) -> IndexView:
-        """A view in a cache of the caller's, for merging: it will be filled with everything."""
-        return IndexView.open(self._source, self._tail, self.mapping, cache)
+    @property
+    def segment(self) -> StoredSegment:
+        """The whole index, for merging."""
+        return StoredSegment(self._source, self._tail)
 
     def _columns(self, columns: Sequence[str] | None) -> list[str]:
         if columns is None:

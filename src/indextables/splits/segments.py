@@ -12,6 +12,7 @@ import tantivy
 
 from indextables.splits.analyzers import ROW_FIELD, register, schema_for
 from indextables.splits.mapping import DocMapping
+from indextables.splits.tantivy_files import COMPOSITE
 
 MIN_HEAP_BYTES = 15_000_000
 META = "meta.json"
@@ -33,6 +34,11 @@ class Segment:
     def file(self, component: str) -> Path:
         """One of its files."""
         return self.folder / f"{self.stem}.{component}"
+
+    def place(self, folder: Path, stem: str) -> None:
+        """Link its composite files into another folder, under another name."""
+        for component in COMPOSITE:
+            (folder / f"{stem}.{component}").symlink_to(self.file(component).absolute())
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

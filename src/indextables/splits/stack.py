@@ -1,10 +1,12 @@
 """Merging segments in a given order, without indexing anything again.
 
 Tantivy-py has no merge call, but a writer that opens a folder merges segments of like size by itself. So the segments
-are linked into one folder with a `meta.json` that makes each look nearly empty (which puts them on one level), topped
-up with padding to the number at which a merge starts. The folder is sorted by `_row`, and every segment gets a column
-`_row` that continues where the one before it ends: the merged order is the order of the list. Deleted rows are left
-out in the same pass. The result is checked: number of rows, and the place of the first and last row of every segment.
+are put into one folder with a `meta.json` that makes each large one look nearly empty (which puts them on one level with
+the small ones), topped up with padding to the number at which a merge starts. Looking empty takes a bitset of deleted
+documents, which costs time for every posting; so where all are small, or of like size, they look as they are. The folder
+is sorted by `_row`, and every segment gets a column `_row` that continues where the one before it ends: the merged order
+is the order of the list. Deleted rows are left out in the same pass. The result is checked: number of rows, and the place
+of the first and last row of every segment.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import tantivy
@@ -24,9 +26,15 @@ from indextables.errors import BadFileError
 from indextables.splits.analyzers import ROW_FIELD
 from indextables.splits.mapping import DocMapping
 from indextables.splits.segments import META, MIN_HEAP_BYTES, Segment, index_schema, open_folder, segments_of
-from indextables.splits.tantivy_files import COMPONENTS, COMPOSITE, Mask, alive_bitset, empty_store, row_column
+from indextables.splits.tantivy_files import COMPONENTS, Mask, alive_bitset, empty_store, row_column
 
 _MERGE_AT = 8
+_SMALL = 10_000
+"""Segments of up to so many documents are on the same, lowest level."""
+_LIKE = 1.6
+"""Segments whose sizes differ by no more than this factor are on one level."""
+_LARGEST = 10_000_000
+"""Segments of more documents are not merged."""
 _OPSTAMP = 100
 _SETTINGS = {
     "sort_by_field": {"field": ROW_FIELD, "order": "Asc"},
@@ -35,11 +43,29 @@ _SETTINGS = {
 }
 
 
+class Placeable(Protocol):
+    """A segment whose composite files can be put into a folder."""
+
+    @property
+    def segment_id(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """The number of its documents."""
+        ...
+
+    def place(self, folder: Path, stem: str) -> None:
+        """Put its files there, under another name."""
+        ...
+
+
 @dataclass(frozen=True)
 class Layer:
     """A segment to merge, and which of its rows live (None: all)."""
 
-    segment: Segment
+    segment: Placeable
     alive: Mask | None
 
     @property
@@ -53,8 +79,10 @@ def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -
     layers = [layer for layer in layers if layer.rows]
     schema = index_schema(mapping, folder.with_name(folder.name + ".schema"))
     folder.mkdir(parents=True)
+    shrunk = _shrunk(layers)
     entries = [
-        _link(n, layer, base, folder) for n, (layer, base) in enumerate(zip(layers, _bases(layers), strict=True))
+        _placed(n, layer, base, folder, shrink=shrink)
+        for n, (layer, base, shrink) in enumerate(zip(layers, _bases(layers), shrunk, strict=True))
     ]
     entries += _padding(schema, mapping, folder, max(0, _MERGE_AT - len(entries)))
     meta = {"index_settings": _SETTINGS, "segments": entries, "schema": schema, "opstamp": _OPSTAMP}
@@ -73,14 +101,24 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
     return [int(n) for n in np.cumsum([0, *(layer.segment.rows for layer in layers[:-1])])]
 
 
-def _link(number: int, layer: Layer, base: int, folder: Path) -> dict[str, Any]:
+def _shrunk(layers: Sequence[Layer]) -> list[bool]:
+    """Which layers must look smaller than they are, so that all are on one level."""
+    sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
+    alike = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    if alike and all(layer.alive is None for layer in layers):
+        return [False] * len(layers)
+    return [layer.alive is not None or layer.segment.rows > _SMALL for layer in layers]
+
+
+def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool) -> dict[str, Any]:
     """A segment under a name of its own: two splits may hold copies of one segment."""
     segment = layer.segment
     name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
-    for component in COMPOSITE:
-        (folder / f"{name.hex}.{component}").symlink_to(segment.file(component).absolute())
+    segment.place(folder, name.hex)
     (folder / f"{name.hex}.fast").write_bytes(row_column(segment.rows, base))
     (folder / f"{name.hex}.store").write_bytes(b"".join(empty_store(segment.rows)))
+    if not shrink:
+        return {"segment_id": str(name), "max_doc": segment.rows, "deletes": None}
     alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
     return _entry(folder, str(name), alive)
 
@@ -123,17 +161,16 @@ def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMappi
     if len(merged) != 1 or merged[0].rows != expected:
         found = sum(segment.rows for segment in merged)
         raise BadFileError(f"Merging segments gave {found} rows in place of {expected}.", path=str(folder))
-    index = open_folder(folder, mapping)
-    searcher, schema = index.searcher(), index.schema
+    places: list[tantivy.DocAddress] = []
+    numbers: list[int] = []
     at = 0
     for layer, base in zip(layers, _bases(layers), strict=True):
         living = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
         for row, place in ((int(living[0]), at), (int(living[-1]), at + len(living) - 1)):
-            number = base + row
-            query = tantivy.Query.range_query(
-                schema, ROW_FIELD, tantivy.FieldType.Unsigned, lower_bound=number, upper_bound=number
-            )
-            hits = searcher.search(query, limit=2).hits
-            if [address.doc for _, address in hits] != [place]:
-                raise BadFileError(f"Merging segments moved row {number} of {folder}.", path=str(folder))
+            places.append(tantivy.DocAddress(0, place))
+            numbers.append(base + row)
         at += len(living)
+    found = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
+    moved = next((number for number, row in zip(numbers, found, strict=True) if number != row), None)
+    if moved is not None:
+        raise BadFileError(f"Merging segments moved row {moved} of {folder}.", path=str(folder))

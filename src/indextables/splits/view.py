@@ -9,24 +9,22 @@ tantivy can only open folders, so the ranges that are used are copied out once.
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
 import tantivy
 
-from indextables.errors import BadFileError, InvalidInputError, StorageError
+from indextables.errors import InvalidInputError, StorageError
 from indextables.splits.cache import SplitCache
-from indextables.splits.layout import Component, FieldRange
+from indextables.splits.layout import Component
 from indextables.splits.mapping import DocMapping
 from indextables.splits.panics import tantivy_errors
-from indextables.splits.segments import META, Segment, open_folder, segments_of
+from indextables.splits.proven import batches, read_proven
+from indextables.splits.segments import META, open_folder
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
 
-PIECE_BYTES = 8 << 20
-PIECES_AT_ONCE = 4
 _PRESENT = b"\x01"
 _RANGES = "ranges"
 
@@ -71,12 +69,6 @@ class IndexView:
             raise InvalidInputError(f"The split {self._tail.path} has no index field {sorted(wanted - known)}.")
         self._fetch([i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted])
 
-    def need_all(self) -> Segment:
-        """Make the whole index present, and give it as a segment to merge."""
-        self._fetch(range(len(self._ranges)))
-        (segment,) = segments_of(self.folder)
-        return segment
-
     @property
     def index(self) -> tantivy.Index:
         """Tantivy's index, with analyzers registered."""
@@ -114,35 +106,16 @@ class IndexView:
             present = os.pread(marks.fileno(), len(self._ranges), 0)
             missing = [i for i in numbers if present[i : i + 1] != _PRESENT]
             self._cache.count(hits=len(numbers) - len(missing), misses=len(missing))
-            for few in _batches([(i, self._ranges[i][1].length) for i in missing]):
-                self._fetch_few(few)
+            for batch in batches([self._ranges[i][1] for i in missing]):
+                few = [missing[at] for at in batch]
+                for number, start, data in read_proven(
+                    self._source, [self._ranges[i][1] for i in few], self._tail.path
+                ):
+                    self._write(self._ranges[few[number]][0], start, data)
                 for i in few:
                     os.pwrite(marks.fileno(), _PRESENT, i)
         if missing:
             self._cache.added(self._key, sum(self._ranges[i][1].length for i in missing))
-
-    def _fetch_few(self, numbers: Sequence[int]) -> None:
-        """Ranges that fit into memory together in one call; one that does not, piece by piece."""
-        if len(numbers) == 1:
-            component, wanted = self._ranges[numbers[0]]
-            self._fetch_large(component, wanted)
-            return
-        found = self._source.read_many([(r.offset, r.length) for _, r in (self._ranges[i] for i in numbers)])
-        for i, data in zip(numbers, found, strict=True):
-            component, wanted = self._ranges[i]
-            _check(wanted, zlib.crc32(data), self._tail.path)
-            self._write(component, wanted.start, data)
-
-    def _fetch_large(self, component: Component, wanted: FieldRange) -> None:
-        crc = 0
-        starts = range(0, wanted.length, PIECE_BYTES)
-        for first in range(0, len(starts), PIECES_AT_ONCE):
-            pieces = [(s, min(PIECE_BYTES, wanted.length - s)) for s in starts[first : first + PIECES_AT_ONCE]]
-            found = self._source.read_many([(wanted.offset + start, length) for start, length in pieces])
-            for (start, _), data in zip(pieces, found, strict=True):
-                crc = zlib.crc32(data, crc)
-                self._write(component, wanted.start + start, data)
-        _check(wanted, crc, self._tail.path)
 
     def _write(self, component: Component, start: int, data: bytes) -> None:
         path = self.folder / self._tail.table.file_name(component)
@@ -168,24 +141,3 @@ def _build(folder: Path, tail: SplitTail) -> None:
             f.write(tail.hot(component.tail))
     (folder / META).write_bytes(tail.hot(tail.table.meta))
     (folder / _RANGES).write_bytes(bytes(count))
-
-
-def _batches(sizes: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Numbers grouped so that their ranges fit into memory together; a large range stands alone."""
-    limit = PIECE_BYTES * PIECES_AT_ONCE
-    groups: list[list[int]] = []
-    held = limit + 1
-    for number, size in sizes:
-        if held + size > limit:
-            groups.append([])
-            held = 0
-        groups[-1].append(number)
-        held += size
-    return groups
-
-
-def _check(wanted: FieldRange, crc: int, path: str) -> None:
-    if crc != wanted.crc32:
-        start, end = wanted.offset, wanted.offset + wanted.length
-        message = f"Bytes {start} to {end} of the split {path} (field {wanted.field}) are damaged: wrong checksum."
-        raise BadFileError(message, path=path, start=start, length=wanted.length)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import InvalidInputError
@@ -17,7 +20,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.layout import MAX_ROWS
 from indextables.upkeep.merge_report import MergeReport
 from indextables.upkeep.rewriting import SourceSplit
-from indextables.upkeep.source_splits import ListedSplit, source_splits
+from indextables.upkeep.source_splits import ListedSplit, are_foreign, source_splits
 from indextables.upkeep.status import DRY_RUN, NO_ACTION
 
 
@@ -140,7 +143,7 @@ def plan(
     """Group the small splits of a snapshot; those in cooldown are left alone."""
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
     ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
-    listed = source_splits(ready, snapshot.schema_registry)
+    listed = source_splits(_worthwhile(ready, snapshot.schema_registry, bounds), snapshot.schema_registry)
     groups = sorted(
         _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )
@@ -154,6 +157,12 @@ def plan(
         cooling_files=chosen.num_rows - ready.num_rows,
         read=snapshot,
     )
+
+
+def _worthwhile(files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds) -> pa.Table:
+    """The splits that a merge does not leave alone: small ones, and those of another engine."""
+    small = pc.less(files.column("size"), bounds.skip_threshold * bounds.target_bytes)
+    return files.filter(pc.or_(small, pa.chunked_array([pa.array(are_foreign(files, registry), pa.bool_())])))
 
 
 def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, ClassVar
 from unicodedata import normalize
 from urllib.parse import unquote
@@ -58,8 +59,11 @@ class Retention:
             settings.log_hours if log_hours is None else log_hours,
         )
         for hours, what in ((found.split_hours, "splits"), (found.log_hours, "version files")):
-            if hours < 0:
-                raise InvalidInputError(f"A retention of {hours:g} hours makes no sense.", hours=hours)
+            if not 0 <= hours < inf:
+                hint = "Give a number of hours, 0 or more."
+                raise InvalidInputError(
+                    f"A retention of {hours:g} hours for {what} makes no sense.", hint=hint, hours=hours
+                )
             if hours < MIN_HOURS and settings.check_retention:
                 raise RefusedError(
                     f"A retention of {hours:g} hours for {what} is shorter than {MIN_HOURS} hours: readers and writers "

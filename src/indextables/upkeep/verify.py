@@ -11,14 +11,13 @@ from indextables.errors import TableNotFoundError
 from indextables.log.listing import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report
-from indextables.model.schema_registry import restored
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 from indextables.upkeep.execution import Execute, in_threads
 from indextables.upkeep.findings import ERROR, Finding
 from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.source_splits import is_foreign
+from indextables.upkeep.source_splits import are_foreign
 from indextables.upkeep.status import DRY_RUN
 from indextables.upkeep.verify_log import LogCheck
 from indextables.upkeep.verify_task import SplitRecord, VerifyTask
@@ -28,7 +27,7 @@ DAMAGED = "damaged"
 _PER_TASK = 64
 _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "min_values", "max_values"),
-    *("partition_values", "doc_mapping_json", "doc_mapping_ref"),
+    "partition_values",
 ]
 _Execute = Execute[VerifyTask, Sequence[Finding]]
 
@@ -101,7 +100,7 @@ def run(
     found = checking.findings
     count = 0
     if snapshot is not None:
-        files = restored(snapshot.files(columns=_COLUMNS), snapshot.schema_registry)
+        files = snapshot.files(columns=[*_COLUMNS, "doc_mapping_json", "doc_mapping_ref"])
         count = files.num_rows
         splits = _SplitCheck(log.store, snapshot, files, spec, full=planned.full)
         found += _unless_removed(
@@ -151,8 +150,9 @@ class _SplitCheck:
         wanted = set(self.snapshot.metadata.partition_columns or ())
         seen: set[str] = set()
         records = []
-        for path, size, rows, footer, low, high, values, mapping, _ in zip(
-            *(self.files.column(name).to_pylist() for name in _COLUMNS), strict=True
+        columns = (self.files.column(name).to_pylist() for name in _COLUMNS)
+        for path, size, rows, footer, low, high, values, foreign in zip(
+            *columns, are_foreign(self.files, self.snapshot.schema_registry), strict=True
         ):
             if path in seen:
                 self.findings.append(Finding("files", ERROR, path, "The split is part of the table twice."))
@@ -160,9 +160,7 @@ class _SplitCheck:
                 message = f"The split has values for other columns than the partition columns {sorted(wanted)}."
                 self.findings.append(Finding("files", ERROR, path, message))
             seen.add(path)
-            records.append(
-                SplitRecord(path, size, rows, footer, dict(low or []), dict(high or []), not is_foreign(mapping))
-            )
+            records.append(SplitRecord(path, size, rows, footer, dict(low or []), dict(high or []), not foreign))
         return records
 
     def _is_there(self, record: SplitRecord, size: int | None) -> bool:

@@ -74,16 +74,18 @@ def search_page(opened: Table, query: str) -> str:
     snippet = next((name for name in opened.schema.names if kinds.get(name) == "text"), None)
     found = opened.search(query, limit=_SHOWN, snippet=snippet)
     told = f"{found.num_rows:,} of {opened.count(query=query):,} matches in version {opened.version}, the best first."
-    shown = [_match(row) for row in found.to_pylist()]
+    shown = [_match(row, snippet) for row in found.to_pylist()]
     return page(f"{query} - search", _box(query), section("Search", told, *shown))
 
 
-def _match(row: Mapping[str, Any]) -> Markup:
+def _match(row: Mapping[str, Any], shown: str | None) -> Markup:
     """One match: its score and marked passage, then its columns."""
     pieces = [piece for part in str(row.get("_snippet") or "").split("<b>") for piece in part.split("</b>", 1)]
     marked = [element("mark", text(piece)) if n % 2 else text(piece) for n, piece in enumerate(pieces)]
-    rest = "  ".join(f"{name}={value}" for name, value in row.items() if name[0] != "_" and value is not None)
-    return element("p", element("b", text(f"{row['_score']:.3f} ")), *marked, element("br"), text(rest))
+    inside = {"_score", "_snippet", shown if row.get("_snippet") else None}
+    rest = "  ".join(f"{name}={value}" for name, value in row.items() if name not in inside and value is not None)
+    score = element("b", text(f"{row['_score']:.3f} "))
+    return element("p", score, *marked, element("br"), element("small", text(rest)))
 
 
 def _box(query: str) -> Markup:

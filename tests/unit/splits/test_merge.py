@@ -14,6 +14,7 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, InvalidInputError, SchemaMismatchError
 from indextables.splits.merge import MergeSource, merge_splits, stackable
 from indextables.splits.reader import SplitReader
+from indextables.splits.tantivy_files import row_column
 from tests.support.splits import SCRATCH, TEXT, log_rows, mapping_of, open_file, rows_with, term_rows, write_file
 
 
@@ -133,6 +134,42 @@ def test_a_merge_that_fails_its_check_indexes_again(tmp_path: Path, monkeypatch:
     sources = [MergeSource(r) for r in sources_of(tables, tmp_path / "sources")]
     found = merged(sources, tables[0].schema, tmp_path / "m.split")
     assert found.read_rows().combine_chunks().equals(pa.concat_tables(tables).combine_chunks())
+
+
+@pytest.mark.parametrize(
+    ("sizes", "masked"),
+    [([40] * 3, False), ([40] * 9, True), ([10_400, 40, 30], False), ([10_400, 40], True), ([10_300] * 8, False)],
+    ids=["small", "small with deletions", "large and small", "large with deletions", "many large ones"],
+)
+def test_segments_of_any_size_are_stacked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, sizes: list[int], masked: bool
+) -> None:
+    tables = [log_rows(size, seed=n) for n, size in enumerate(sizes)]
+    masks = [np.arange(size) % 7 != 3 if masked else None for size in sizes]
+    sources = [MergeSource(r, m) for r, m in zip(sources_of(tables, tmp_path / "sources"), masks, strict=True)]
+    found = merged(sources, tables[0].schema, tmp_path / "m.split")
+    assert "indexed again" not in caplog.text
+    left = pa.concat_tables(t if m is None else t.filter(pa.array(m)) for t, m in zip(tables, masks, strict=True))
+    assert found.read_rows().combine_chunks().equals(left.combine_chunks())
+    assert term_rows(found, "level", "WARN") == rows_with(left["level"].to_pylist(), "WARN")
+
+
+@pytest.mark.parametrize("shift", [1, -1], ids=["behind", "before"])
+def test_a_merge_that_moves_a_row_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shift: int
+) -> None:
+    tables = [log_rows(50, seed=n) for n in range(9)]
+    sources = [MergeSource(r) for r in sources_of(tables, tmp_path / "sources")]
+
+    def misplaced(rows: int, base: int) -> bytes:
+        return row_column(rows, base + 75 * shift if base == 200 else base)
+
+    monkeypatch.setattr("indextables.splits.stack.row_column", misplaced)
+    found = merged(sources, tables[0].schema, tmp_path / "m.split")
+    assert "Merging segments moved row" in caplog.text
+    assert found.read_rows().combine_chunks().equals(pa.concat_tables(tables).combine_chunks())
+    levels = pa.concat_tables(tables)["level"].to_pylist()
+    assert term_rows(found, "level", "INFO") == rows_with(levels, "INFO")
 
 
 def test_the_folder_is_gone_after_a_failure(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ AT_ONCE: dict[str, object] = {**MERGING, "mergeOnWrite.async.enabled": False}
 
 @pytest.fixture(autouse=True)
 def _no_jobs_left() -> Iterator[None]:
+    JOBS.forget()
     yield
     assert JOBS.wait(60)
     JOBS.forget()

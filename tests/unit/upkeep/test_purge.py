@@ -165,8 +165,11 @@ def test_too_short_a_retention_is_refused(tmp_path: Path) -> None:
     assert "purge.retentionCheckEnabled" in caught.value.hint
     with pytest.raises(RefusedError, match="version files"):
         table.purge(log_retention_hours=23.9, dry_run=True)
-    with pytest.raises(InvalidInputError):
-        unchecked(table).purge(older_than_hours=-1)
+    for wrong in (-1, float("nan"), float("inf")):
+        with pytest.raises(InvalidInputError, match="makes no sense"):
+            unchecked(table).purge(older_than_hours=wrong)
+        with pytest.raises(InvalidInputError, match="for version files makes no sense"):
+            unchecked(table).purge(log_retention_hours=wrong)
     with pytest.raises(RefusedError):
         Table.open(table.path, version=0).purge()
     assert table.purge(older_than_hours=24, log_retention_hours=24).status == "no_action"

@@ -30,7 +30,8 @@ public class SearchFunction extends AbstractFunction1 {
     boolean right = arguments.size() == (everywhere ? 1 : 2) && ((Expression) arguments.last()).foldable();
     if (!right) {
       String form = everywhere ? "('query')" : "(column, 'query')";
-      throw new IllegalArgumentException(name + form + " takes " + (everywhere ? "" : "a column and ") + "one text that is no column.");
+      String taken = (everywhere ? "" : "a column and ") + "one text that is no column.";
+      throw new IllegalArgumentException(name + form + " takes " + taken);
     }
     Object never = everywhere ? (Object) new OfOne(name) : (Object) new OfTwo(name);
     Seq none = (Seq) scala.collection.immutable.Seq$.MODULE$.empty();

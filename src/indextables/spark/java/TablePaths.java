@@ -20,7 +20,8 @@ public class TablePaths {
       paths.add(path);
     }
     if (paths.size() == 1) return (String) paths.first();
-    throw new IllegalArgumentException(name + " reads " + paths.size() + " tables: " + paths + ". Give the path of one in quotes.");
+    String said = name + " reads " + paths.size() + " tables: " + paths + ".";
+    throw new IllegalArgumentException(said + " Give the path of one in quotes.");
   }
 
   private static String of(LogicalPlan leaf) {

@@ -57,7 +57,8 @@ public class TableRule extends Rule {
     if (told == null) return null;
     Map options = new HashMap(table.options().asCaseSensitiveMap());
     String before = (String) options.get("searches");
-    options.put("searches", before == null ? "[" + told + "]" : before.substring(0, before.length() - 1) + "," + told + "]");
+    String all = before == null ? told : before.substring(1, before.length() - 1) + "," + told;
+    options.put("searches", "[" + all + "]");
     LogicalPlan searched = TableRelation.withOptions(table, options);
     return rest == null ? searched : (LogicalPlan) new Filter(rest, searched);
   }

@@ -1,0 +1,84 @@
+package indextables;
+
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.SparkSessionExtensions;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ExpressionInfo;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.classic.SparkSession;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+import scala.runtime.AbstractPartialFunction;
+
+/**
+ * A function that stands for an expression of Spark. The expression takes the place of every call, so that it goes by
+ * the settings of the query: a function made by CREATE FUNCTION keeps the time zone in which it was made.
+ */
+public class BucketFunction extends AbstractFunction1 {
+  private final String name;
+  private final List parameters;
+  private final List defaults;
+  private final String body;
+
+  BucketFunction(String name, List parameters, List defaults, String body) {
+    this.name = name;
+    this.parameters = parameters;
+    this.defaults = defaults;
+    this.body = body;
+  }
+
+  /** Parameters and defaults are separated by commas; an empty default means that the argument must be given. */
+  public static void register(Object session, Object name, Object parameters, Object defaults, Object body) {
+    List names = Arrays.asList(((String) parameters).split(",", -1));
+    List values = Arrays.asList(((String) defaults).split(",", -1));
+    Object function = new BucketFunction((String) name, names, values, (String) body);
+    ExpressionInfo info = new ExpressionInfo(BucketFunction.class.getName(), (String) name);
+    SparkSessionExtensions alone = new SparkSessionExtensions();
+    alone.injectFunction(new scala.Tuple3(new FunctionIdentifier((String) name), info, function));
+    alone.registerFunctions(((SparkSession) session).sessionState().functionRegistry());
+  }
+
+  /** Makes the expression of a call. */
+  public Object apply(Object given) {
+    Seq arguments = (Seq) given;
+    Expression[] values = new Expression[parameters.size()];
+    for (int i = 0; i < values.length; i++) {
+      String otherwise = (String) defaults.get(i);
+      if (i < arguments.size()) values[i] = (Expression) arguments.apply(i);
+      else if (!otherwise.isEmpty()) values[i] = parsed(otherwise);
+    }
+    if (arguments.size() > values.length || Arrays.asList(values).contains(null)) {
+      throw new IllegalArgumentException("Write " + name + "(" + String.join(", ", parameters) + ").");
+    }
+    return parsed(body).transformUp(new Filled(parameters, values));
+  }
+
+  private static Expression parsed(String text) {
+    return org.apache.spark.sql.catalyst.parser.CatalystSqlParser$.MODULE$.parseExpression(text);
+  }
+
+  /** A parameter -> its argument. From below, so that what stands in an argument is left alone. */
+  static class Filled extends AbstractPartialFunction {
+    private final List parameters;
+    private final Expression[] values;
+
+    Filled(List parameters, Expression[] values) {
+      this.parameters = parameters;
+      this.values = values;
+    }
+
+    public boolean isDefinedAt(Object e) {
+      // Within a lambda every name is first taken for one of its variables.
+      boolean free = e instanceof UnresolvedAttribute || e instanceof UnresolvedNamedLambdaVariable;
+      return free && parameters.contains(((NamedExpression) e).name());
+    }
+
+    public Object applyOrElse(Object e, scala.Function1 otherwise) {
+      return isDefinedAt(e) ? values[parameters.indexOf(((NamedExpression) e).name())] : otherwise.apply(e);
+    }
+  }
+}
