@@ -177,6 +177,16 @@ def test_plain_writes(spark: SparkSession, tmp_path: Path, parquet: DataFrame) -
     assert its.table(spark, path).count() == 0
 
 
+def test_a_plain_write_adds_columns_and_is_made_once(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(3).write.format("indextables").mode("append").save(path)
+    wider = spark.sql("select 7L as id, 'x' as more").write.format("indextables").mode("append")
+    wider = wider.option("mergeSchema", True).option("txnAppId", "job").option("txnVersion", 1)
+    for _ in range(2):
+        wider.save(path)
+    assert rows_of(its.table(spark, path)) == [("0", "None"), ("1", "None"), ("2", "None"), ("7", "'x'")]
+
+
 def test_case_of_columns_survives_sparks_lower_case_options(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.sql("select 'a word' as MyText")

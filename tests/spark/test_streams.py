@@ -157,6 +157,15 @@ def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_p
     assert [(a.app_id, a.version) for a in newest.actions if isinstance(a, TxnAction)] == [(query_id, 0)]
 
 
+def test_a_stream_adds_columns_when_asked(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target, checkpoint = str(tmp_path / "target"), str(tmp_path / "checkpoint")
+    Table.create(target, schema=pa.schema([("id", pa.int64())])).append(pa.table({"id": [100]}))
+    frame = its.read_stream(spark, source.path)
+    its.write_stream(frame, target, checkpoint=checkpoint, merge_schema=True, trigger=NOW).awaitTermination()
+    assert Table.open(target).count(where="text = 'word7'") == 1
+    assert Table.open(target).count(where="text is null") == 1
+
+
 def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, tmp_path: Path) -> None:
     frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
     totals = frame.selectExpr("id % 2 as half").groupBy("half").count()

@@ -1,21 +1,29 @@
 """Reads pages one after another in a process of its own: `python -m tests.support.read_pages PAGE...`.
 
-For pages that start Spark: one session serves them all, and it stays in the folder it was started in.
+For pages that start Spark: one small session serves them all, and it stays in the folder it was started in.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
 from pathlib import Path
 
+import indextables.spark as its
 from tests.support.code_blocks import RUN, PageRun, blocks_of
+
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that lives for a minute is not worth optimising its code for: this halves what it costs."""
+SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
 
 
 def main(pages: list[str]) -> None:
     """Run the blocks of each page in this folder, and empty the folder after each."""
     folder = Path.cwd()
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK_JVM
+    its.session("pages", master="local[1]", conf=SMALL)
     for page in map(Path, pages):
         started, run = time.perf_counter(), PageRun(folder)
         for block in blocks_of(page):

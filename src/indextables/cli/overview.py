@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from indextables.config.indexing import IndexingSettings
 from indextables.model.report import Report
-from indextables.splits.mapping import DocMapping
 from indextables.table import Table
 
 PARTITIONS = pa.schema(
@@ -55,20 +53,9 @@ def described(table: Table) -> Description:
         size_bytes=pc.sum(files.column("size")).as_py() or 0,
         partition_columns=", ".join(table.partition_columns),
         protocol=f"reader {table.protocol.min_reader_version}, writer {table.protocol.min_writer_version}",
-        columns=tuple(_columns(table)),
+        columns=tuple(asdict(column) for column in table.column_figures()),
         settings=tuple({"key": k, "value": v} for k, v in table.settings.given().items()),
     )
-
-
-def _columns(table: Table) -> list[dict[str, Any]]:
-    body = pa.schema([f for f in table.schema if f.name not in table.partition_columns])
-    mapping = DocMapping.from_settings(body, table.settings.group(IndexingSettings))
-    # Numbers and times have no index of their own: the bounds of splits and row groups answer for them.
-    kinds = {column.name: column.kind if column.indexed else "statistics" for column in mapping.columns}
-    return [
-        {"column": f.name, "type": str(f.type), "nullable": f.nullable, "index": kinds.get(f.name, "partition")}
-        for f in table.schema
-    ]
 
 
 def partitions_of(table: Table) -> pa.Table:

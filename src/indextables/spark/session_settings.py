@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from indextables.config import PREFIX
 
+_writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
+
 
 def session_settings(spark: SparkSession) -> dict[str, str]:
     """The `spark.indextables.*` settings of a session."""
-    return {key: value for key, value in spark.conf.getAll.items() if key.lower().startswith(PREFIX)}
+    everything = _all_in_one_call(spark) if has_jvm(spark) else spark.conf.getAll
+    return {key: value for key, value in everything.items() if key.lower().startswith(PREFIX)}
+
+
+def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
+    """All settings as one text: `spark.conf.getAll` asks the driver several times for each of them."""
+    context = spark.sparkContext
+    if context not in _writers:
+        gateway: Any = context._gateway
+        _writers[context] = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    told: dict[str, str] = json.loads(_writers[context].writeValueAsString(spark._jsparkSession.conf().getAllAsJava()))
+    return told
 
 
 def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> dict[str, object]:

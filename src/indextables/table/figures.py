@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.config.indexing import IndexingSettings
 from indextables.errors import CorruptTableError, VersionNotFoundError
 from indextables.log import history as log_history
 from indextables.log.listing import list_log
@@ -19,6 +20,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.snapshot import CommittedVersion
+from indextables.splits.mapping import DocMapping
 
 Sizes = Mapping[str, int]
 """Bytes by the path of a split."""
@@ -62,6 +64,25 @@ class ComponentFigure:
     component: str
     field: str | None
     size_bytes: int
+
+
+@dataclass(frozen=True)
+class ColumnFigure:
+    """One column. `index` is its kind of index; `statistics` where bounds answer for it, `partition` where folders do."""
+
+    column: str
+    type: str
+    nullable: bool
+    index: str
+
+
+def column_figures(
+    schema: pa.Schema, partition_columns: Sequence[str], indexing: IndexingSettings
+) -> list[ColumnFigure]:
+    """Every column, and what a search finds it by."""
+    mapping = DocMapping.from_settings(pa.schema([f for f in schema if f.name not in partition_columns]), indexing)
+    kinds = {column.name: column.kind if column.indexed else "statistics" for column in mapping.columns}
+    return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in schema]
 
 
 def version_figures(log: TransactionLog, *, limit: int) -> tuple[list[VersionFigure], list[MergeFigure]]:

@@ -24,6 +24,10 @@ class PictureVerbs(RowVerbs):
         """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`, `t.plot.sizes()`, ..."""
         return Plots(self)
 
+    def column_figures(self) -> list[figures.ColumnFigure]:
+        """The columns, and what a search finds each of them by."""
+        return figures.column_figures(self.schema, self.partition_columns, self.settings.group(IndexingSettings))
+
     def version_figures(self, *, limit: int = 60) -> tuple[list[figures.VersionFigure], list[figures.MergeFigure]]:
         """The newest versions, oldest first, with what each held; and the merges among them."""
         return figures.version_figures(self._log, limit=limit)
@@ -61,8 +65,7 @@ class PictureVerbs(RowVerbs):
             "rows": _sum(files.column("num_records")),
             "bytes": _sum(files.column("size")),
         }
-        kinds = self.settings.group(IndexingSettings).typemap
-        columns = [{"column": f.name, "type": str(f.type), "indexed as": kinds.get(f.name, "")} for f in self.schema]
+        columns = [{"column": c.column, "type": c.type, "index": c.index} for c in self.column_figures()]
         return html_table([{"": name, "value": value} for name, value in facts.items()]) + html_table(columns)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, Protocol
 
 from indextables.errors import UnsupportedError
 from indextables.table.figures import ComponentFigure, MergeFigure, PartitionFigure, VersionFigure
 
-_COLORS = {"WRITE": "#2a6fc9", "MERGE": "#178a5c", "OVERWRITE": "#b77800", "RESTORE": "#b77800", "DELETE": "#c93c3c"}
-_OTHER = "#8b95a1"
+_WRITE, _MERGE, _REPLACE, _REMOVE, _OTHER = "#2a6fc9", "#178a5c", "#b77800", "#c93c3c", "#8b95a1"
+_COLORS = {
+    "WRITE": _WRITE,
+    "MERGE": _MERGE,
+    **dict.fromkeys(("OVERWRITE", "REPLACE WHERE", "RESTORE"), _REPLACE),
+    **dict.fromkeys(("DELETE", "DROP PARTITIONS", "PURGE"), _REMOVE),
+}
 
 
 class Pictured(Protocol):
@@ -43,57 +49,72 @@ class Plots:
         """Bytes in the table at each of the newest versions, in the colour of what the version did."""
         versions, _ = self._table.version_figures(limit=limit)
         figure, axes = _figure("bytes in the table by version")
-        numbers = [v.version for v in versions]
-        axes.bar(
-            numbers, [v.size_bytes or 0 for v in versions], color=[_COLORS.get(v.operation, _OTHER) for v in versions]
-        )
+        colors = [_COLORS.get(v.operation, _OTHER) for v in versions]
+        axes.bar([v.version for v in versions], [v.size_bytes or 0 for v in versions], color=colors)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_formatter(_bytes_formatter())
         axes.set_xlabel("version")
-        axes.set_ylabel("bytes")
         return figure
 
     def sizes(self, *, limit: int = 60) -> Any:
         """Sizes of the splits that went into each merge and of those that came out; of no merge, an empty chart."""
         _, merges = self._table.version_figures(limit=limit)
-        figure, axes = _figure("split sizes before and after each merge")
-        for merge in merges:
-            axes.scatter([merge.version - 0.15] * len(merge.before), merge.before, color=_COLORS["WRITE"], alpha=0.5)
-            axes.scatter([merge.version + 0.15] * len(merge.after), merge.after, color=_COLORS["MERGE"], alpha=0.8)
-        axes.set_xlabel("version of the merge (left: before, right: after)")
-        axes.set_ylabel("bytes")
+        figure, axes = _figure("split sizes before (left) and after (right) each merge")
+        for place, merge in enumerate(merges):
+            axes.scatter([place - 0.12] * len(merge.before), merge.before, color=_WRITE, alpha=0.5)
+            axes.scatter([place + 0.12] * len(merge.after), merge.after, color=_MERGE, alpha=0.8)
+        axes.set_xticks(range(len(merges)), [f"version {merge.version}" for merge in merges])
+        axes.set_xlim(-0.5, max(1, len(merges)) - 0.5)
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_bytes_formatter())
+        axes.yaxis.set_minor_formatter(_bytes_formatter())
         return figure
 
-    def partitions(self) -> Any:
-        """Rows in each partition."""
-        parts = self._table.partition_figures()
-        figure, axes = _figure("rows by partition")
+    def partitions(self, *, limit: int = 100) -> Any:
+        """Rows in each partition; where there are more than `limit`, in the last of them, and the title says so."""
+        every = self._table.partition_figures()
+        parts = every[-limit:]
         names = ["/".join("null" if v is None else v for v in part.values) or "(whole table)" for part in parts]
-        axes.barh(names, [part.rows for part in parts], color=_COLORS["WRITE"])
-        axes.set_xlabel("rows")
+        left_out = "" if len(parts) == len(every) else f" (the last {len(parts):,} of {len(every):,})"
+        figure, axes = _bars(f"rows by partition{left_out}", names, [part.rows for part in parts], _WRITE)
         axes.set_ylabel(", ".join(self._table.partition_columns))
-        axes.invert_yaxis()
         return figure
 
     def components(self, *, max_splits: int = 200) -> Any:
         """What the bytes of the largest splits are spent on, by column and component."""
         components, looked_at = self._table.component_figures(max_splits=max_splits)
-        figure, axes = _figure(f"bytes of {looked_at} split(s)")
         names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
-        axes.barh(names, [c.size_bytes for c in components], color=_COLORS["MERGE"])
-        axes.set_xlabel("bytes")
-        axes.invert_yaxis()
+        figure, axes = _bars(f"bytes of {looked_at} split(s)", names, [c.size_bytes for c in components], _MERGE)
+        axes.xaxis.set_major_formatter(_bytes_formatter())
         return figure
 
 
-def _figure(title: str) -> tuple[Any, Any]:
+def _bars(title: str, names: Sequence[str], values: Sequence[int], color: str) -> tuple[Any, Any]:
+    """A chart of bars that lie, as high as their names need."""
+    figure, axes = _figure(title, height=max(2.5, 1.2 + 0.24 * len(names)))
+    axes.barh(range(len(names)), values, color=color)
+    axes.set_yticks(range(len(names)), names)
+    axes.margins(y=0.01)
+    axes.invert_yaxis()
+    return figure, axes
+
+
+def _figure(title: str, *, height: float = 4.0) -> tuple[Any, Any]:
     """A figure with one chart. It is made without pyplot, so that nothing global is changed and nothing is left open."""
+    figure = _library("matplotlib.figure").Figure(figsize=(9, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title)
+    return figure, axes
+
+
+def _bytes_formatter() -> Any:
+    return _library("matplotlib.ticker").EngFormatter(unit="B")
+
+
+def _library(module: str) -> Any:
     try:
-        module = import_module("matplotlib.figure")
+        return import_module(module)
     except ImportError:
         raise UnsupportedError(
             "Charts need matplotlib, which is not installed.", hint="Run `pip install 'indextables[plots]'`."
         ) from None
-    figure = module.Figure(figsize=(9, 4), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_title(title)
-    return figure, axes

@@ -90,6 +90,14 @@ def test_charts_are_drawn(table: Table, library: str, chart: str, tmp_path: Path
     assert axes.get_title() and (axes.patches or axes.collections)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_chart_that_leaves_partitions_out_says_so(table: Table, library: str) -> None:
+    every = len(table.partition_figures())
+    (axes,) = table.plot.partitions(limit=1).figure.axes
+    assert axes.get_title() == f"rows by partition (the last 1 of {every})"
+    assert len(axes.patches) == 1
+
+
 class Formatter(dict[type, Callable[[Any], str]]):
     """The part of a notebook's formatter that an extension talks to."""
 
