@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
+from tests.support.quick_jvm import QUICK_JVM
 
 SETTINGS = {
     "spark.driver.memory": "1g",
@@ -29,6 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session with the extension installed."""
-    session = its.session("tests", master="local[2]", conf=SETTINGS)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_JVM.items():
+            patch.setenv(name, value)
+        session = its.session("tests", master="local[2]", conf=SETTINGS)
     yield session
     session.stop()

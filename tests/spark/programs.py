@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.support.quick_jvm import QUICK_JVM
+
 TOOLS = ("bash", "sh", "env", "dirname", "uname", "ps", "readlink", "cat", "ls", "rm", "expr", "sed", "grep", "tr")
 
 
@@ -35,7 +37,7 @@ def run_program(
     done = subprocess.run(
         [*launcher, str(script)],
         cwd=folder,
-        env={**clean, **(environ or {})},
+        env={**clean, **QUICK_JVM, **(environ or {})},
         capture_output=True,
         text=True,
         timeout=280,

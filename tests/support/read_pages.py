@@ -13,16 +13,15 @@ from pathlib import Path
 
 import indextables.spark as its
 from tests.support.code_blocks import RUN, PageRun, blocks_of
+from tests.support.quick_jvm import QUICK_JVM
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A JVM that lives for a minute is not worth optimising its code for: this halves what it costs."""
 SMALL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
 
 
 def main(pages: list[str]) -> None:
     """Run the blocks of each page in this folder, and empty the folder after each."""
     folder = Path.cwd()
-    os.environ["JAVA_TOOL_OPTIONS"] = QUICK_JVM
+    os.environ.update(QUICK_JVM)
     its.session("pages", master="local[1]", conf=SMALL)
     for page in map(Path, pages):
         started, run = time.perf_counter(), PageRun(folder)
