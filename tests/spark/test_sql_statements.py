@@ -146,7 +146,8 @@ def test_what_takes_long_is_done_by_the_workers(spark: SparkSession, table: Tabl
             spark.sql(sql.format(p=table.path))
             return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
         finally:
-            spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+            for name in ("spark.jobGroup.id", "spark.job.description"):
+                spark.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]
 
     only_rows = jobs("DESCRIBE INDEXTABLES STATE '{p}'")
     assert jobs("VERIFY INDEXTABLES '{p}'") <= only_rows < jobs("VERIFY INDEXTABLES '{p}' FULL")
