@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
+from indextables import Table
 from tests.support.quick_jvm import QUICK_JVM
 
 SETTINGS = {
@@ -36,3 +38,13 @@ def spark() -> Iterator[SparkSession]:
         session = its.session("tests", master="local[2]", conf=SETTINGS)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def table_of_another_engine(tmp_path: Path) -> Table:
+    """A copy of a table that another implementation wrote; skips where those tables are not at hand."""
+    golden = Path(__file__).parents[3] / "shared" / "golden" / "indextables_spark_v0.5.4" / "02_five_appends"
+    if not golden.exists():
+        pytest.skip("the tables of other engines are not here")
+    shutil.copytree(golden, tmp_path / "t")
+    return Table.open(str(tmp_path / "t"))

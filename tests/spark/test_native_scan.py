@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -230,12 +229,8 @@ def test_the_arrow_way_gives_the_same_rows(spark: SparkSession, logs: Logs, parq
     assert_same_rows(frame, parquet)
 
 
-def test_splits_of_other_engines_are_read_beside_ours(spark: SparkSession, tmp_path: Path) -> None:
-    golden = Path(__file__).parents[3] / "shared" / "golden" / "indextables_spark_v0.5.4" / "02_five_appends"
-    if not golden.exists():
-        pytest.skip("the tables of other engines are not here")
-    shutil.copytree(golden, tmp_path / "t")
-    table = Table.open(str(tmp_path / "t"))
+def test_splits_of_other_engines_are_read_beside_ours(spark: SparkSession, table_of_another_engine: Table) -> None:
+    table = table_of_another_engine
     before = table.scan().read_all()
     table.append(before.slice(0, 3))
     frame = its.table(spark, table.path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -129,12 +127,8 @@ def test_only_what_is_wanted_is_read(spark: SparkSession) -> None:
     assert all(column in scanned for column in ("day", "level", "at")) and "message" not in scanned
 
 
-def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, tmp_path: Path, view: str) -> None:
-    golden = Path(__file__).parents[3] / "shared" / "golden" / "indextables_spark_v0.5.4" / "02_five_appends"
-    if not golden.exists():
-        pytest.skip("the tables of other engines are not here")
-    shutil.copytree(golden, tmp_path / "t")
-    table = Table.open(str(tmp_path / "t"))
+def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, table_of_another_engine: Table, view: str) -> None:
+    table = table_of_another_engine
     table.append(table.scan().read_all().slice(0, 3))
     text = next(name for name in table.schema.names if pa.types.is_string(table.schema.field(name).type))
     frame = spark.read.format("indextables").load(table.path) if view == "source" else its.table(spark, table.path)

@@ -87,7 +87,8 @@ def search_split(split: Searchable, request: SearchRequest, statistics: TermStat
 
     Without the statistics of the table, words weigh what they weigh in this split.
     """
-    weights = rarity(statistics, term_statistics(split, request.query)) if statistics and request.scores else {}
+    own = term_statistics(split, request.query) if request.scores else None
+    weights = rarity(statistics or own, own) if own else {}
     with open_query(split, request.query, norms=request.scores, rarity=weights) as opened:
         return _read(split, _hits(opened, request), request)
 

@@ -15,7 +15,7 @@ from indextables.storage.paths import check, check_folder, join, relative_to_roo
         (("a/", "/b/", "c"), "a/b/c"),
         (("", "a"), "a"),
         (("a", ""), "a"),
-        (("/root", "b"), "/root/b"),
+        (("/base", "b"), "/base/b"),
     ],
 )
 def test_join(parts: tuple[str, ...], whole: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -233,3 +234,16 @@ def test_tasks_travel_by_pickle(table: Table) -> None:
     task = table._scan_task("timeout", "id < 10", ["id"])
     plan = pickle.loads(pickle.dumps(task.plan))
     assert plan == task.plan
+
+
+def test_a_value_weighs_the_same_in_one_split_and_in_two(tmp_path: Path) -> None:
+    """Missing values change what tantivy takes for the average length of a value; a value's rarity is its score."""
+    some = rows(0, 40).set_column(2, "level", pa.array(["ERROR", None, "INFO", None] * 10))
+    one, two = (Table.create(str(tmp_path / name), schema=SCHEMA) for name in ("one", "two"))
+    one.append(some)
+    two.append(some.slice(0, 20))
+    two.append(some.slice(20))
+    assert (one.files().num_rows, two.files().num_rows) == (1, 2)
+    expected = math.log(1 + (40 - 10 + 0.5) / (10 + 0.5))
+    for table in (one, two):
+        assert table.search("level:ERROR", limit=100)["_score"].to_pylist() == [pytest.approx(expected)] * 10
