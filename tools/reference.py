@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from indextables.config.registry import Setting, declared
 from indextables.log.checkpoint import CheckpointReport
 from indextables.log.state_report import StateReport
 from indextables.log.transaction import Transaction
+from indextables.model.report import Report
 from indextables.scan.explain import ScanReport
 from indextables.spark.source.options import OWN
 from indextables.upkeep.delete import DeleteReport
@@ -39,7 +39,7 @@ from tools.command_line import command_line, exit_codes
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
-REPORTS: tuple[type, ...] = (
+REPORTS: tuple[type[Report], ...] = (
     MergeReport,
     PurgeReport,
     TruncateReport,
@@ -186,9 +186,8 @@ def reports() -> str:
     return "\n".join(f"#### `{cls.__name__}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n" for cls in REPORTS)
 
 
-def _fields(cls: type) -> str:
-    assert is_dataclass(cls)
-    return "Fields: " + ", ".join(f"`{f.name}`" for f in fields(cls))
+def _fields(cls: type[Report]) -> str:
+    return "Fields: " + ", ".join(f"`{name}`" for name in cls.__struct_fields__)
 
 
 def decisions() -> str:

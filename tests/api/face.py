@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
@@ -86,7 +85,7 @@ def _reports() -> Iterator[str]:
     }
     for report in sorted(Report.__subclasses__(), key=lambda k: k.__name__):
         if report.__name__ in kinds:
-            yield f"  {report.__name__}: {', '.join(f.name for f in fields(report) if f.name not in report.hidden)}"
+            yield f"  {report.__name__}: {', '.join(f for f in report.__struct_fields__ if f not in report.hidden)}"
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as Grid
@@ -26,8 +26,7 @@ NOTE = "indextables demo"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Story:
+class Story(Struct, frozen=True):
     """What the steps of the story share: `its` is the module `indextables.spark`, `spark` a session of it."""
 
     its: Any

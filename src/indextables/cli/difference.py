@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from indextables.model.report import Report
 from indextables.table import Table
 
 
-@dataclass(frozen=True)
-class Difference(Report):
+class Difference(Report, frozen=True):
     """What came and went from one version to another. A merge removes and adds splits but changes no row."""
 
     path: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import asdict
 
 from indextables.model.report import Report
 from indextables.table import Table
@@ -21,8 +21,7 @@ PARTITIONS = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Description(Report):
+class Description(Report, frozen=True):
     """A table at a version."""
 
     path: str

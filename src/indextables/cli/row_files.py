@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from indextables.cli.json_lines import JsonLines
 from indextables.errors import InvalidInputError, NotFoundError
@@ -30,8 +30,7 @@ FORMATS = {
 _BLOCK_BYTES = 4 << 20
 
 
-@dataclass(frozen=True)
-class RowFiles:
+class RowFiles(Struct, frozen=True):
     """Files of rows, read one after another. `known` are the columns of a table, whose types are taken for text."""
 
     places: tuple[str, ...]
@@ -112,8 +111,7 @@ def _lines(place: str) -> Iterator[bytes]:
         yield from file
 
 
-@dataclass(frozen=True)
-class _Parquet:
+class _Parquet(Struct, frozen=True):
     """A Parquet file as a stream."""
 
     file: pq.ParquetFile

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import integer, names, text
 
 
-@dataclass(frozen=True)
-class IndexingSettings:
+class IndexingSettings(SettingsGroup, frozen=True):
     """How columns are indexed. Words are checked together with the schema, so that one error names every fault."""
 
     typemap: Mapping[str, str] = setting(
@@ -34,8 +32,7 @@ class IndexingSettings:
     )
 
 
-@dataclass(frozen=True)
-class SearchSettings:
+class SearchSettings(SettingsGroup, frozen=True):
     """How a query is understood."""
 
     default_fields: tuple[str, ...] = setting(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, duration_ms, hours, integer, size
 
 
-@dataclass(frozen=True)
-class RetrySettings:
+class RetrySettings(SettingsGroup, frozen=True):
     """How a commit tries again after another writer was first."""
 
     max_attempts: int = setting("transaction.retry.maxAttempts", integer(1), 10, "Attempts to commit a version.")
@@ -17,15 +14,13 @@ class RetrySettings:
     max_delay_ms: int = setting("transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.")
 
 
-@dataclass(frozen=True)
-class VersionFileSettings:
+class VersionFileSettings(SettingsGroup, frozen=True):
     """How version files are written."""
 
     compress: bool = setting("transaction.compression.enabled", boolean(), True, "Write version files as gzip.")
 
 
-@dataclass(frozen=True)
-class CacheSettings:
+class CacheSettings(SettingsGroup, frozen=True):
     """What the process remembers of the log."""
 
     enabled: bool = setting("transaction.cache.enabled", boolean(), True, "Remember immutable log files in memory.")
@@ -38,8 +33,7 @@ class CacheSettings:
     max_bytes: int = setting("transaction.cache.maxSize", size(), 256 << 20, "Bound of the log cache, per process.")
 
 
-@dataclass(frozen=True)
-class LogReadSettings:
+class LogReadSettings(SettingsGroup, frozen=True):
     """How the log is read."""
 
     parallelism: int = setting("checkpoint.parallelism", integer(1, 256), 8, "Threads that read version files.")
@@ -48,8 +42,7 @@ class LogReadSettings:
     )
 
 
-@dataclass(frozen=True)
-class SkipSettings:
+class SkipSettings(SettingsGroup, frozen=True):
     """How splits that an operation could not process are left alone."""
 
     cooldown_hours: float = setting(

@@ -1,4 +1,4 @@
-"""One typed registry of settings. A setting is a field of a frozen dataclass that some room receives: no dead keys.
+"""One typed registry of settings. A setting is a field of a frozen struct that some room receives: no dead keys.
 
 A key is written `spark.indextables.<key>` in a Spark session and with or without that prefix everywhere else. Where the
 same key is given in several places the order is: option > session > table > default.
@@ -9,18 +9,18 @@ from __future__ import annotations
 import builtins
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct, StructMeta, field
+from msgspec.structs import replace
 
 from indextables.config.values import ValueType
 from indextables.errors import InvalidInputError, UnknownOptionError
 
 PREFIX = "spark.indextables."
-G = TypeVar("G")
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """One setting: its key, how it is read, what it does. A key that ends in `.*` holds one value per column."""
 
     key: str
@@ -38,24 +38,41 @@ class Setting:
 
 
 def setting(key: str, type: ValueType, default: Any, doc: str, *, secret: bool = False) -> Any:  # noqa: A002
-    """Declare a dataclass field as a setting. Per-column families (`x.*`) have a mapping as their value."""
-    meta = {"setting": Setting(key, type, default, doc, secret)}
-    if key.endswith(".*"):
-        return field(default_factory=dict, metadata=meta)
-    return field(default=default, metadata=meta, repr=not secret)
+    """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value."""
+    return Setting(key, type, default, doc, secret)
 
 
-def declared(group: type) -> Iterator[Setting]:
+class _Declaring(StructMeta):
+    """Makes a group: a struct whose fields have the settings' defaults, and which remembers what they declared."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _Declaring:
+        settings = {key: value for key, value in body.items() if isinstance(value, Setting)}
+        defaults = {key: field(default_factory=dict) if s.per_column else s.default for key, s in settings.items()}
+        return super().__new__(cls, name, bases, {**body, **defaults, "declared": settings}, **options)
+
+
+class SettingsGroup(Struct, frozen=True, metaclass=_Declaring):
+    """The settings that one room receives. What it shows of itself holds no secret."""
+
+    declared: ClassVar[Mapping[str, Setting]] = {}
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name, s in self.declared.items() if not s.secret)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def declared(group: type[SettingsGroup]) -> Iterator[Setting]:
     """The settings a group declares, in order."""
-    for f in fields(group):
-        s: Setting = f.metadata["setting"]
-        yield Setting(s.key, s.type, s.default, s.doc, s.secret, f.name, group)
+    return (replace(s, field_name=name, group=group) for name, s in group.declared.items())
+
+
+G = TypeVar("G", bound=SettingsGroup)
 
 
 class Registry:
     """Every setting of every group, by key."""
 
-    def __init__(self, groups: Iterable[type]) -> None:
+    def __init__(self, groups: Iterable[type[SettingsGroup]]) -> None:
         self.settings = {s.key: s for g in groups for s in declared(g)}
         self._lower = {key.lower(): key for key in self.settings if not key.endswith(".*")}
         self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
@@ -113,7 +130,7 @@ class Settings:
         return merged
 
     def group(self, group: type[G]) -> G:
-        """One room's settings as its frozen dataclass."""
+        """One room's settings as its frozen struct."""
         values = {s.field_name: self._given[s.key] for s in declared(group) if s.key in self._given}
         return group(**values)
 

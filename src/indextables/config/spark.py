@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, integer, size, word_of
 
 
-@dataclass(frozen=True)
-class SparkReadSettings:
+class SparkReadSettings(SettingsGroup, frozen=True):
     """How a scan is cut into tasks."""
 
     splits_per_task: int = setting(
@@ -26,8 +23,7 @@ class SparkReadSettings:
     )
 
 
-@dataclass(frozen=True)
-class SparkWriteSettings:
+class SparkWriteSettings(SettingsGroup, frozen=True):
     """How rows are spread over the tasks of a write."""
 
     optimize: bool = setting(

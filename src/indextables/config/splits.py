@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import integer, size, text
 
 
-@dataclass(frozen=True)
-class SplitWriterSettings:
+class SplitWriterSettings(SettingsGroup, frozen=True):
     """How rows become splits."""
 
     heap_bytes: int = setting(
@@ -35,8 +32,7 @@ class SplitWriterSettings:
     )
 
 
-@dataclass(frozen=True)
-class SplitCacheSettings:
+class SplitCacheSettings(SettingsGroup, frozen=True):
     """What of splits is kept on local disk, for all processes of a user together."""
 
     directory: str = setting(

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, duration_ms, hours, integer, number, word_of
 
 _MAX_INT = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class StateReadSettings:
+class StateReadSettings(SettingsGroup, frozen=True):
     """How a state is read."""
 
     parallelism: int = setting("state.read.parallelism", integer(1, 256), 8, "Threads that read manifests.")
 
 
-@dataclass(frozen=True)
-class CheckpointSettings:
+class CheckpointSettings(SettingsGroup, frozen=True):
     """When the log is checkpointed, and in which form."""
 
     enabled: bool = setting("checkpoint.enabled", boolean(), True, "Write a checkpoint after every few commits.")
@@ -37,8 +33,7 @@ class CheckpointSettings:
     )
 
 
-@dataclass(frozen=True)
-class StateWriteSettings:
+class StateWriteSettings(SettingsGroup, frozen=True):
     """How the manifests of a state are written."""
 
     compression: str = setting(
@@ -56,8 +51,7 @@ class StateWriteSettings:
     )
 
 
-@dataclass(frozen=True)
-class CompactionSettings:
+class CompactionSettings(SettingsGroup, frozen=True):
     """When a state is rewritten instead of continued."""
 
     tombstone_threshold: float = setting(
@@ -75,8 +69,7 @@ class CompactionSettings:
     after_merge: bool = setting("state.compaction.afterMerge", boolean(), True, "Compact the state after a merge.")
 
 
-@dataclass(frozen=True)
-class StateRetrySettings:
+class StateRetrySettings(SettingsGroup, frozen=True):
     """How writing a state tries again after another writer was first."""
 
     max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.")
@@ -84,8 +77,7 @@ class StateRetrySettings:
     max_delay_ms: int = setting("state.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a state write.")
 
 
-@dataclass(frozen=True)
-class RetentionSettings:
+class RetentionSettings(SettingsGroup, frozen=True):
     """What of the log is kept, and for how long."""
 
     state_versions: int = setting("state.retention.versions", integer(1), 2, "Number of newest states to keep.")
@@ -104,8 +96,7 @@ class RetentionSettings:
     )
 
 
-@dataclass(frozen=True)
-class CleanupSettings:
+class CleanupSettings(SettingsGroup, frozen=True):
     """Cleaning the log by itself after a checkpoint."""
 
     enabled: bool = setting("cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.")

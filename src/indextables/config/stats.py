@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, integer, names
 
 
-@dataclass(frozen=True)
-class StatsSettings:
+class StatsSettings(SettingsGroup, frozen=True):
     """Which columns have minima and maxima in the log, and how long a text among them may be."""
 
     truncate: bool = setting("stats.truncation.enabled", boolean(), True, "Shorten long texts in the statistics.")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, duration_ms, integer, text
 
 
-@dataclass(frozen=True)
-class AwsSettings:
+class AwsSettings(SettingsGroup, frozen=True):
     """How S3, or a store that speaks its protocol, is reached."""
 
     access_key: str | None = setting("aws.accessKey", text(), None, "Access key id.", secret=True)
@@ -32,8 +31,7 @@ class AwsSettings:
     )
 
 
-@dataclass(frozen=True)
-class AzureSettings:
+class AzureSettings(SettingsGroup, frozen=True):
     """How Azure Blob Storage is reached."""
 
     account_name: str | None = setting("azure.accountName", text(), None, "Storage account, if the URL names none.")
@@ -51,8 +49,7 @@ class AzureSettings:
     use_emulator: bool = setting("azure.useEmulator", boolean(), False, "Talk to Azurite with its well-known account.")
 
 
-@dataclass(frozen=True)
-class GcpSettings:
+class GcpSettings(SettingsGroup, frozen=True):
     """How Google Cloud Storage is reached."""
 
     service_account_key: str | None = setting(
@@ -65,8 +62,7 @@ class GcpSettings:
     endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's own.")
 
 
-@dataclass(frozen=True)
-class RequestSettings:
+class RequestSettings(SettingsGroup, frozen=True):
     """How long a remote store is waited for, and how often it is asked again."""
 
     timeout_ms: int = setting(
@@ -87,8 +83,7 @@ class RequestSettings:
     max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
 
 
-@dataclass(frozen=True)
-class StoreSettings:
+class StoreSettings(Struct, frozen=True):
     """Everything that can matter for opening a store, of whatever kind."""
 
     aws: AwsSettings = AwsSettings()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from indextables.config.registry import setting
+from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, duration_ms, hours, integer, number, size
 
 MIN_TARGET_BYTES = 1 << 20
 MIN_SOURCES = 2
 
 
-@dataclass(frozen=True)
-class MergeSettings:
+class MergeSettings(SettingsGroup, frozen=True):
     """How splits are merged."""
 
     target_bytes: int = setting(
@@ -31,8 +28,7 @@ class MergeSettings:
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
 
 
-@dataclass(frozen=True)
-class PurgeSettings:
+class PurgeSettings(SettingsGroup, frozen=True):
     """What a purge keeps."""
 
     split_hours: float = setting(
@@ -52,8 +48,7 @@ class PurgeSettings:
     )
 
 
-@dataclass(frozen=True)
-class MergeOnWriteSettings:
+class MergeOnWriteSettings(SettingsGroup, frozen=True):
     """Merging by itself after a write."""
 
     enabled: bool = setting(
@@ -79,8 +74,7 @@ class MergeOnWriteSettings:
     )
 
 
-@dataclass(frozen=True)
-class PurgeOnWriteSettings:
+class PurgeOnWriteSettings(SettingsGroup, frozen=True):
     """Purging by itself after writes and merges."""
 
     enabled: bool = setting("purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DURATION_MS = {
@@ -26,8 +27,7 @@ _DURATION_WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class ValueType:
+class ValueType(Struct, frozen=True):
     """A kind of value: its name, what is allowed, and how text becomes it (ValueError if it cannot)."""
 
     name: str

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError, VersionNotFoundError
@@ -30,15 +31,13 @@ from indextables.wire.state_manifest import decode_state
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """What a search for a base met on its way: files that could not be used, in the order they were met."""
 
     failures: list[IndexTablesError] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class BaseReader:
+class BaseReader(Struct, frozen=True):
     """Reads the states and checkpoints of one table."""
 
     versions: VersionReader

@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class CacheStats:
+
+class CacheStats(Struct, frozen=True):
     """Hits, misses and what is held, per kind of entry."""
 
     hits: dict[str, int]

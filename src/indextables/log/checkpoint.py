@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError, UnavailableError, UnsupportedError
@@ -26,8 +27,7 @@ from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint
 from indextables.wire.state_manifest import encode_state
 
 
-@dataclass(frozen=True)
-class CheckpointReport(Report):
+class CheckpointReport(Report, frozen=True):
     """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
 
     version: int
@@ -40,8 +40,7 @@ class CheckpointReport(Report):
     written: bool = True
 
 
-@dataclass(frozen=True)
-class Checkpointer:
+class Checkpointer(Struct, frozen=True):
     """Writes the checkpoints of one table. Clock, ids, randomness and sleep come in from outside."""
 
     store: Store

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.errors import BadFileError, NotFoundError, StorageError, UnsupportedError
@@ -32,8 +34,7 @@ logger = logging.getLogger(__name__)
 _BATCH = 100
 
 
-@dataclass(frozen=True)
-class CleaningReport:
+class CleaningReport(Struct, frozen=True):
     """What a cleaning found and deleted."""
 
     found: tuple[Expired, ...]
@@ -48,7 +49,7 @@ class CleaningReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
         return {
-            "found": [file.__dict__ for file in self.found],
+            "found": [asdict(file) for file in self.found],
             "deleted": len(self.deleted),
             "deleted_bytes": sum(file.size for file in self.deleted),
             "failures": list(self.failures),
@@ -68,8 +69,7 @@ def policy_of(settings: RetentionSettings) -> RetentionPolicy:
     )
 
 
-@dataclass(frozen=True)
-class Cleaner:
+class Cleaner(Struct, frozen=True):
     """Cleans the log of one table."""
 
     store: Store
@@ -162,8 +162,7 @@ class Cleaner:
         return frozenset(named)
 
 
-@dataclass
-class _Stock:
+class _Stock(Struct):
     """The files of a listing, sorted into kinds. What is of no known kind is left alone."""
 
     versions: dict[int, LogObject] = field(default_factory=dict)

@@ -20,10 +20,10 @@ import logging
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from indextables.config.log import RetrySettings, VersionFileSettings
 from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageError, VersionNotFoundError
@@ -43,8 +43,7 @@ AT_ONCE = 3
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a commit would write on top of a snapshot. No actions: there is nothing to do."""
 
     actions: Sequence[LogAction]
@@ -64,8 +63,7 @@ class Proposal(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(Struct, frozen=True):
     """What came of a commit. `version` is None if there was nothing to do.
 
     `written` is the version where this very call created it; None if it was found to have landed before.
@@ -77,16 +75,14 @@ class Committed:
     written: CommittedVersion | None = None
 
 
-@dataclass(frozen=True)
-class _Offer:
+class _Offer(Struct, frozen=True):
     """A version and the bytes of its file, as offered to the store."""
 
     version: CommittedVersion
     body: bytes
 
 
-@dataclass(frozen=True)
-class Committer:
+class Committer(Struct, frozen=True):
     """Commits versions to one table. Clock, ids, randomness and sleep come in from outside."""
 
     store: Store

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from indextables.errors import (
     CommitUnknownError,
@@ -31,8 +32,7 @@ from indextables.wire import version_file
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class FirstVersion:
+class FirstVersion(Struct, frozen=True):
     """What else the first version of a table says: nothing, unless a table is made from another's remains."""
 
     operation: Operation = Operation.CREATE

@@ -8,12 +8,12 @@ is read about once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.model.actions import MetadataAction
 from indextables.model.file_values import TextMaps
@@ -27,8 +27,7 @@ ReadPart = Callable[[Sequence[str] | None], pa.Table]
 Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
-@dataclass(frozen=True)
-class EntrySorter:
+class EntrySorter(Struct, frozen=True):
     """Sorts the entries of several parts by the partition columns of a table; ties keep their order."""
 
     metadata: MetadataAction

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, NotFoundError
@@ -21,8 +21,7 @@ from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoin
 from indextables.wire.parquet_checkpoint import decode_parquet_checkpoint
 
 
-@dataclass(frozen=True)
-class ListedFiles:
+class ListedFiles(Struct, frozen=True):
     """A file source that holds its whole list."""
 
     table: pa.Table

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from indextables.config.state import CheckpointSettings
 from indextables.errors import UnavailableError
@@ -22,8 +22,7 @@ from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, Las
 _PUTS = 3
 
 
-@dataclass(frozen=True)
-class LegacyWriter:
+class LegacyWriter(Struct, frozen=True):
     """Writes JSON and Parquet checkpoints of one table."""
 
     store: Store

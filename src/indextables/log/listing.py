@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.log import names
 from indextables.storage.store import ObjectInfo, Store
 
 
-@dataclass(frozen=True)
-class LogListing:
+class LogListing(Struct, frozen=True):
     """What a listing showed. Versions below `first_version` were not asked for."""
 
     versions: Mapping[int, ObjectInfo]

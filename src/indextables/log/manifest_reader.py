@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.config.state import StateReadSettings
 from indextables.log import names
@@ -18,8 +18,7 @@ from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.file_entry_reader import decode_file_entries
 
 
-@dataclass(frozen=True)
-class ManifestReader:
+class ManifestReader(Struct, frozen=True):
     """Reads the manifests of one table. A missing file is NotFoundError, a damaged one BadFileError."""
 
     store: Store

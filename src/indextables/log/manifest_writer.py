@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from indextables.config.state import StateWriteSettings
 from indextables.errors import UnavailableError
@@ -21,8 +21,7 @@ _FOLDER = names.MANIFESTS.removeprefix(f"{names.LOG}/")
 _PUTS = 3
 
 
-@dataclass
-class ManifestWriter:
+class ManifestWriter(Struct):
     """Writes the manifests of one state, and gathers the doc mappings that their files name."""
 
     store: Store

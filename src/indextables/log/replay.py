@@ -7,7 +7,8 @@ reader: it starts again from a new listing (rule R2). A hole that stays is a Log
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import names
@@ -25,8 +26,7 @@ class LogMovedError(Exception):
     """The log was cleaned while it was read; never leaves this room."""
 
 
-@dataclass(frozen=True)
-class LoadedSnapshot:
+class LoadedSnapshot(Struct, frozen=True):
     """A snapshot and the files it was read from, from its base on, by which a later look knows the table again.
 
     `own` are versions after it that this process committed itself and need not read back.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import ConflictError
 from indextables.log.transaction import LiveSelection
@@ -16,8 +16,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.model.state import Bounds
 
 
-@dataclass(frozen=True)
-class _PartsThatMayMatch:
+class _PartsThatMayMatch(Struct, frozen=True):
     """Rules out parts of a file list by a predicate over their bounds."""
 
     where: Predicate

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.log.state_files import StateFiles, without_tombstones
 from indextables.model.compaction import is_new_name
@@ -16,8 +17,7 @@ from indextables.model.state import ManifestInfo, Tombstone
 _COLUMNS = ("path", "size", "added_at_version")
 
 
-@dataclass(frozen=True)
-class StateChanges:
+class StateChanges(Struct, frozen=True):
     """The manifests with their counts brought up to date, and what of them is gone.
 
     `clashing` are manifests that hold a path which was added again; they cannot stay as they are.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError
 from indextables.log.manifest_reader import ManifestReader
@@ -21,14 +21,13 @@ Fallback = Callable[[IndexTablesError, PartFilter | None, Sequence[str] | None],
 """What to do about a manifest that cannot be read: the same files by another way, or an error."""
 
 
-@dataclass(frozen=True)
-class StateFiles:
+class StateFiles(Struct, frozen=True):
     """A file source over a state. Nothing is fetched before `files` is called."""
 
     state: StateManifest
     state_file: ObjectInfo
-    reader: ManifestReader = field(repr=False)
-    fallback: Fallback = field(repr=False, compare=False)
+    reader: ManifestReader
+    fallback: Fallback
 
     def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files, at least those in manifests that `wanted` keeps."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from indextables.config.state import CompactionSettings, StateWriteSettings
 from indextables.log.state_files import StateFiles
 from indextables.model.compaction import StateCounts, compaction_reason
@@ -12,8 +10,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.wire.last_checkpoint import AVRO_STATE
 
 
-@dataclass(frozen=True)
-class StateReport(Report):
+class StateReport(Report, frozen=True):
     """One row about a table. Without a state the figures are the table's own, and `version` is the checkpoint's, if any."""
 
     table_path: str

@@ -9,13 +9,13 @@ manifests that hold it are rewritten.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from math import ceil
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.config.state import CompactionSettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError
@@ -40,8 +40,7 @@ class Compact(Enum):
     ALL = "everything, sorted by partition values"
 
 
-@dataclass(frozen=True)
-class StateWriter:
+class StateWriter(Struct, frozen=True):
     """Writes the manifests of states and says what the states are; storing the state's own file is the caller's."""
 
     store: Store

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.log.commit import Plan
@@ -32,8 +33,7 @@ LiveSelection = Callable[[Snapshot], pa.Table]
 """Chooses, on the snapshot a commit meets, the live files it removes; planned again if others were first."""
 
 
-@dataclass(frozen=True)
-class SkipRequest:
+class SkipRequest(Struct, frozen=True):
     """A split that an operation could not process."""
 
     path: str
@@ -42,8 +42,7 @@ class SkipRequest:
     cooldown_hours: float
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(Struct, frozen=True):
     """What a version shall do. Removals are named splits that must still be live, and a selection planned anew each time."""
 
     operation: str

@@ -7,7 +7,9 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import (
@@ -45,8 +47,7 @@ CHECKPOINT_GRACE_MS = 1_000
 PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
 
 
-@dataclass(frozen=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True):
     """The settings of a log, together."""
 
     read: LogReadSettings = LogReadSettings()
@@ -62,8 +63,7 @@ class LogSettings:
     cleanup: CleanupSettings = CleanupSettings()
 
 
-@dataclass
-class UpkeepCounts:
+class UpkeepCounts(Struct):
     """What was done beside the commits of this log object, and what failed."""
 
     checkpoints: int = 0
@@ -74,8 +74,7 @@ class UpkeepCounts:
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
 
-@dataclass
-class TransactionLog:
+class TransactionLog(Struct, dict=True):
     """Reads and commits the versions of one table. Clock, ids and randomness can be given for tests."""
 
     store: Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from indextables.config.log import LogReadSettings
 from indextables.errors import BadFileError, InvalidInputError, NotFoundError, UnavailableError
@@ -23,8 +23,7 @@ _PARSED_SIZE = 12
 """How many times larger a parsed version is than its compressed file, about; the cache's bound counts with it."""
 
 
-@dataclass(frozen=True)
-class VersionReader:
+class VersionReader(Struct, frozen=True):
     """Reads the version files of one table."""
 
     store: Store

@@ -8,13 +8,13 @@ cannot compare: their bounds are widened until they hold in every such case, or 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.model.file_values import UNKNOWN_COUNT, Mask, TextMaps, null_counts
 from indextables.model.predicate.tree import Column
@@ -26,8 +26,7 @@ _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
 _ABOVE_SURROGATES = r"[\x{E000}-\x{FFFF}]"
 
 
-@dataclass(frozen=True)
-class ColumnRange:
+class ColumnRange(Struct, frozen=True):
     """Bounds of one column, one entry per file. An absent bound is NULL; both ends belong to the range.
 
     `can_value` and `can_null` say whether a row of the file can hold a value, and whether one can hold NULL.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil
+
+from msgspec import Struct
 
 from indextables.config.state import CompactionSettings
 from indextables.model.state import ManifestInfo, StateManifest
@@ -13,8 +14,7 @@ from indextables.model.state import ManifestInfo, StateManifest
 _UNIQUE_NAME = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class StateCounts:
+class StateCounts(Struct, frozen=True):
     """What a state would hold. `removed` is how many files went since the state before it."""
 
     live: int

@@ -29,8 +29,9 @@ one that revives splits of the past (restore) after any purge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from indextables.model.actions import MetadataAction
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -59,8 +60,7 @@ PURGE_TXN = "indextables.purge"
 """The appId whose `txn` every purge raises, so that even a snapshot tells that there was one."""
 
 
-@dataclass(frozen=True)
-class Intent:
+class Intent(Struct, frozen=True):
     """What a commit wants, as far as others could stand in its way."""
 
     operation: str
@@ -74,8 +74,7 @@ class Intent:
     """Whether it adds splits that the table had before, which a purge may be deleting."""
 
 
-@dataclass(frozen=True)
-class Conflict:
+class Conflict(Struct, frozen=True):
     """Why a commit cannot go ahead."""
 
     version: int

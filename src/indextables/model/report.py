@@ -1,23 +1,23 @@
 """Reports: what an operation found or did, as a value that prints as a table and shows as one in a notebook.
 
-A report is a frozen dataclass. Its plain fields are the summary, in their order; fields that hold several things (files,
+A report is a frozen struct. Its plain fields are the summary, in their order; fields that hold several things (files,
 groups, findings) are its details, a table each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
 from datetime import datetime
 from html import escape
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 _SHOWN = 20
 """How many rows of a detail are printed; `to_dict()` holds them all."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """Root of the reports. `hidden` names fields that are for the program, not for the reader."""
 
     hidden: ClassVar[tuple[str, ...]] = ()
@@ -53,17 +53,17 @@ class Report:
         return "".join(parts)
 
     def _fields(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in self.hidden}
+        return {name: getattr(self, name) for name in self.__struct_fields__ if name not in self.hidden}
 
 
 def plain(value: Any) -> Any:
     """A value as JSON can say it."""
     if isinstance(value, Report):
         return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         if type(value).__str__ is not object.__str__:  # it has words of its own, as a predicate has
             return str(value)
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        return {name: plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

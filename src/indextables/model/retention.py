@@ -8,13 +8,13 @@ file whose age is not known never is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 HOUR_MS = 3_600_000
 
 
-@dataclass(frozen=True)
-class LogObject:
+class LogObject(Struct, frozen=True):
     """A file of the log. The time is the store's own clock; None means that it did not say."""
 
     path: str
@@ -22,16 +22,14 @@ class LogObject:
     last_modified_ms: int | None
 
 
-@dataclass(frozen=True)
-class BaseFiles:
+class BaseFiles(Struct, frozen=True):
     """A state or a checkpoint: its own files, and the manifests or parts it names; None if it cannot be read."""
 
     files: tuple[LogObject, ...]
     names: frozenset[str] | None = frozenset()
 
 
-@dataclass(frozen=True)
-class LogInventory:
+class LogInventory(Struct, frozen=True):
     """Everything in a log. `manifests` and `parts` are by path; what a base names may be missing from them."""
 
     versions: Mapping[int, LogObject] = field(default_factory=dict)
@@ -46,8 +44,7 @@ class LogInventory:
         return states, [v for v, checkpoint in self.checkpoints.items() if _is_whole(checkpoint, self.parts)]
 
 
-@dataclass(frozen=True)
-class RetentionPolicy:
+class RetentionPolicy(Struct, frozen=True):
     """How long things are kept. Zero everywhere keeps the newest base and what comes after it."""
 
     log_ms: int
@@ -60,8 +57,7 @@ class RetentionPolicy:
     """How many of the newest states are kept whatever their age."""
 
 
-@dataclass(frozen=True)
-class Expired:
+class Expired(Struct, frozen=True):
     """A file that may be deleted, and why."""
 
     path: str
@@ -71,8 +67,7 @@ class Expired:
     reason: str
 
 
-@dataclass(frozen=True)
-class Expiry:
+class Expiry(Struct, frozen=True):
     """What may be deleted, in the order in which it must be: versions oldest first, bases, then what only they named.
 
     `anchor` is the newest base; without it nothing is expired.
@@ -114,8 +109,7 @@ def _expired_bases(bases: Mapping[int, BaseFiles], gone: list[int], kind: str) -
             yield Expired(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
 
 
-@dataclass(frozen=True)
-class _Search:
+class _Search(Struct, frozen=True):
     log: LogInventory
     policy: RetentionPolicy
     now_ms: int

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import SchemaMismatchError
 from indextables.model.spark_types import type_name
 
 
-@dataclass(frozen=True)
-class SchemaDifference:
+class SchemaDifference(Struct, frozen=True):
     """One column at which data and table differ. `kind` is missing, extra, type or nullability, seen from the data."""
 
     kind: str

@@ -10,13 +10,14 @@ small `Delta` that is laid over whatever part of the base is read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from indextables.model.actions import (
     AddAction,
@@ -57,8 +58,7 @@ class PartFilter(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class NoFiles:
+class NoFiles(Struct, frozen=True):
     """The file source of a table that has no state and no checkpoint."""
 
     def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
@@ -66,8 +66,7 @@ class NoFiles:
         return _selected(empty_file_list(), columns)
 
 
-@dataclass(frozen=True)
-class CommittedVersion:
+class CommittedVersion(Struct, frozen=True, dict=True):
     """One version file as it was read."""
 
     version: int
@@ -90,8 +89,7 @@ class CommittedVersion:
         return frozenset(a.path for a in self.actions if isinstance(a, RemoveAction))
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(Struct, frozen=True):
     """Everything of a table but its files."""
 
     version: int = -1
@@ -105,16 +103,14 @@ class Header:
     """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(Struct, frozen=True):
     """What a state or checkpoint says: the header at its version and where its files are listed."""
 
     header: Header = Header()
     source: FileSource = NoFiles()
 
 
-@dataclass(frozen=True)
-class Delta:
+class Delta(Struct, frozen=True, dict=True):
     """What the versions after the base changed: the live additions, every path they touched, and every path they removed.
 
     A path that was removed and added again is in all three.
@@ -138,8 +134,7 @@ class Delta:
         return pa.concat_tables([base, added]) if base.num_rows else added
 
 
-@dataclass(frozen=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True, dict=True):
     """The table at one version: a base, what is known to have changed since, and versions not yet laid over it.
 
     The header is folded at once; the file changes of `tail` only when somebody asks for files, so that a writer that

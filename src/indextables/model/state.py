@@ -7,7 +7,8 @@ before it and one more. A tombstone hides the entries of its path that were adde
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from indextables.model.actions import MetadataAction, ProtocolAction, SkipAction, TxnAction
 
@@ -17,8 +18,7 @@ Bounds = tuple[str | None, str | None]
 """Least and greatest value of a column, as text; None where it is not known."""
 
 
-@dataclass(frozen=True)
-class ManifestInfo:
+class ManifestInfo(Struct, frozen=True):
     """One manifest, as the state that names it describes it.
 
     `column_bounds` and `size_bytes` are only known of manifests that this package wrote.
@@ -35,16 +35,14 @@ class ManifestInfo:
     size_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class Tombstone:
+class Tombstone(Struct, frozen=True):
     """A path that is gone. The version that removed it is None where the state does not say: then every entry is hidden."""
 
     path: str
     version: int | None = None
 
 
-@dataclass(frozen=True)
-class StateManifest:
+class StateManifest(Struct, frozen=True):
     """A whole state but for the entries in its manifests."""
 
     state_version: int

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct, field
 
 from indextables.config.stats import StatsSettings
 from indextables.errors import InvalidInputError
@@ -21,8 +21,7 @@ from indextables.model.spark_types import type_name
 from indextables.model.stat_text import decode_value, encode_value, shorten_max, shorten_min
 
 
-@dataclass(frozen=True)
-class FileStatistics:
+class FileStatistics(Struct, frozen=True):
     """What the log says about the rows of one split."""
 
     num_records: int

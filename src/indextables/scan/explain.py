@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from indextables.model.report import Report
 from indextables.scan.plan import ScanPlan
@@ -13,8 +12,7 @@ from indextables.splits.query.tree import AllRows
 from indextables.splits.table_split import SplitEntry
 
 
-@dataclass(frozen=True)
-class SplitReport(Report):
+class SplitReport(Report, frozen=True):
     """One split of a scan."""
 
     path: str
@@ -25,8 +23,7 @@ class SplitReport(Report):
     bytes_read: int
 
 
-@dataclass(frozen=True)
-class ScanReport(Report):
+class ScanReport(Report, frozen=True):
     """A scan that was carried out, without its rows."""
 
     query: str | None

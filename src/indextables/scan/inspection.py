@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.scan.task import ScanTask
@@ -25,8 +25,7 @@ COMPONENT_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True)
-class Prewarmed:
+class Prewarmed(Struct, frozen=True):
     """What was fetched into the local cache."""
 
     splits: int

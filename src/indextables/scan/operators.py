@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.model.schema import find_column
 from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
@@ -13,8 +14,7 @@ from indextables.splits.query.tree import Query, all_of
 _CHECKS = {"textsearch": check_textsearch, "fieldmatch": check_fieldmatch}
 
 
-@dataclass(frozen=True)
-class SearchOperator:
+class SearchOperator(Struct, frozen=True):
     """`column TEXTSEARCH 'text'`, by the function it stands for; without a column the text is searched everywhere."""
 
     function: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings, SearchSettings
@@ -29,8 +30,7 @@ from indextables.storage.spec import StoreSpec
 ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
 
 
-@dataclass(frozen=True)
-class ScanPlan:
+class ScanPlan(Struct, frozen=True):
     """A scan as plain values. Parts of it (`with_splits`) travel to workers."""
 
     spec: StoreSpec

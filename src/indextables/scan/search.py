@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pyarrow as pa
+from msgspec.structs import replace
 
 from indextables.scan.task import ScanTask
 from indextables.splits.rarity import TermStatistics, term_statistics, total

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
@@ -23,8 +23,7 @@ from indextables.storage.store import Store
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ScanTask:
+class ScanTask(Struct, frozen=True, dict=True):
     """A plan, or a part of one, that runs in this process. The store is opened here unless one is given."""
 
     plan: ScanPlan

@@ -11,16 +11,14 @@ them in UTC.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from indextables.spark.java_classes import java_classes
 from indextables.spark.session_settings import has_jvm
 
 
-@dataclass(frozen=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A parameter of a function, with its type and what it is if it is not given."""
 
     name: str
@@ -31,8 +29,7 @@ class Parameter:
         return f"{self.name} {self.type}" + (f" DEFAULT {self.default}" if self.default else "")
 
 
-@dataclass(frozen=True)
-class BucketFunction:
+class BucketFunction(Struct, frozen=True):
     """A function as an expression over its parameters."""
 
     name: str

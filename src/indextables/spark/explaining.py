@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import datetime
 
+from msgspec.structs import fields
 from pyspark.sql import SparkSession
 
 from indextables.config.spark import SparkReadSettings
@@ -16,8 +16,7 @@ from indextables.spark.workers import on_splits
 from indextables.table import Table
 
 
-@dataclass(frozen=True)
-class SparkScanReport(ScanReport):
+class SparkScanReport(ScanReport, frozen=True):
     """A scan that was carried out by Spark's workers, without its rows."""
 
     read_by: str = ""

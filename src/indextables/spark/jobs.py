@@ -9,9 +9,9 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TypeVar
 
+from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from indextables.spark.gathering import gathering
@@ -26,8 +26,7 @@ _DESCRIPTION = "spark.job.description"
 R = TypeVar("R")
 
 
-@dataclass
-class JobLabel:
+class JobLabel(Struct):
     """What Spark's pages say of the jobs of one operation, and how far it has come."""
 
     spark: SparkSession

@@ -6,10 +6,11 @@ A table that does not exist yet is created by the commit, not by the plan: a job
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables import config
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
@@ -24,8 +25,7 @@ from indextables.write.row_write import RowWrite
 NOT_CREATED = -1
 
 
-@dataclass(frozen=True)
-class WriteRequest:
+class WriteRequest(Struct, frozen=True):
     """What somebody wants to be written. The settings may hold credentials: they stay out of the repr."""
 
     path: str
@@ -36,7 +36,11 @@ class WriteRequest:
     merge_schema: bool = False
     user_metadata: str | None = None
     txn: tuple[str, int] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, Any] = {}
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name != "settings")
+        return f"WriteRequest({', '.join(shown)})"
 
     def __post_init__(self) -> None:
         if self.replace_where is not None and not self.overwrite:
@@ -55,8 +59,7 @@ class WriteRequest:
         return Operation.REPLACE_WHERE if partly else Operation.OVERWRITE
 
 
-@dataclass(frozen=True)
-class PlannedWrite:
+class PlannedWrite(Struct, frozen=True):
     """A request that was checked against the table. It travels by pickle."""
 
     request: WriteRequest

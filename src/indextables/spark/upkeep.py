@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from indextables.spark.jobs import JobLabel, run_tasks

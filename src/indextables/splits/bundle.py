@@ -12,10 +12,10 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.source import SplitSource
@@ -44,8 +44,7 @@ class _Files(msgspec.Struct, frozen=True):
 _FILES = msgspec.json.Decoder(_Files)
 
 
-@dataclass(frozen=True)
-class Bundle:
+class Bundle(Struct, frozen=True):
     """What is where in a bundle."""
 
     files: Mapping[str, BundledFile]

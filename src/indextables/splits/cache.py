@@ -21,10 +21,11 @@ import uuid
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache as once
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import RefusedError, StorageError
@@ -39,8 +40,7 @@ _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
 
 
-@dataclass(frozen=True)
-class CacheUsage:
+class CacheUsage(Struct, frozen=True):
     """What the cache holds, and how often this process found something in it."""
 
     directory: str

@@ -9,7 +9,7 @@ footer      Parquet's footer, and everything that is not one of the others
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.splits.bundle import is_bundle, read_directory
@@ -18,8 +18,7 @@ from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail, read_tail
 
 
-@dataclass(frozen=True)
-class ComponentSize:
+class ComponentSize(Struct, frozen=True):
     """The bytes of one component, of one column where it belongs to one."""
 
     component: str

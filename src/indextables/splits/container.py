@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from indextables.splits.layout import TABLE_KEY, Component, FieldRange, SectionTable, Span, Statistics, encode_table
 from indextables.splits.mapping import DocMapping
@@ -31,8 +31,7 @@ _END_BYTES = 4 << 20
 """More than any directory of fields takes."""
 
 
-@dataclass(frozen=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """What is where in a finished split."""
 
     table: SectionTable
@@ -83,8 +82,7 @@ def finish_split(
     return Placed(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
 
 
-@dataclass(frozen=True)
-class _IndexFile:
+class _IndexFile(Struct, frozen=True):
     """One of tantivy's files as a split holds it: spans of its body by field, and its end."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.model.actions import AddAction
@@ -28,8 +28,7 @@ _FOREIGN_TYPES = {
 }
 
 
-@dataclass(frozen=True)
-class SplitDescription:
+class SplitDescription(Struct, frozen=True):
     """A split by its own words. Another engine's has no mapping of ours and says nothing of where it belongs."""
 
     path: str

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import Struct
+
 from indextables.model.predicate import Predicate
+from indextables.model.report import plain
 from indextables.splits.query.tree import Leaf, Query, leaves
 from indextables.splits.rows import OpenQuery, open_query
 from indextables.splits.searchable import Searchable
 
 
-@dataclass(frozen=True)
-class LeafReport:
+class LeafReport(Struct, frozen=True):
     """One part of a query and who answered it."""
 
     part: str
     answered_by: str
 
 
-@dataclass(frozen=True)
-class SplitReport:
+class SplitReport(Struct, frozen=True):
     """One split's share of a search, as plain values."""
 
     path: str
@@ -35,7 +35,8 @@ class SplitReport:
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
-        return asdict(self)
+        told: dict[str, Any] = plain(self)
+        return told
 
 
 INDEX, BOTH, ROWS = "index", "index, confirmed by rows", "rows"

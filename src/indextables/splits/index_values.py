@@ -9,11 +9,11 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.splits.analyzers import terms_of
 from indextables.splits.json_values import index_text, leaves, parse_json
@@ -27,8 +27,7 @@ _PLAIN_IPV4 = rf"^{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}\z"
 _ASCII_SEPARATORS = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"
 
 
-@dataclass(frozen=True)
-class IndexValues:
+class IndexValues(Struct, frozen=True):
     """One column of a batch for tantivy: texts (JSON texts where `is_json`), null where there is nothing to index."""
 
     texts: pa.Array

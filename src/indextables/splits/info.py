@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from indextables.model.actions import AddAction
 from indextables.model.stats import FileStatistics
@@ -11,8 +12,7 @@ from indextables.splits.container import Placed
 from indextables.splits.layout import Statistics
 
 
-@dataclass(frozen=True)
-class SplitInfo:
+class SplitInfo(Struct, frozen=True):
     """A split on local disk, ready to be uploaded and added to the log."""
 
     path: Path

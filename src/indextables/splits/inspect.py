@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.splits.info import SplitInfo
@@ -15,8 +16,7 @@ from indextables.splits.tail import SplitTail, read_tail
 _PIECE_BYTES = 8 << 20
 
 
-@dataclass(frozen=True)
-class ComponentSize:
+class ComponentSize(Struct, frozen=True):
     """Bytes that one component takes for one column (None: for the split as a whole)."""
 
     component: str

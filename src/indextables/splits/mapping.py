@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
@@ -53,8 +53,7 @@ _DEFAULT_RECORD = {"string": "basic", "text": "position", "json": "position"}
 _FORMAT = 1
 
 
-@dataclass(frozen=True)
-class ColumnMapping:
+class ColumnMapping(Struct, frozen=True):
     """How one column is indexed. `tokenizer` and `record` are empty for kinds that have no terms of text."""
 
     name: str
@@ -76,8 +75,7 @@ class ColumnMapping:
         return f"{self.kind} ({', '.join(details)})" if details else self.kind
 
 
-@dataclass(frozen=True)
-class DocMapping:
+class DocMapping(Struct, frozen=True):
     """The mapping of every column, in schema order. Frozen, picklable, with a JSON form."""
 
     columns: tuple[ColumnMapping, ...]

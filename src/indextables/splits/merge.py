@@ -13,11 +13,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config.splits import SplitWriterSettings
 from indextables.config.stats import StatsSettings
@@ -39,8 +39,7 @@ from indextables.splits.tantivy_files import Mask
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class MergeSource:
+class MergeSource(Struct, frozen=True):
     """A split to merge, and which of its rows live (None: all)."""
 
     reader: Searchable

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 
 
-@dataclass(frozen=True)
-class OrderBy:
+class OrderBy(Struct, frozen=True):
     """A column to sort by. Nulls come last either way; NaN is greater than every number."""
 
     column: str

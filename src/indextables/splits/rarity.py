@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct, field
 
 from indextables.splits.panics import tantivy_errors
 from indextables.splits.query.scan import leaf_mask
@@ -21,8 +21,7 @@ from indextables.splits.query.tree import Query, Words, leaves
 from indextables.splits.searchable import Searchable
 
 
-@dataclass(frozen=True)
-class TermStatistics:
+class TermStatistics(Struct, frozen=True):
     """Documents, and how many of them hold each scored word. Picklable; statistics of splits add up."""
 
     num_docs: int = 0

@@ -6,11 +6,10 @@ required adds its score only to rows that really match it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import tantivy
+from msgspec import Struct
 
 from indextables.model.predicate import Predicate
 from indextables.splits.hits import Scores
@@ -22,8 +21,7 @@ from indextables.splits.searchable import Mask, Rows
 _FIRST_LIMIT, _GROWTH = 1_000, 8
 
 
-@dataclass(frozen=True)
-class Hits:
+class Hits(Struct, frozen=True):
     """Rows of one split with their scores, in the order that was asked for."""
 
     rows: Rows

@@ -10,10 +10,10 @@ A request with a limit finds the best rows by score, or the first by a column; w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
@@ -29,8 +29,7 @@ from indextables.splits.snippets import Snippet, snippets
 SCORE, SNIPPET = "_score", "_snippet"
 
 
-@dataclass(frozen=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True):
     """What to search for and what to return. Frozen and picklable: workers get it as it is.
 
     `where` is bound to the table's schema. A `limit` without `order_by` means the best by score.

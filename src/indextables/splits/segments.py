@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tantivy
+from msgspec import Struct
 
 from indextables.splits.analyzers import ROW_FIELD, register, schema_for
 from indextables.splits.mapping import DocMapping
@@ -18,8 +18,7 @@ MIN_HEAP_BYTES = 15_000_000
 META = "meta.json"
 
 
-@dataclass(frozen=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """A segment in a folder, with the number of its documents."""
 
     folder: Path

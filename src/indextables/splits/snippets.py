@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.splits.analyzers import analyze, terms_of
@@ -23,8 +23,7 @@ Span = tuple[int, int]
 Finder = Callable[[str], list[Span]]
 
 
-@dataclass(frozen=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """Which column to show, how much of it, and how words are marked. The text is escaped for HTML."""
 
     column: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from indextables.errors import (
     AccessDeniedError,
@@ -22,8 +23,7 @@ MAX_GAP_BYTES = 256 << 10
 """Ranges that lie closer together than this are fetched as one: a request costs more than the bytes between."""
 
 
-@dataclass
-class ReadStats:
+class ReadStats(Struct):
     """What was asked of the store."""
 
     requests: int = 0

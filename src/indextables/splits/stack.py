@@ -15,12 +15,12 @@ import json
 import shutil
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import tantivy
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.splits.analyzers import ROW_FIELD
@@ -61,8 +61,7 @@ class Placeable(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A segment to merge, and which of its rows live (None: all)."""
 
     segment: Placeable

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from indextables.splits.proven import batches, read_proven
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
 
 
-@dataclass(frozen=True)
-class StoredSegment:
+class StoredSegment(Struct, frozen=True):
     """A segment inside a split."""
 
     source: SplitSource

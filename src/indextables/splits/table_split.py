@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
@@ -20,8 +20,7 @@ from indextables.splits.source import ReadStats, open_source
 from indextables.storage.store import Store
 
 
-@dataclass(frozen=True)
-class SplitEntry:
+class SplitEntry(Struct, frozen=True):
     """What the log says of a split, as far as reading it needs; plain values that travel."""
 
     path: str

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.splits.container import chunk_places
@@ -20,8 +20,7 @@ from indextables.splits.seal import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal
 from indextables.splits.source import SplitSource
 
 
-@dataclass(frozen=True)
-class SplitTail:
+class SplitTail(Struct, frozen=True, dict=True):
     """The proven end of a split, decoded."""
 
     path: str

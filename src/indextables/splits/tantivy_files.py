@@ -11,11 +11,11 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import tantivy
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 
@@ -28,8 +28,7 @@ _MAX_FIELDS = 100_000
 Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class FieldSpan:
+class FieldSpan(Struct, frozen=True):
     """Where one field's data lies in a composite file."""
 
     field_id: int

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import configparser
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 # What obstore finds by itself comes first, as it does for AWS's own tools.
 _FOUND_BY_OBSTORE = (
@@ -23,8 +24,7 @@ _FOUND_BY_OBSTORE = (
 _READ_AGAIN_AFTER = timedelta(minutes=15)
 
 
-@dataclass(frozen=True)
-class AwsProfile:
+class AwsProfile(Struct, frozen=True):
     """The profile in force. Called, it gives the keys that its file holds now, so that rotated keys are picked up."""
 
     name: str

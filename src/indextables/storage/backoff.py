@@ -5,16 +5,16 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from indextables.errors import ThrottledError, UnavailableError
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Backoff:
+class Backoff(Struct, frozen=True):
     """How often a request is repeated, and how long is waited before (full jitter)."""
 
     max_retries: int = 8

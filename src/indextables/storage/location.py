@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.storage.paths import check_folder, relative_to_root
@@ -22,8 +23,7 @@ _KINDS: dict[str, Kind] = {
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """A place: the kind of store, the bucket or container (or memory's name), Azure's host, the folder inside."""
 
     kind: Kind

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
@@ -44,8 +45,7 @@ _STORE_FAILED = {"RequestTimeout", "OperationTimedOut", "InternalError", "Servic
 _SIGNATURE = re.compile(r"((?:sig|signature|token|secret|password|key)=)[^&\s\"<]+", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """One failed request: the HTTP status if there was an answer, the store's code, and how often it was repeated."""
 
     status: int | None

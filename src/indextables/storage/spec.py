@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from indextables import config
 from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
@@ -17,8 +18,7 @@ from indextables.storage.remote import RemoteStore
 from indextables.storage.store import Store
 
 
-@dataclass(frozen=True)
-class StoreSpec:
+class StoreSpec(Struct, frozen=True):
     """A URL and the settings to open it with. Equal specs open the same place; its repr shows no secret.
 
     A pickle of it does carry the credentials that were given as settings, because the worker needs them. Those that
@@ -26,7 +26,10 @@ class StoreSpec:
     """
 
     url: str
-    options: StoreSettings = field(default_factory=StoreSettings, repr=False)
+    options: StoreSettings = StoreSettings()
+
+    def __repr__(self) -> str:
+        return f"StoreSpec(url={self.url!r})"
 
     @classmethod
     def from_url(

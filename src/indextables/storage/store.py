@@ -10,10 +10,11 @@ looked and the object is not there; every other failure is a `StorageError`. A l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
 
 
 class PutOutcome(Enum):
@@ -27,8 +28,7 @@ class PutOutcome(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectInfo:
+class ObjectInfo(Struct, frozen=True):
     """One object as a listing or `head` shows it. The time is the store's own clock; None means it did not say."""
 
     path: str

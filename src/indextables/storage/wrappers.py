@@ -6,9 +6,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
+
+from msgspec import Struct, field
 
 from indextables.errors import IndexTablesError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
@@ -75,8 +76,7 @@ class StoreWrapper:
         return self.inner.local_path(path)
 
 
-@dataclass
-class Costs:
+class Costs(Struct):
     """What was asked of a store: calls by verb, bytes both ways, objects listed and named for deletion."""
 
     requests: Counter[str] = field(default_factory=Counter)

@@ -6,11 +6,11 @@ Everything is counted from the log; only `component_figures` and `search_figures
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import CorruptTableError, VersionNotFoundError
@@ -26,8 +26,7 @@ Sizes = Mapping[str, int]
 """Bytes by the path of a split."""
 
 
-@dataclass(frozen=True)
-class VersionFigure:
+class VersionFigure(Struct, frozen=True):
     """One version. Splits and bytes are those that it holds; None where the log no longer tells."""
 
     version: int
@@ -38,8 +37,7 @@ class VersionFigure:
     size_bytes: int | None
 
 
-@dataclass(frozen=True)
-class MergeFigure:
+class MergeFigure(Struct, frozen=True):
     """One merge: the sizes of the splits it replaced, and of those it wrote."""
 
     version: int
@@ -47,8 +45,7 @@ class MergeFigure:
     after: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class PartitionFigure:
+class PartitionFigure(Struct, frozen=True):
     """One partition: its values in the order of the partition columns, and what it holds."""
 
     values: tuple[str | None, ...]
@@ -57,8 +54,7 @@ class PartitionFigure:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class ComponentFigure:
+class ComponentFigure(Struct, frozen=True):
     """The bytes of one component over some splits, of one column where it belongs to one."""
 
     component: str
@@ -66,8 +62,7 @@ class ComponentFigure:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class ColumnFigure:
+class ColumnFigure(Struct, frozen=True):
     """One column. `index` is its kind of index; `statistics` where bounds answer for it, `partition` where folders do."""
 
     column: str

@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from types import TracebackType
 from urllib.parse import unquote
 
 from aiohttp import web
+from msgspec import Struct
 
 from indextables.testing.places import Place
 from indextables.testing.servers import s3_options
@@ -30,8 +30,7 @@ _BUCKET = "tests"
 QUICK_RETRIES = {"storage.retry.baseDelayMs": "1", "storage.retry.maxDelayMs": "20", "storage.timeoutMs": "2000"}
 
 
-@dataclass(frozen=True)
-class HttpFault:
+class HttpFault(Struct, frozen=True):
     """Which request fails: the `at`-th (from 1) and the `times - 1` after it, of a method, whose path holds a text.
 
     With a `status` the server answers it (and the code of S3's error); without one it cuts the connection. With

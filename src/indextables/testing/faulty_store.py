@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
+
+from msgspec import Struct
 
 from indextables.errors import UnavailableError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
@@ -46,8 +47,7 @@ def _unavailable() -> Exception:
     return UnavailableError("The store failed because a test asked it to.")
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Which call fails, and how: the `at`-th (from 1) of a verb, or of any, whose path holds `path_contains`.
 
     `times` more than 1 lets the calls after it fail too. A listing that breaks off shows `entries` objects first.

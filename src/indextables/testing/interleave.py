@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import greenlet
+from msgspec import Struct, field
 
 from indextables.errors import NotFoundError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
@@ -84,16 +84,14 @@ class SteppedStore:
         return None
 
 
-@dataclass(frozen=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """A schedule after which the check found something wrong."""
 
     why: str
     schedule: tuple[str, ...]
 
 
-@dataclass
-class Exploration:
+class Exploration(Struct):
     """What the explorer saw."""
 
     states: int = 0
@@ -102,8 +100,7 @@ class Exploration:
     complete: bool = True
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """Where an actor stands after some answers: its next call, or its result."""
 
     call: Call | None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from indextables.storage import Store, StoreSpec, open_store
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A root for one test."""
 
     url: str

@@ -9,14 +9,14 @@ import hashlib
 import html
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from itertools import count
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True)
-class Request:
+
+class Request(Struct, frozen=True):
     """One request to the bucket; the key is empty for requests to the bucket itself."""
 
     method: str
@@ -26,8 +26,7 @@ class Request:
     body: bytes = b""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the bucket says."""
 
     status: int
@@ -35,8 +34,7 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class StoredObject:
+class StoredObject(Struct, frozen=True):
     """An object, when it was written, and its generation, which grows with every write."""
 
     data: bytes

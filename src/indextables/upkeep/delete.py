@@ -5,11 +5,11 @@ What the log can tell is not read: a split all of whose rows match is just remov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config import Settings
 from indextables.errors import CommitUnknownError, IndexTablesError
@@ -33,8 +33,7 @@ from indextables.upkeep.source_splits import ListedSplit, source_splits
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 
-@dataclass(frozen=True)
-class DeleteReport(Report):
+class DeleteReport(Report, frozen=True):
     """What was deleted. A dry run counts splits, not rows: it reads none."""
 
     table_path: str
@@ -46,8 +45,7 @@ class DeleteReport(Report):
     message: str
 
 
-@dataclass(frozen=True)
-class DeletePlan(Report):
+class DeletePlan(Report, frozen=True):
     """The splits that go whole, and those that must be looked into."""
 
     table_path: str
@@ -95,8 +93,7 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
     )
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """Splits that were written anew; none of them is part of the table yet."""
 
     outcomes: tuple[DeleteOutcome, ...]

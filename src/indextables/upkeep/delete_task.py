@@ -6,9 +6,9 @@ A `DeleteTask` is plain values and travels by pickle.
 from __future__ import annotations
 
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from indextables.model.actions import AddAction
 from indextables.model.predicate import Predicate
@@ -22,8 +22,7 @@ from indextables.storage.store import Store
 from indextables.upkeep.rewriting import Naming, SourceSplit, SplitRewriter
 
 
-@dataclass(frozen=True)
-class DeleteOutcome:
+class DeleteOutcome(Struct, frozen=True):
     """What became of a split: `deleted` of its rows match; `added` holds the others, if there are both."""
 
     path: str
@@ -31,8 +30,7 @@ class DeleteOutcome:
     added: AddAction | None = None
 
 
-@dataclass(frozen=True)
-class DeleteTask:
+class DeleteTask(Struct, frozen=True):
     """Everything a worker needs to delete rows of a split."""
 
     rewriter: SplitRewriter

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
+
+from msgspec import Struct
 
 from indextables.log.selection import files_of_matching_partitions
 from indextables.log.transaction import Changes
@@ -18,8 +19,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 
-@dataclass(frozen=True)
-class DroppedPartition:
+class DroppedPartition(Struct, frozen=True):
     """A partition and what of it goes."""
 
     partition_values: dict[str, str | None]
@@ -27,8 +27,7 @@ class DroppedPartition:
     size_bytes: int
 
 
-@dataclass(frozen=True)
-class DropReport(Report):
+class DropReport(Report, frozen=True):
     """What was dropped, or would be."""
 
     table_path: str
@@ -41,8 +40,7 @@ class DropReport(Report):
     partitions: tuple[DroppedPartition, ...] = ()
 
 
-@dataclass(frozen=True)
-class DropPlan(Report):
+class DropPlan(Report, frozen=True):
     """The partitions that match now. The commit looks again: a partition that comes meanwhile is dropped too."""
 
     table_path: str

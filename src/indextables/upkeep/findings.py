@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ERROR = "error"
 """Rows cannot be read, or not all of them, or an answer can be wrong."""
@@ -10,8 +10,7 @@ WARNING = "warning"
 """Something is damaged that the table can do without."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that is not as it should be."""
 
     check: str

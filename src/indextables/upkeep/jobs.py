@@ -13,8 +13,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.upkeep.progress import Progress
 
@@ -25,8 +27,7 @@ _REMEMBERED = 1_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class MergeJob:
+class MergeJob(Struct, frozen=True):
     """A job as it stands at a moment."""
 
     job_id: str

@@ -6,7 +6,6 @@ again, as far as its splits are there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -26,8 +25,7 @@ from indextables.upkeep.repair_report import LeftOut, RepairReport
 from indextables.upkeep.status import DRY_RUN, SUCCESS
 
 
-@dataclass(frozen=True)
-class CopyPlan(Report):
+class CopyPlan(Report, frozen=True):
     """What a clean copy would hold."""
 
     source_path: str

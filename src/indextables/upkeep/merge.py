@@ -7,8 +7,9 @@ live, its group drops out and the others go on. Two merges of the same splits ca
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from indextables.config import Settings
 from indextables.config.log import SkipSettings
@@ -65,8 +66,7 @@ def run(
     return merging.report()
 
 
-@dataclass
-class _Merge:
+class _Merge(Struct):
     """A merge under way: what was committed so far, what was skipped, what dropped out."""
 
     planned: MergePlan

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import InvalidInputError
@@ -24,8 +24,7 @@ from indextables.upkeep.source_splits import ListedSplit, are_foreign, source_sp
 from indextables.upkeep.status import DRY_RUN, NO_ACTION
 
 
-@dataclass(frozen=True)
-class MergeGroup:
+class MergeGroup(Struct, frozen=True):
     """Splits of one partition that become one."""
 
     partition_values: dict[str, str | None]
@@ -42,8 +41,7 @@ class MergeGroup:
         return sum(source.num_records or 0 for source in self.sources)
 
 
-@dataclass(frozen=True)
-class MergeBounds:
+class MergeBounds(Struct, frozen=True):
     """What a merge was asked to do; checked when it is made."""
 
     target_bytes: int
@@ -83,8 +81,7 @@ class MergeBounds:
         )
 
 
-@dataclass(frozen=True)
-class MergePlan(Report):
+class MergePlan(Report, frozen=True):
     """The groups to merge, in the order in which they are."""
 
     table_path: str

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from indextables.model.report import Report
 
 
-@dataclass(frozen=True)
-class MergeReport(Report):
+class MergeReport(Report, frozen=True):
     """The figures of a merge. `version` is the last version it committed; its groups may have become several."""
 
     table_path: str

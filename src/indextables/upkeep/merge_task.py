@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.config.upkeep import MIN_SOURCES
 from indextables.errors import (
@@ -30,16 +31,14 @@ from indextables.upkeep.merge_plan import MergeGroup
 from indextables.upkeep.rewriting import Naming, SourceSplit, SplitRewriter
 
 
-@dataclass(frozen=True)
-class FailedSource:
+class FailedSource(Struct, frozen=True):
     """A split that could not be read, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True)
-class MergeOutcome:
+class MergeOutcome(Struct, frozen=True):
     """What became of a group. No entry and no error: too few of its splits could be read, or they hold no rows."""
 
     group: MergeGroup
@@ -49,8 +48,7 @@ class MergeOutcome:
     error: IndexTablesError | None = None
 
 
-@dataclass(frozen=True)
-class MergeTask:
+class MergeTask(Struct, frozen=True):
     """Everything a worker needs to merge a group."""
 
     rewriter: SplitRewriter

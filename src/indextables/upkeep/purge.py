@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
+
+from msgspec import Struct
 
 from indextables.config.state import CleanupSettings
 from indextables.errors import StorageError
@@ -37,8 +38,7 @@ _BATCH_ELSEWHERE = 20_000
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PurgeReport(Report):
+class PurgeReport(Report, frozen=True):
     """What was found and what was deleted; `files` are those found on a dry run, those deleted otherwise."""
 
     table_path: str
@@ -57,8 +57,7 @@ class PurgeReport(Report):
     files: tuple[PurgeFile, ...] = ()
 
 
-@dataclass(frozen=True)
-class PurgeTask:
+class PurgeTask(Struct, frozen=True):
     """Some deletions, as work that travels."""
 
     spec: StoreSpec
@@ -151,8 +150,7 @@ def _again_if_it_fails(act: Callable[[], T], retries: int) -> T:
     return act()
 
 
-@dataclass(frozen=True)
-class _Fence:
+class _Fence(Struct, frozen=True):
     """The commit of a purge."""
 
     planned: PurgePlan

@@ -7,7 +7,8 @@ anything, so the time of that file is known when it matters; a dry run writes no
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from indextables.log import names
 from indextables.log.transaction_log import TransactionLog

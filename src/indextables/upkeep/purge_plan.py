@@ -8,11 +8,13 @@ split that the log spells in another way than the store.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar
 from unicodedata import normalize
 from urllib.parse import unquote
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import PurgeSettings
@@ -34,8 +36,7 @@ WRITING_MS = HOUR_MS
 """A file without a name yet is given so long before it counts as left behind."""
 
 
-@dataclass(frozen=True)
-class PurgeFile:
+class PurgeFile(Struct, frozen=True):
     """A file to delete, and why."""
 
     path: str
@@ -44,8 +45,7 @@ class PurgeFile:
     reason: str
 
 
-@dataclass(frozen=True)
-class Retention:
+class Retention(Struct, frozen=True):
     """How long splits and version files are kept; what is too short to be safe is refused."""
 
     split_hours: float
@@ -74,8 +74,7 @@ class Retention:
         return found
 
 
-@dataclass(frozen=True)
-class PurgePlan(Report):
+class PurgePlan(Report, frozen=True):
     """Every file that a purge would delete, with its size and the reason."""
 
     table_path: str
@@ -97,7 +96,7 @@ class PurgePlan(Report):
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """The files, those of the log among them."""
-        return {"files": [dict(vars(file)) for file in self.all_files()]}
+        return {"files": [asdict(file) for file in self.all_files()]}
 
     def all_files(self) -> Iterator[PurgeFile]:
         """Every file, in the order of deletion."""

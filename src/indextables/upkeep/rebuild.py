@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import ClassVar
 
 from indextables.errors import CorruptTableError, NotFoundError, RefusedError, TableNotFoundError, UnsupportedError
@@ -29,8 +28,7 @@ from indextables.upkeep.table_files import own_files
 from indextables.upkeep.table_layout import FoundSplit, TableLayout, layout_of
 
 
-@dataclass(frozen=True)
-class RebuildPlan(Report):
+class RebuildPlan(Report, frozen=True):
     """What the new log would say."""
 
     table_path: str

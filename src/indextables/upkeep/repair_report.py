@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from indextables.model.report import Report
 
 
-@dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """A split that is not in the new log, and why."""
 
     path: str
     reason: str
 
 
-@dataclass(frozen=True)
-class RepairReport(Report):
+class RepairReport(Report, frozen=True):
     """The figures of a repair. `source_version` is None where there was no log to read."""
 
     source_path: str

@@ -7,12 +7,12 @@ what exactly-once writers recorded stays recorded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import MissingSplitError, VersionNotFoundError
 from indextables.log.commit import Plan
@@ -30,8 +30,7 @@ _FEW = 32
 """Up to so many splits are looked at one by one; more are found in one listing."""
 
 
-@dataclass(frozen=True)
-class RestoreReport(Report):
+class RestoreReport(Report, frozen=True):
     """What restoring did. `version` is the new version, or the present one if there was nothing to do."""
 
     table_path: str
@@ -41,8 +40,7 @@ class RestoreReport(Report):
     files_removed: int
 
 
-@dataclass(frozen=True)
-class RestorePlan(Report):
+class RestorePlan(Report, frozen=True):
     """What restoring would add and remove."""
 
     table_path: str
@@ -138,8 +136,7 @@ def _present(store: Store, paths: dict[str, int]) -> Iterator[tuple[str, int]]:
             yield path, info.size
 
 
-@dataclass(frozen=True)
-class _Restoration:
+class _Restoration(Struct, frozen=True):
     """The commit: planned anew on whatever it meets, so that the outcome is the old content whoever was first."""
 
     read: Snapshot

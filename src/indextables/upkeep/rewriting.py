@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
@@ -37,8 +38,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True)
-class SourceSplit:
+class SourceSplit(Struct, frozen=True):
     """A split to be rewritten, as the log describes it; plain values that travel."""
 
     path: str
@@ -56,16 +56,14 @@ class SourceSplit:
         return SplitEntry(self.path, self.size, self.num_records, self.footer_start, partition_values)
 
 
-@dataclass(frozen=True)
-class Naming:
+class Naming(Struct, frozen=True):
     """Where names and times of new splits come from."""
 
     new_name: Callable[[], str] = new_split_name
     now_ms: Callable[[], int] = _now_ms
 
 
-@dataclass(frozen=True)
-class SplitRewriter:
+class SplitRewriter(Struct, frozen=True, dict=True):
     """How a table's splits are written anew."""
 
     spec: StoreSpec

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import TableNotFoundError
 from indextables.model.schema import normalize, schema_from_json, schema_to_json
@@ -15,8 +15,7 @@ from indextables.splits.mapping_settings import settings_of
 from indextables.storage.partitions import partition_values
 
 
-@dataclass(frozen=True)
-class FoundSplit:
+class FoundSplit(Struct, frozen=True):
     """A split that was found, and what it says of itself."""
 
     path: str
@@ -29,8 +28,7 @@ class FoundSplit:
         return self.said.origin.replaces if self.said.origin else ()
 
 
-@dataclass(frozen=True)
-class TableLayout:
+class TableLayout(Struct, frozen=True):
     """The table that splits make up."""
 
     schema_json: str

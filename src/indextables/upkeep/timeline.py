@@ -9,7 +9,8 @@ none after it may have been removed as late as the first version after the hole.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.errors import CorruptTableError, NotFoundError, VersionNotFoundError
 from indextables.log.listing import LogListing, list_log
@@ -20,16 +21,14 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 _RESTARTS = 5
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """The version that removed a split, and when; no time if the store does not say."""
 
     version: int
     at_ms: int | None
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The splits that are live now, how the others ended, and until when one that left no trace may have been live."""
 
     live: frozenset[str]

@@ -5,8 +5,9 @@ If the newest version has no checkpoint yet it gets one first, for without it th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import ClassVar
+
+from msgspec.structs import replace
 
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
@@ -17,8 +18,7 @@ from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 
-@dataclass(frozen=True)
-class TruncateReport(Report):
+class TruncateReport(Report, frozen=True):
     """What was deleted of the log, or would be."""
 
     table_path: str
@@ -31,8 +31,7 @@ class TruncateReport(Report):
     files: tuple[Expired, ...] = ()
 
 
-@dataclass(frozen=True)
-class TruncatePlan(Report):
+class TruncatePlan(Report, frozen=True):
     """What of the log goes, and whether the newest version must be checkpointed before."""
 
     table_path: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from indextables.errors import TableNotFoundError
 from indextables.log.listing import list_log
@@ -32,8 +32,7 @@ _COLUMNS = [
 _Execute = Execute[VerifyTask, Sequence[Finding]]
 
 
-@dataclass(frozen=True)
-class VerifyReport(Report):
+class VerifyReport(Report, frozen=True):
     """What was found. No findings: the table is healthy."""
 
     table_path: str
@@ -49,8 +48,7 @@ class VerifyReport(Report):
         return not self.findings
 
 
-@dataclass(frozen=True)
-class VerifyPlan(Report):
+class VerifyPlan(Report, frozen=True):
     """How much there is to look at."""
 
     table_path: str
@@ -125,8 +123,7 @@ def _unless_removed(found: Sequence[Finding], log: TransactionLog, read: Snapsho
     return [finding for finding in found if finding.path in live]
 
 
-@dataclass
-class _SplitCheck:
+class _SplitCheck(Struct):
     """A check of the splits of a snapshot."""
 
     store: Store

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from indextables.errors import (
     BadFileError,
@@ -30,8 +31,7 @@ from indextables.wire.last_checkpoint import UnusablePointer, decode_pointer
 _COMPARED = ["path", "size", "num_records"]
 
 
-@dataclass
-class LogCheck:
+class LogCheck(Struct):
     """A check of the log: what it found, and the newest version if it can be opened."""
 
     log: TransactionLog

@@ -6,10 +6,10 @@ A `VerifyTask` is plain values and travels by pickle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.schema import schema_from_json
@@ -21,8 +21,7 @@ from indextables.storage.store import Store
 from indextables.upkeep.findings import ERROR, Finding
 
 
-@dataclass(frozen=True)
-class SplitRecord:
+class SplitRecord(Struct, frozen=True):
     """What the log says of a split."""
 
     path: str
@@ -35,8 +34,7 @@ class SplitRecord:
     """Whether the bounds were found by comparing values; another engine may have compared texts."""
 
 
-@dataclass(frozen=True)
-class VerifyTask:
+class VerifyTask(Struct, frozen=True):
     """Splits to check."""
 
     spec: StoreSpec

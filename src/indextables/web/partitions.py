@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.table.figures import PartitionFigure, in_order
 from indextables.web.numbers import number, plural, short, size
@@ -18,8 +19,7 @@ _ACROSS, _DOWN = 30, 40
 _NULL = "null"
 
 
-@dataclass(frozen=True)
-class _Cell:
+class _Cell(Struct, frozen=True):
     rows: int = 0
     splits: int = 0
     size_bytes: int = 0
@@ -28,8 +28,7 @@ class _Cell:
         return _Cell(self.rows + figure.rows, self.splits + figure.splits, self.size_bytes + figure.size_bytes)
 
 
-@dataclass(frozen=True)
-class HeatMap:
+class HeatMap(Struct, frozen=True):
     """A heat map and what it leaves out."""
 
     chart: Markup

@@ -6,9 +6,9 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.wire.compression import INFLATION_CAP_BYTES
 
@@ -17,8 +17,7 @@ Unpack = Callable[[memoryview], bytes]
 _CHECKSUM_BYTES = 4
 
 
-@dataclass(frozen=True)
-class BlockCodec:
+class BlockCodec(Struct, frozen=True):
     """The codec's name in the file and how a block becomes smaller."""
 
     name: str

@@ -12,8 +12,9 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 
@@ -24,8 +25,7 @@ _SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
 _EMPTY_FIELDS = "indextables.emptyFields"
 
 
-@dataclass(frozen=True)
-class Container:
+class Container(Struct, frozen=True):
     """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
 
     `empty_fields` are null in every row, so nobody need decode them; only our own files tell.

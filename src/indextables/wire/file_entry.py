@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.model.files import FILE_SCHEMA
 from indextables.wire import avro_rows, null_partitions
@@ -28,8 +28,7 @@ _BLOCK_BYTES = 256 << 10
 _SLICE_BYTES = 32 << 20
 
 
-@dataclass(frozen=True)
-class EntryField:
+class EntryField(Struct, frozen=True):
     """One field of FileEntry: its Avro type without the null, and its default. `optional` means a union with null."""
 
     name: str

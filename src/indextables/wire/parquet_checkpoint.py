@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.model.actions import FileFormat, LogAction, MetadataAction, UnknownAction
@@ -46,8 +46,7 @@ class CheckpointMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=Tr
     created_time: int = 0
 
 
-@dataclass(frozen=True)
-class ParquetCheckpoint:
+class ParquetCheckpoint(Struct, frozen=True):
     """What a Parquet checkpoint holds: the live files, and every other action."""
 
     files: pa.Table

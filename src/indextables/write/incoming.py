@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, evaluate
@@ -17,8 +17,7 @@ from indextables.model.schema_changes import SchemaDifference, merge_schemas, mi
 from indextables.write.hidden_nulls import filled, may_hide_nulls
 
 
-@dataclass(frozen=True)
-class Incoming:
+class Incoming(Struct, frozen=True):
     """A stream of batches and the schema they have, in the types that tables have."""
 
     schema: pa.Schema

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
@@ -23,8 +23,7 @@ from indextables.write.incoming import widened
 from indextables.write.task import WriteTask
 
 
-@dataclass(frozen=True)
-class WritePlan:
+class WritePlan(Struct, frozen=True):
     """A write that was checked: the task for its workers, and the metadata it changes, if it does."""
 
     task: WriteTask

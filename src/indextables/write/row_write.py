@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.log.selection import every_file, files_of_partitions, files_within
 from indextables.log.transaction import Changes, LiveSelection
@@ -19,8 +19,7 @@ from indextables.write.incoming import only
 from indextables.write.plan import WritePlan, write_changes
 
 
-@dataclass(frozen=True)
-class RowWrite:
+class RowWrite(Struct, frozen=True):
     """What is written and what it replaces. It travels by pickle."""
 
     plan: WritePlan

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from indextables.config.splits import SplitWriterSettings
 from indextables.config.stats import StatsSettings
@@ -32,8 +32,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-@dataclass(frozen=True)
-class WriteTask:
+class WriteTask(Struct, frozen=True):
     """Everything a worker needs to write rows of a table."""
 
     spec: StoreSpec

@@ -219,7 +219,7 @@ def test_bounds_of_numbers_rule_parts_out_too(tmp_path: Path) -> None:
 def test_everything_but_the_files_survives_in_the_state(tmp_path: Path) -> None:
     log = new_state_log(tmp_path)
     log.commit(log.newest(), Changes("WRITE", adds=[file(1)], txn=("stream", 7)), txn_id="the-commit")
-    log.commit(log.newest(), _Skip())
+    log.commit(log.newest(), _Skip(Operation.SKIP))
     log.checkpoint()
     before = log.newest().header
     after = state_log(LocalStore(str(tmp_path))).newest()
@@ -231,10 +231,7 @@ def test_everything_but_the_files_survives_in_the_state(tmp_path: Path) -> None:
     assert after.header.timestamp_ms == before.timestamp_ms
 
 
-class _Skip(Changes):
-    def __init__(self) -> None:
-        super().__init__(Operation.SKIP)
-
+class _Skip(Changes, frozen=True):
     def plan(self, snapshot: Any, *, now_ms: int) -> Any:
         skip = SkipAction(path=file(1).path, skip_timestamp=1, reason="r", operation="merge", skip_count=4)
         return type(super().plan(snapshot, now_ms=now_ms))([skip], self._info([]))

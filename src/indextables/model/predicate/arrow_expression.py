@@ -12,11 +12,11 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate.like import like
@@ -62,8 +62,7 @@ def from_arrow_expression(expression: pc.Expression) -> Predicate:
     return _condition(walk.node())
 
 
-@dataclass(frozen=True)
-class _Walk:
+class _Walk(Struct, frozen=True):
     """A walk over the parts of a serialized expression, which come in prefix order."""
 
     parts: Iterator[tuple[str, str]]

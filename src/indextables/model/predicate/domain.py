@@ -14,11 +14,11 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.model.numeric import parse_decimal, parse_float
 from indextables.model.temporal import parse_timestamp
@@ -27,8 +27,7 @@ _WIDE = decimal.Context(prec=1_000_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_
 _HUGE = 10_000
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """`floor` is the greatest value of the type at or below the literal; None if the literal is below all of them."""
 
     floor: Any

@@ -6,9 +6,10 @@ a doubled quote stands for itself, comments are `--` to the end of the line and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from indextables.errors import QuerySyntaxError
 from indextables.model.predicate.spans import (
@@ -25,8 +26,7 @@ MAX_DIGITS = 1000
 _SUFFIXES = ("BD", "D", "F", "L", "S", "Y")
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(Struct, frozen=True):
     """One word: its kind (name, quoted, string, bytes, number, sign, end), its value and where it stands."""
 
     kind: str

@@ -19,11 +19,12 @@ import datetime as dt
 import decimal
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from indextables.errors import InvalidInputError
 
@@ -33,8 +34,7 @@ KEYWORDS = ("AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS", "NULL", "TRUE", "
 RESERVED = frozenset([*KEYWORDS, "ILIKE", "RLIKE", "REGEXP", "CAST"])
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column, or a field inside a struct column; `type` is known once the tree is bound."""
 
     path: tuple[str, ...]
@@ -54,14 +54,13 @@ class Column:
         return ".".join(_identifier(name) for name in self.path)
 
 
-@dataclass(frozen=True, eq=False)
-class Literal:
+class Literal(Struct, frozen=True, eq=False):
     """A constant: None, bool, int, float, Decimal, str, bytes, date or datetime (kept in UTC unless naive)."""
 
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", _plain(self.value))
+        force_setattr(self, "value", _plain(self.value))
 
     def _key(self) -> tuple[type, Any]:
         nan = isinstance(self.value, float) and math.isnan(self.value)
@@ -78,10 +77,8 @@ class Literal:
         return _literal(self.value)
 
 
-class Predicate:
+class Predicate(Struct, frozen=True):
     """Root of the tree. Predicates combine with `&`, `|` and `~`."""
-
-    __slots__ = ()
 
     def __and__(self, other: Predicate) -> Predicate:
         return And((self, other))
@@ -93,8 +90,7 @@ class Predicate:
         return Not(self)
 
 
-@dataclass(frozen=True)
-class Constant(Predicate):
+class Constant(Predicate, frozen=True):
     """TRUE, FALSE or NULL for every row."""
 
     value: bool | None
@@ -103,8 +99,7 @@ class Constant(Predicate):
         return _literal(self.value)
 
 
-@dataclass(frozen=True)
-class Comparison(Predicate):
+class Comparison(Predicate, frozen=True):
     """A column compared with a literal."""
 
     operator: str
@@ -118,8 +113,7 @@ class Comparison(Predicate):
         return f"{self.column} {self.operator} {self.literal}"
 
 
-@dataclass(frozen=True)
-class In(Predicate):
+class In(Predicate, frozen=True):
     """A column that equals one of several literals; a NULL among them makes 'no' unknown."""
 
     column: Column
@@ -132,8 +126,7 @@ class In(Predicate):
         return f"{self.column} IN ({', '.join(str(v) for v in self.literals)})"
 
 
-@dataclass(frozen=True)
-class IsNull(Predicate):
+class IsNull(Predicate, frozen=True):
     """A column that holds NULL."""
 
     column: Column
@@ -142,8 +135,7 @@ class IsNull(Predicate):
         return f"{self.column} IS NULL"
 
 
-@dataclass(frozen=True)
-class IsNotNull(Predicate):
+class IsNotNull(Predicate, frozen=True):
     """A column that holds a value."""
 
     column: Column
@@ -152,8 +144,7 @@ class IsNotNull(Predicate):
         return f"{self.column} IS NOT NULL"
 
 
-@dataclass(frozen=True)
-class TextMatch(Predicate):
+class TextMatch(Predicate, frozen=True):
     """A text column that starts with, ends with or contains a text."""
 
     kind: str
@@ -167,8 +158,7 @@ class TextMatch(Predicate):
         return f"{TEXT_MATCHES[self.kind]}({self.column}, {_literal(self.text)})"
 
 
-@dataclass(frozen=True)
-class Like(Predicate):
+class Like(Predicate, frozen=True):
     """A text column that fits a LIKE pattern: `%` any text, `_` any one character, `\\` escapes. Made by `like()`."""
 
     column: Column
@@ -178,8 +168,7 @@ class Like(Predicate):
         return f"{self.column} LIKE {_literal(self.pattern)}"
 
 
-@dataclass(frozen=True)
-class And(Predicate):
+class And(Predicate, frozen=True):
     """All of two or more predicates."""
 
     children: tuple[Predicate, ...]
@@ -191,8 +180,7 @@ class And(Predicate):
         return " AND ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
 
 
-@dataclass(frozen=True)
-class Or(Predicate):
+class Or(Predicate, frozen=True):
     """Any of two or more predicates."""
 
     children: tuple[Predicate, ...]
@@ -204,8 +192,7 @@ class Or(Predicate):
         return " OR ".join(f"({c})" if isinstance(c, (And, Or)) else str(c) for c in self.children)
 
 
-@dataclass(frozen=True)
-class Not(Predicate):
+class Not(Predicate, frozen=True):
     """The opposite; NULL stays NULL."""
 
     child: Predicate

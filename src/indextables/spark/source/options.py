@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from indextables import config
 from indextables.config.values import integer, parse_bool, parse_size
@@ -48,13 +49,15 @@ OWN = (
 _OWN = {name.lower(): name for name in OWN}
 
 
-@dataclass(frozen=True)
-class SourceOptions:
+class SourceOptions(Struct, frozen=True):
     """The options of one read or write, told apart. Settings may hold credentials: they stay out of the repr."""
 
     path: str | None
     own: Mapping[str, str]
-    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    settings: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"SourceOptions(path={self.path!r}, own={self.own!r})"
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:

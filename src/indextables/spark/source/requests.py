@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables.errors import InvalidInputError
@@ -21,8 +21,7 @@ from indextables.splits.snippets import Snippet
 from indextables.table import Table
 
 
-@dataclass(frozen=True)
-class ReadRequest:
+class ReadRequest(Struct, frozen=True):
     """The options of a read, parsed."""
 
     query: str | None

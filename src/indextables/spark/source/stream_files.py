@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import NotFoundError, RefusedError
 from indextables.model.actions import AddAction, RemoveAction
@@ -22,8 +22,7 @@ from indextables.table import Table
 DONE = -1
 
 
-@dataclass(frozen=True)
-class Offset:
+class Offset(Struct, frozen=True):
     """A place in the history of a table: so many files of a version are read, or all of them (`DONE`).
 
     In a snapshot the files are all that are live at the version, otherwise those that the version adds.

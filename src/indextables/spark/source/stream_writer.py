@@ -8,9 +8,9 @@ is visible to tasks only; it travels back with what they wrote.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 

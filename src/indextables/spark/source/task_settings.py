@@ -7,20 +7,20 @@ follow it follows, what its planner should have known is an error: a setting is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
 
+from msgspec.structs import replace
 from pyspark import TaskContext
 
 from indextables import config
 from indextables.config import PREFIX, Settings
 from indextables.config.indexing import IndexingSettings
-from indextables.config.registry import declared
+from indextables.config.registry import SettingsGroup, declared
 from indextables.errors import InvalidInputError
 from indextables.spark.session_settings import bare
 from indextables.spark.table_write import PlannedWrite
 
-G = TypeVar("G")
+G = TypeVar("G", bound=SettingsGroup)
 
 
 def task_properties() -> Mapping[str, str]:
@@ -55,4 +55,4 @@ def under_session(planned: PlannedWrite, session: Mapping[str, str]) -> PlannedW
 
 def _changed(group: G, given: Settings) -> G:
     told = given.given()
-    return replace(group, **{s.field_name: given[s.key] for s in declared(type(group)) if s.key in told})  # type: ignore[type-var]
+    return replace(group, **{s.field_name: given[s.key] for s in declared(type(group)) if s.key in told})

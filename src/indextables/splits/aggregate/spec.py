@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.splits.aggregate.intervals import CALENDAR_UNITS, fixed_micros
@@ -26,16 +26,14 @@ _OPTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A column, or a field inside a struct column, with its type."""
 
     path: tuple[str, ...]
     type: pa.DataType
 
 
-@dataclass(frozen=True)
-class Metric:
+class Metric(Struct, frozen=True):
     """A number (or a few) computed from the values of a field."""
 
     name: str
@@ -44,8 +42,7 @@ class Metric:
     percents: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class RangeBucket:
+class RangeBucket(Struct, frozen=True):
     """Values from a bound, which is included, to a bound, which is not; None is open."""
 
     key: str
@@ -53,8 +50,7 @@ class RangeBucket:
     high: Any
 
 
-@dataclass(frozen=True)
-class Bucket:
+class Bucket(Struct, frozen=True):
     """Rows grouped by a key that is derived from a field."""
 
     name: str
@@ -72,8 +68,7 @@ class Bucket:
     ranges: tuple[RangeBucket, ...] = ()
 
 
-@dataclass(frozen=True)
-class Aggregations:
+class Aggregations(Struct, frozen=True):
     """What is computed for one group of rows."""
 
     metrics: tuple[Metric, ...] = ()

@@ -12,9 +12,9 @@ Adding is concatenating and grouping again, so any order of splits and workers g
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import pyarrow as pa
+from msgspec import Struct, field
 
 from indextables.model.predicate import Predicate
 from indextables.splits.aggregate.keys import keyed_rows, values_of, without_nan
@@ -30,8 +30,7 @@ _ROW = "_row_of_group"
 _COMPACT_AFTER = 32
 
 
-@dataclass(frozen=True)
-class Partial:
+class Partial(Struct, frozen=True):
     """Partial results of some rows. Picklable; `+` adds them."""
 
     tables: Mapping[Place, pa.Table] = field(default_factory=dict)

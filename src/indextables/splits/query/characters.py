@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from indextables.errors import QuerySyntaxError
 
@@ -11,8 +11,7 @@ BREAKS = '"()^'
 """Characters that end a bare word unless escaped."""
 
 
-@dataclass
-class Characters:
+class Characters(Struct):
     """A cursor over a query's text."""
 
     text: str
@@ -86,8 +85,7 @@ class Characters:
         return word
 
 
-@dataclass
-class BareWord:
+class BareWord(Struct):
     """The characters of a bare word, each with whether it was escaped and where it stands."""
 
     start: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from indextables.errors import QuerySyntaxError
 from indextables.splits.mapping import ColumnMapping, is_text
@@ -34,8 +35,7 @@ Targets = tuple[Target, ...] | None
 """The columns a clause is about; None where it names none, and the default fields are meant."""
 
 
-@dataclass(frozen=True)
-class Literal:
+class Literal(Struct, frozen=True):
     """A value as written: its text, and whether it was quoted."""
 
     text: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.config.indexing import SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
@@ -17,8 +17,7 @@ NameParts = tuple[str, ...]
 """A field name as written, split at the dots that were not escaped."""
 
 
-@dataclass(frozen=True)
-class QueryFields:
+class QueryFields(Struct, frozen=True):
     """The columns of a table as the query language sees them."""
 
     schema: pa.Schema

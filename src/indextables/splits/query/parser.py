@@ -12,7 +12,8 @@ is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alte
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from indextables.splits.query.characters import BREAKS, BareWord, Characters
 from indextables.splits.query.clauses import Clauses
@@ -37,8 +38,7 @@ def parse(text: str, fields: QueryFields) -> Query:
     return query
 
 
-@dataclass(frozen=True)
-class _Operand:
+class _Operand(Struct, frozen=True):
     query: Query
     occur: str
     """`+` required, `-` forbidden, nothing for plain."""

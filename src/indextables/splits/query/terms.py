@@ -6,9 +6,10 @@ has no stem.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from msgspec import Struct
 
 from indextables.splits.analyzers import analyze, terms_of
 from indextables.splits.mapping import STEMMERS, WHOLE_TOKENIZERS, ColumnMapping
@@ -26,8 +27,7 @@ Piece = str | Gap
 Pattern = tuple[Piece, ...]
 
 
-@dataclass(frozen=True)
-class Word:
+class Word(Struct, frozen=True):
     """A term and its place relative to the first term of a phrase."""
 
     offset: int

@@ -7,9 +7,9 @@ is answered from the rows. Nothing is ever approximated in silence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 import tantivy
+from msgspec import Struct, field
 
 from indextables.splits.index_values import has_long_term
 from indextables.splits.json_values import ROOT, TEXT_MARK, field_path, normal_leaf, searchable_text
@@ -23,8 +23,7 @@ _REGEX_SPECIAL = frozenset(r".+*?()|[]{}^$\#&-~")
 _PATH_END, _PATH_JOIN, _TEXT_TYPE = "\x00", "\x01", "s"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What the index says about a leaf. Where it is not exact, every match is among it, and the rows decide."""
 
     query: tantivy.Query
@@ -33,16 +32,14 @@ class Answer:
     """Field and text, where the leaf is one term: the dictionary then knows how many rows match."""
 
 
-@dataclass(frozen=True)
-class TermKey:
+class TermKey(Struct, frozen=True):
     """A term whose frequency decides a score, as every split knows it."""
 
     target: Target
     text: str
 
 
-@dataclass(frozen=True)
-class Translator:
+class Translator(Struct, frozen=True):
     """Translates leaves for one split. `rarity` holds, per term, its weight in the table and in this split alone."""
 
     schema: tantivy.Schema

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Target:
+
+class Target(Struct, frozen=True):
     """A column, and the path inside it where it is a json column."""
 
     column: str
@@ -23,21 +23,18 @@ class Target:
         return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
 
 
-@dataclass(frozen=True)
-class Query:
+class Query(Struct, frozen=True):
     """Root of the tree's nodes."""
 
 
-@dataclass(frozen=True)
-class AllRows(Query):
+class AllRows(Query, frozen=True):
     """Every row."""
 
     def __str__(self) -> str:
         return "*"
 
 
-@dataclass(frozen=True)
-class Words(Query):
+class Words(Query, frozen=True):
     """A word or phrase: analysed words in a text column, the whole value in a string column."""
 
     target: Target
@@ -51,8 +48,7 @@ class Words(Query):
         return f"{self.target}:{shown}{'*' if self.prefix else ''}{f'~{self.slop}' if self.slop else ''}"
 
 
-@dataclass(frozen=True)
-class Wildcard(Query):
+class Wildcard(Query, frozen=True):
     """A pattern of literal text, `*` (any text) and `?` (any character); a backslash escapes."""
 
     target: Target
@@ -62,8 +58,7 @@ class Wildcard(Query):
         return f"{self.target}:{_escaped_pattern(self.pattern)}"
 
 
-@dataclass(frozen=True)
-class Fuzzy(Query):
+class Fuzzy(Query, frozen=True):
     """A word within some edits: insert, delete, replace, swap neighbours."""
 
     target: Target
@@ -74,8 +69,7 @@ class Fuzzy(Query):
         return f"{self.target}:{_escaped(self.text)}~{self.distance}"
 
 
-@dataclass(frozen=True)
-class Equals(Query):
+class Equals(Query, frozen=True):
     """A typed value of a column that has no index."""
 
     target: Target
@@ -85,8 +79,7 @@ class Equals(Query):
         return f"{self.target}:{_shown(self.value)}"
 
 
-@dataclass(frozen=True)
-class Range(Query):
+class Range(Query, frozen=True):
     """Values between two bounds; None is open."""
 
     target: Target
@@ -101,8 +94,7 @@ class Range(Query):
         return f"{self.target}:{opening}{low} TO {high}{closing}"
 
 
-@dataclass(frozen=True)
-class Addresses(Query):
+class Addresses(Query, frozen=True):
     """Addresses whose bits under the mask are the value's (128 bits; IPv4 in its mapped form)."""
 
     target: Target
@@ -114,8 +106,7 @@ class Addresses(Query):
         return f"{self.target}:{self.text}"
 
 
-@dataclass(frozen=True)
-class OneOf(Query):
+class OneOf(Query, frozen=True):
     """Any of several values of one column."""
 
     target: Target
@@ -126,8 +117,7 @@ class OneOf(Query):
         return f"{self.target}:IN [{' '.join(str(item)[skip:] for item in self.items)}]"
 
 
-@dataclass(frozen=True)
-class Exists(Query):
+class Exists(Query, frozen=True):
     """Rows where the column (or the path in it) has a value."""
 
     target: Target
@@ -136,8 +126,7 @@ class Exists(Query):
         return f"{self.target}:*"
 
 
-@dataclass(frozen=True)
-class Bool(Query):
+class Bool(Query, frozen=True):
     """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any."""
 
     must: tuple[Query, ...] = ()
@@ -149,8 +138,7 @@ class Bool(Query):
         return " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
 
 
-@dataclass(frozen=True)
-class Boost(Query):
+class Boost(Query, frozen=True):
     """A query whose score is multiplied."""
 
     query: Query

@@ -149,10 +149,10 @@ def test_explain_says_who_answered(tmp_path: Path) -> None:
     assert word["requests"] and word["bytes_read"]
     both = report("n77? AND latency:>50")
     assert both["answered_by"] == "index, confirmed by rows"
-    assert both["parts"] == (
+    assert both["parts"] == [
         {"part": "message:n77?", "answered_by": "index"},
         {"part": "latency:{50.0 TO *]", "answered_by": "rows"},
-    )
+    ]
     assert both["rows_looked_at"] == 10
     assert report("latency:>50")["answered_by"] == "rows"
     again = report("n777")
