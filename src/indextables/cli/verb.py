@@ -42,7 +42,8 @@ def verb(
         told = [parameter.replace(annotation=hints[parameter.name]) for parameter in given]
         run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
         run.__annotations__ = hints
-        shown = "\n\n".join(f"  indextables {line}" for line in example.splitlines())
+        lines = (line if "indextables " in line else f"indextables {line}" for line in example.splitlines())
+        shown = "\n\n".join(f"  {line}" for line in lines)
         app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{shown}", no_args_is_help=False)(run)
         return function
 

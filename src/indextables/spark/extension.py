@@ -20,6 +20,8 @@ from indextables.spark.table_functions import register_table_functions
 
 _attached: WeakSet[SparkContext] = WeakSet()
 """Where the driver knows how to call this process."""
+_knowing: WeakSet[SparkSession] = WeakSet()
+"""Sessions that know the data source."""
 
 
 def install(spark: SparkSession) -> None:
@@ -54,8 +56,12 @@ def register_source(spark: SparkSession) -> None:
 
     Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.
     """
+    if spark in _knowing:
+        return
     if not has_jvm(spark):
         spark.dataSource.register(DefaultSource)
+        _knowing.add(spark)
         return
     source = _wrap_function(spark.sparkContext, DefaultSource)
     java_classes(spark).call("SessionSource", "register", spark._jsparkSession, source)
+    _knowing.add(spark)

@@ -7,6 +7,7 @@ driver alone; executors never see them.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from importlib.resources import files
@@ -43,11 +44,17 @@ class JavaClasses:
                 jar=version,
             )
         self._loader = sparks if version else compiled(gateway.jvm, sparks).getClassLoader()
+        self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._map = gateway.jvm.java.util.HashMap().getClass()
+        self._methods: dict[tuple[str, str], Any] = {}
 
     def call(self, name: str, method: str, *arguments: object) -> Any:
         """Call a static method of a class. The class is not known to the gateway by name, hence by reflection."""
-        loaded = self._loader.loadClass(f"{PACKAGE}.{name}")
-        found = next(m for m in loaded.getMethods() if m.getName() == method)
+        found = self._methods.get((name, method))
+        if found is None:
+            loaded = self._loader.loadClass(f"{PACKAGE}.{name}")
+            found = next(m for m in loaded.getMethods() if m.getName() == method)
+            self._methods[name, method] = found
         # Not an array: py4j puts no Python objects, which Java could call, into those.
         boxed = self._gateway.jvm.java.util.ArrayList()
         for argument in arguments:
@@ -55,11 +62,8 @@ class JavaClasses:
         return found.invoke(None, boxed.toArray())
 
     def text_map(self, values: Mapping[str, str]) -> Any:
-        """A map of texts for Java."""
-        made = self._gateway.jvm.java.util.HashMap()
-        for key, value in values.items():
-            made.put(key, value)
-        return made
+        """A map of texts for Java, in one call."""
+        return self._json.readValue(json.dumps(dict(values)), self._map)
 
 
 def compiled(jvm: Any, parent: Any) -> Any:

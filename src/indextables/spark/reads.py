@@ -12,12 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import UnsupportedError
-from indextables.spark.extension import register_source
 from indextables.spark.foreign import parquet_splits
 from indextables.spark.native import has_file_system, in_order, native_scan
 from indextables.spark.parquet_paths import can_list_paths, scan_paths
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.requests import ReadRequest
+from indextables.spark.source_frames import source_frame
 from indextables.storage.location import parse_location
 from indextables.table import Table
 
@@ -41,12 +43,12 @@ def table(
     engine, reason = engine_of(spark, found)
     if engine == "arrow":
         logger.info("%s is read through the data source: %s", found.path, reason)
-        return source_frame(spark, found, options)
+        return _through_source(spark, found, options)
     files = found.files()
     ours = parquet_splits(found, files)
     rows = _scan(spark, found, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
-        rows = rows.unionByName(source_frame(spark, found, options, only="foreign"))
+        rows = rows.unionByName(_through_source(spark, found, options, only="foreign"))
     return rows
 
 
@@ -69,15 +71,12 @@ def why_not_native(spark: SparkSession, found: Table) -> str | None:
     return None if has_file_system(spark, found.path) else "it has no file system for this kind of URL"
 
 
-def source_frame(
+def _through_source(
     spark: SparkSession, found: Table, options: Mapping[str, object] | None, *, only: str | None = None
 ) -> DataFrame:
-    """The rows of a snapshot through the data source."""
-    if has_jvm(spark):
-        register_source(spark)
     given = source_options(spark, options, {"versionAsOf": found.version, "only": only})
-    frame = spark.read.format("indextables").options(**given).load(found.path)
-    return in_order(frame, readable(found.metadata.schema_string))
+    schema = ReadRequest.parse(SourceOptions.parse(given)).schema(found)
+    return in_order(source_frame(spark, found.path, schema, given), readable(found.metadata.schema_string))
 
 
 def _scan(

@@ -15,11 +15,11 @@ from indextables.config.spark import SparkReadSettings
 from indextables.model.schema import normalize, schema_to_json
 from indextables.scan.aggregate import partial_of
 from indextables.scan.task import ScanTask
-from indextables.spark.extension import register_source
 from indextables.spark.schemas import readable
-from indextables.spark.session_settings import has_jvm, source_options, with_session
+from indextables.spark.session_settings import source_options, with_session
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.requests import ReadRequest
+from indextables.spark.source_frames import source_frame
 from indextables.spark.workers import on_splits
 from indextables.splits.aggregate.result import finish
 from indextables.splits.aggregate.spec import parse_spec
@@ -64,10 +64,9 @@ def search(
     # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.
     found.plan_scan(query=query, where=where, columns=columns)
     request = ReadRequest.parse(SourceOptions.parse(given))
-    request.search(found, request.schema(found).names)
-    if has_jvm(spark):
-        register_source(spark)
-    rows = spark.read.format("indextables").options(**given).load(found.path)
+    schema = request.schema(found)
+    request.search(found, schema.names)
+    rows = source_frame(spark, found.path, schema, given)
     return rows if limit is None else rows.orderBy(f.col(SCORE).desc()).limit(limit)
 
 

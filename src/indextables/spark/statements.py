@@ -23,6 +23,7 @@ from indextables.spark import upkeep
 from indextables.spark.java_classes import java_classes
 from indextables.spark.schemas import path_in
 from indextables.spark.session_settings import has_jvm, session_settings
+from indextables.spark.source.planning import planned_read
 from indextables.spark.source.statement_reader import required, spark_columns
 from indextables.upkeep.merge_report import MergeReport
 from indextables.upkeep.purge import PurgeReport
@@ -99,6 +100,8 @@ class StatementDriver:
     def apply(self, session: Any, request: Any) -> Any:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
         what, sql = str(request[0]), str(request[1])
+        if what == "read":
+            return planned_read(sql, [str(text) for text in request[2:]])
         try:
             if what == "columns":
                 return spark_columns(required(sql)).json()

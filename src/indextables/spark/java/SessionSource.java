@@ -50,7 +50,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
   }
 
   /** The options over the session's settings: a key that is an option, with or without prefix, stays as it is. */
-  private static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
+  static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
     Map all = new HashMap(options.asCaseSensitiveMap());
     scala.collection.Iterator settings = SQLConf.get().getAllConfs().iterator();
     while (settings.hasNext()) {

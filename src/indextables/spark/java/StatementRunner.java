@@ -1,6 +1,8 @@
 package indextables;
 
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
@@ -43,6 +45,14 @@ public class StatementRunner {
   /** The text of the error that Python has for a statement that Spark does not understand; null if it has none. */
   static String nearMiss(SparkSession session, String sql) {
     return driver == null ? null : (String) driver.apply(session, new String[] {"near miss", sql});
+  }
+
+  /** What Python says to the columns and options of a read: what its tasks do, as Spark keeps it; null if it cannot. */
+  static byte[] planned(List request) {
+    List all = new ArrayList();
+    all.add("read");
+    all.addAll(request);
+    return (byte[]) driver.apply(null, all.toArray(new String[0]));
   }
 
   private static Object asked(SparkSession session, String what, String sql) {

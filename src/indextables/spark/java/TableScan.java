@@ -4,6 +4,7 @@ import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -11,10 +12,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class TableScan implements Scan {
   private static final String[] TOLD = {"path", "versionAsOf", "query", "searches", "where", "filters", "limit"};
   private final Scan scan;
+  private final PythonDataSourceV2 source;
   private final CaseInsensitiveStringMap options;
+  private boolean planned;
 
-  TableScan(Scan scan, CaseInsensitiveStringMap options) {
+  TableScan(Scan scan, PythonDataSourceV2 source, CaseInsensitiveStringMap options) {
     this.scan = scan;
+    this.source = source;
     this.options = options;
   }
 
@@ -30,7 +34,9 @@ public class TableScan implements Scan {
     return told.toString();
   }
 
-  public Batch toBatch() {
+  public synchronized Batch toBatch() {
+    if (!planned) PlannedRead.prepare(source, scan.readSchema(), options);
+    planned = true;
     return scan.toBatch();
   }
 

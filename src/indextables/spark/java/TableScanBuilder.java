@@ -7,6 +7,7 @@ import java.util.Map;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.MapType;
@@ -65,7 +66,8 @@ class TableScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushD
     Map all = new HashMap(options.asCaseSensitiveMap());
     if (filters.length > 0) all.put("filters", FilterJson.of(filters));
     CaseInsensitiveStringMap told = new CaseInsensitiveStringMap(all);
-    Scan scan = new PythonScanBuilder(TableRelation.source(), TableRelation.FORMAT, wanted, told).build();
-    return new TableScan(scan, told);
+    PythonDataSourceV2 source = TableRelation.source();
+    Scan scan = new PythonScanBuilder(source, TableRelation.FORMAT, wanted, told).build();
+    return new TableScan(scan, source, told);
   }
 }

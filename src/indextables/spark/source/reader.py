@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -93,6 +94,16 @@ class TableReader(DataSourceReader):
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
         if isinstance(partition, SplitGroup):
             yield from SparkBatches(self._schema)(partition.batches())
+            keep_modules()
+
+
+@cache
+def keep_modules() -> None:
+    """Tell the garbage collector of this worker, once, that what is loaded by now stays.
+
+    Spark has a worker collect garbage after every task, and the next task waits while it looks through all modules.
+    """
+    gc.freeze()
 
 
 @lru_cache(maxsize=8)

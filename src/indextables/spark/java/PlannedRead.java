@@ -1,0 +1,34 @@
+package indextables;
+
+import java.io.ByteArrayInputStream;
+import java.io.DataInputStream;
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceReadInfo;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * Has a read planned by the Python process that started this driver, which has the table's log in memory. Spark would ask
+ * two processes of its own, one after the other, and does so where there is no such process or where it cannot plan.
+ */
+class PlannedRead {
+  static void prepare(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options) {
+    // A statement would run here, and once more where Spark asks a process of its own because it failed.
+    if (!StatementRunner.isAttached() || options.containsKey("statement")) return;
+    List request = new ArrayList();
+    request.add(columns.json());
+    Iterator entries = SessionSource.withSession(options).asCaseSensitiveMap().entrySet().iterator();
+    while (entries.hasNext()) {
+      Map.Entry entry = (Map.Entry) entries.next();
+      request.add(entry.getKey());
+      request.add(entry.getValue());
+    }
+    byte[] told = StatementRunner.planned(request);
+    if (told == null) return;
+    source.setReadInfo(PythonDataSourceReadInfo.receive(new DataInputStream(new ByteArrayInputStream(told))));
+  }
+}
