@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.errors import CommitUnknownError, ConflictError
-from indextables.log.cache import LogCache
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
 from indextables.log.listing import LogListing
 from indextables.log.names import MANIFESTS, POINTER, version_path
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.log.version_reader import VersionReader
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
@@ -25,26 +22,10 @@ from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import PutOutcome, Store
 from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
 from indextables.wire import version_file
+from tests.interleave import stepped_logs
 
+open_log = partial(stepped_logs.open_log, now_ms=1_000)
 SCHEMA = '{"type":"struct","fields":[]}'
-
-
-def open_log(store: Store, name: str, *, attempts: int = 4) -> TransactionLog:
-    settings = LogSettings(
-        read=LogReadSettings(parallelism=1),
-        retry=RetrySettings(max_attempts=attempts),
-        files=VersionFileSettings(compress=False),
-    )
-    ids = iter(f"{name}-{n}" for n in range(100))
-    return TransactionLog(
-        store,
-        settings,
-        cache=LogCache(1 << 20),
-        now_ms=lambda: 1_000,
-        new_id=lambda: next(ids),
-        rng=random.Random(0),
-        sleep=lambda seconds: None,
-    )
 
 
 def new_table() -> Content:

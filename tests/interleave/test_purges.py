@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 
-from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import RetentionSettings
 from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError
-from indextables.log.cache import LogCache
-from indextables.log.names import MANIFESTS, POINTER, version_path
+from indextables.log.names import version_path
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.store import Store
@@ -22,32 +19,12 @@ from indextables.testing.interleave import Content, SteppedStore, explore, outco
 from indextables.upkeep import purge, purge_plan, restore, truncate
 from indextables.upkeep.purge_plan import Retention
 from indextables.wire import version_file
-
-NOW_MS = 1 << 50
-"""Later than any file of the explorer."""
+from tests.interleave.stepped_logs import open_log, unseen
 
 
 @pytest.fixture(autouse=True)
 def _every_orphan_may_be_somebodys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(purge_plan, "IN_FLIGHT_MS", 1 << 60)
-
-
-def open_log(store: Store, name: str) -> TransactionLog:
-    settings = LogSettings(
-        read=LogReadSettings(parallelism=1),
-        retry=RetrySettings(max_attempts=4),
-        files=VersionFileSettings(compress=False),
-    )
-    ids = iter(f"{name}-{n}" for n in range(100))
-    return TransactionLog(
-        store,
-        settings,
-        cache=LogCache(1 << 20),
-        now_ms=lambda: NOW_MS,
-        new_id=lambda: next(ids),
-        rng=random.Random(0),
-        sleep=lambda seconds: None,
-    )
 
 
 def table_with(removed: bool = False) -> Content:
@@ -116,21 +93,16 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     return None
 
 
-def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-    """Calls whose moment no other actor can tell: manifests and the pointer are read by nobody else in time, states by
-    the truncater after it wrote them; and once nobody deletes any more, what is there can be read at any time."""
-    verb, path = str(call[0]), str(call[1])
-    if path.startswith((MANIFESTS, POINTER)):
-        return verb != "list"
-    if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
-        return True
-    others = {"purger", "truncater"} - {name}
-    return others <= set(finished) and verb in ("get", "head") and path in content
-
-
 def run(*actors: Callable[[Store], Any], removed: bool = False, faults: int = 0, states: int = 400_000) -> None:
     named = {actor.__name__: actor for actor in actors}
-    found = explore(named, check, start=table_with(removed), faults=faults, max_states=states, private=unseen)
+    found = explore(
+        named,
+        check,
+        start=table_with(removed),
+        faults=faults,
+        max_states=states,
+        private=partial(unseen, cleaners=("purger", "truncater")),
+    )
     print(f"{found.states:,} states, {found.ends:,} ends")
     assert found.complete
     assert found.violations == []

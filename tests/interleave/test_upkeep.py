@@ -4,7 +4,6 @@ acknowledged would have left, no row is lost or doubled, and no live split is mi
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, combinations, permutations
 from typing import Any
@@ -13,14 +12,11 @@ import pyarrow as pa
 import pytest
 
 from indextables import config
-from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
-from indextables.config.state import CompactionSettings, RetentionSettings
+from indextables.config.state import RetentionSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
-from indextables.log.cache import LogCache
-from indextables.log.names import MANIFESTS, POINTER, version_path
+from indextables.log.names import version_path
 from indextables.log.selection import every_file
 from indextables.log.transaction import Changes
-from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model import conflicts
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
 from indextables.model.conflicts import Operation
@@ -38,9 +34,8 @@ from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask
 from indextables.upkeep.purge_plan import Retention
 from indextables.wire import version_file
+from tests.interleave.stepped_logs import NOW_MS, open_log, unseen
 
-NOW_MS = 1 << 50
-"""Later than any file of the explorer."""
 SCHEMA = json.dumps(
     {
         "type": "struct",
@@ -76,25 +71,6 @@ def lived_in() -> Content:
     )
     files = {version_path(n): version_file.encode(a, compress=False) for n, a in enumerate((zero, one, two))}
     return {**files, **{path: json.dumps(rows).encode() for path, rows in {**PAST, **START}.items()}}
-
-
-def open_log(store: Store, name: str) -> TransactionLog:
-    settings = LogSettings(
-        read=LogReadSettings(parallelism=1),
-        retry=RetrySettings(max_attempts=4),
-        files=VersionFileSettings(compress=False),
-        compaction=CompactionSettings(after_merge=False),
-    )
-    ids = iter(f"{name}-{n}" for n in range(100))
-    return TransactionLog(
-        store,
-        settings,
-        cache=LogCache(1 << 20),
-        now_ms=lambda: NOW_MS,
-        new_id=lambda: next(ids),
-        rng=random.Random(0),
-        sleep=lambda seconds: None,
-    )
 
 
 def condition(text: str) -> Predicate:
@@ -236,17 +212,6 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     return None
 
 
-def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-    """Calls whose moment no other actor can tell: splits are looked for by a purge alone, manifests and the pointer are
-    read by nobody else in time; and once nobody deletes any more, what is there can be read at any time."""
-    verb, path = str(call[0]), str(call[1])
-    if path.startswith((MANIFESTS, POINTER)):
-        return verb != "list"
-    if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
-        return True
-    return CLEANERS - {name} <= set(finished) and verb in ("get", "head") and path in content
-
-
 def run(*actors: Callable[[Store], Any], faults: int = 0, states: int = 400_000) -> None:
     named = {actor.__name__: actor for actor in actors}
 
@@ -255,7 +220,7 @@ def run(*actors: Callable[[Store], Any], faults: int = 0, states: int = 400_000)
         quiet = not CLEANERS & set(named) - set(finished)
         if quiet and str(call[1]).endswith(".split") and call[0] in ("get", "put", "head"):
             return True
-        return unseen(name, call, content, {**absent, **finished})
+        return unseen(name, call, content, {**absent, **finished}, cleaners=CLEANERS)
 
     found = explore(named, check, start=lived_in(), faults=faults, max_states=states, private=without_cleaners)
     print(f"{', '.join(named)}: {found.states:,} states, {found.ends:,} ends")

@@ -1,0 +1,54 @@
+"""Logs for the explorer of schedules: nothing in them depends on time, chance or threads."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.config.state import CompactionSettings
+from indextables.log.cache import LogCache
+from indextables.log.names import MANIFESTS, POINTER
+from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.storage.store import Store
+from indextables.testing.interleave import Content
+
+NOW_MS = 1 << 50
+"""Later than any file of the explorer."""
+
+
+def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS) -> TransactionLog:
+    """A log whose commits are named after who makes them."""
+    settings = LogSettings(
+        read=LogReadSettings(parallelism=1),
+        retry=RetrySettings(max_attempts=attempts),
+        files=VersionFileSettings(compress=False),
+        compaction=CompactionSettings(after_merge=False),
+    )
+    ids = iter(f"{name}-{n}" for n in range(100))
+    return TransactionLog(
+        store,
+        settings,
+        cache=LogCache(1 << 20),
+        now_ms=lambda: now_ms,
+        new_id=lambda: next(ids),
+        rng=random.Random(0),
+        sleep=lambda seconds: None,
+    )
+
+
+def unseen(
+    name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any], *, cleaners: Collection[str]
+) -> bool:
+    """Calls whose moment no other actor can tell.
+
+    Manifests and the pointer are read by nobody else in time, states by a truncater after it wrote them; and once the
+    other cleaners are done nothing is deleted any more, and what is there can be read at any time.
+    """
+    verb, path = str(call[0]), str(call[1])
+    if path.startswith((MANIFESTS, POINTER)):
+        return verb != "list"
+    if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
+        return True
+    return set(cleaners) - {name} <= set(finished) and verb in ("get", "head") and path in content
