@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ import pytest
 
 from indextables import Table
 
-COMMITS = 60
+KILLS = 20
+COMMITS = 3
+"""So many commits come before every kill, of so many rows:"""
 ROWS = 20
 PROGRAM = """
 import sys
@@ -52,25 +55,38 @@ def files_in(folder: Path) -> int:
 def kill_when_something_appears(running: subprocess.Popen[str], folder: Path, delay: float) -> None:
     """Kill a query, and the JVM with it, a moment after the next file appears in a folder."""
     before = files_in(folder)
-    deadline = time.monotonic() + 120
-    while files_in(folder) == before and time.monotonic() < deadline:
+    while files_in(folder) == before:
+        assert running.poll() is None, "the query ended by itself"
         time.sleep(0.002)
     time.sleep(delay)
     os.killpg(running.pid, signal.SIGKILL)
 
 
+def without_half_an_offset(checkpoint: Path) -> None:
+    """Do what Spark says when a query was killed while it wrote its very first offset: delete the checkpoint.
+
+    Spark 4.3 refuses to start from it. No batch has run by then.
+    """
+    offsets = checkpoint / "offsets"
+    if offsets.exists() and not any(file.name.isdigit() for file in offsets.iterdir()):
+        shutil.rmtree(checkpoint)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(1800)
 def test_twenty_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     source = Table.create(str(tmp_path / "source"), schema=pa.schema([("id", pa.int64())]))
-    for n in range(COMMITS):
-        source.append(pa.table({"id": list(range(n * ROWS, (n + 1) * ROWS))}))
     rng = random.Random(20)
-    for kill in range(20):
+    for kill in range(KILLS):
+        # There is always something left to do, however much the query did before it was killed.
+        for n in range(kill * COMMITS, (kill + 1) * COMMITS):
+            source.append(pa.table({"id": list(range(n * ROWS, (n + 1) * ROWS))}))
+        without_half_an_offset(tmp_path / "checkpoint")
         with start(tmp_path) as running:
             kill_when_something_appears(running, tmp_path / PLACES[kill % 4], rng.choice([0, 0, 0.01, 0.1, 1.0]))
-    assert 0 < Table.open(str(tmp_path / "target")).count() < COMMITS * ROWS
+    assert Table.open(str(tmp_path / "target")).count() > 0
+    without_half_an_offset(tmp_path / "checkpoint")
     with start(tmp_path, "finish") as running:
         assert running.wait() == 0
     table = Table.open(str(tmp_path / "target"))
-    assert sorted(table.scan().read_all()["id"].to_pylist()) == list(range(COMMITS * ROWS))
+    assert sorted(table.scan().read_all()["id"].to_pylist()) == list(range(KILLS * COMMITS * ROWS))
