@@ -1,8 +1,14 @@
-"""The entry point of the process. The garbage collector rests while modules load; the verb turns it on again."""
+"""The entry point of the process, made for a quick start.
+
+The garbage collector rests while modules load; the verb turns it on again. Nothing here multiplies matrices, so numpy need
+not start threads that would.
+"""
 
 import gc
+import os
 
 gc.disable()
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 try:
     from indextables.cli.app import main
