@@ -57,6 +57,25 @@ def test_a_frame_is_planned_for_the_version_it_was_made_for(spark: SparkSession,
     assert its.search(spark, path, "message:a").count() == 2
 
 
+def test_a_relative_path_is_spark_s_wherever_python_has_gone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started_in = Path(spark.sparkContext._jvm.java.lang.System.getProperty("user.dir"))  # type: ignore[union-attr]
+    here, there = started_in / f"t-{tmp_path.name}", tmp_path / f"t-{tmp_path.name}"
+    try:
+        its.write(spark.createDataFrame([("here",)], "message string"), str(here))
+        its.write(spark.createDataFrame([("there",)], "message string"), str(there))
+        monkeypatch.chdir(tmp_path)
+        frame = spark.read.format("indextables").load(here.name)
+        assert [row.message for row in frame.collect()] == ["here"]
+        spark.sql(f"CREATE OR REPLACE TEMP VIEW relative USING indextables OPTIONS (path '{here.name}')")
+        assert [row.message for row in spark.table("relative").collect()] == ["here"]
+        spark.sql("CHECKPOINT INDEXTABLE relative")
+        assert list(here.glob("_transaction_log/state-v*")) and not list(there.glob("_transaction_log/state-v*"))
+    finally:
+        shutil.rmtree(here, ignore_errors=True)
+
+
 def test_what_cannot_be_planned_is_told_by_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     its.write(spark.createDataFrame([("a",)], "message string"), path)

@@ -10,6 +10,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
+import py4j.Py4JException;
 
 /**
  * Where statements run: in the Python process that started this driver, if there is one, which knows the session and can
@@ -52,7 +53,11 @@ public class StatementRunner {
     List all = new ArrayList();
     all.add("read");
     all.addAll(request);
-    return (byte[]) driver.apply(null, all.toArray(new String[0]));
+    try {
+      return (byte[]) driver.apply(null, all.toArray(new String[0]));
+    } catch (Py4JException gone) { // the process has ended, or listens no more
+      return null;
+    }
   }
 
   private static Object asked(SparkSession session, String what, String sql) {

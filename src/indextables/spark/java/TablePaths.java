@@ -1,5 +1,6 @@
 package indextables;
 
+import java.io.File;
 import java.util.TreeSet;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
@@ -22,6 +23,11 @@ public class TablePaths {
     if (paths.size() == 1) return (String) paths.first();
     String said = name + " reads " + paths.size() + " tables: " + paths + ".";
     throw new IllegalArgumentException(said + " Give the path of one in quotes.");
+  }
+
+  /** A path as seen from the folder in which Spark was started, as Spark itself sees it; URLs stay as they are. */
+  static String absolute(String path) {
+    return path.matches("[A-Za-z][A-Za-z0-9+.-]*:.*") ? path : new File(path).getAbsolutePath();
   }
 
   private static String of(LogicalPlan leaf) {

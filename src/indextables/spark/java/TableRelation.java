@@ -1,6 +1,7 @@
 package indextables;
 
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
@@ -47,14 +48,21 @@ public class TableRelation extends PythonTable {
       Metadata metadata = fields[i].metadata();
       if (metadata.contains(PATH_KEY)) given = metadata.getString(PATH_KEY);
     }
-    return given;
+    return given == null ? null : TablePaths.absolute(given);
   }
 
-  /** A relation of ours with scans of its own, and the path among its options: columns that carry it may be pruned. */
+  /**
+   * A relation of ours with scans of its own, and the whole path among its options: columns that carry it may be pruned,
+   * and the process that plans the scan may be in another folder than the one that read the schema.
+   */
   static DataSourceV2Relation unshared(DataSourceV2Relation shared) {
     Map options = new HashMap(shared.options().asCaseSensitiveMap());
     String path = pathOf(shared);
-    if (path != null && !shared.options().containsKey("path")) options.put("path", path);
+    if (path != null) {
+      Iterator keys = options.keySet().iterator();
+      while (keys.hasNext()) if (((String) keys.next()).equalsIgnoreCase("path")) keys.remove();
+      options.put("path", path);
+    }
     return copied(shared, new TableRelation(shared.table().schema()), options);
   }
 
