@@ -17,18 +17,20 @@ from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction
-from indextables.model.retention import RetentionPolicy
+from indextables.model.retention import HOUR_MS, RetentionPolicy
 from indextables.storage.local import LocalStore
 
 COMMITS = 20
-NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=60_000)
+MANIFESTS_KEPT_MS = 60_000
+"""Longer than any state of this test takes to be written."""
+NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=MANIFESTS_KEPT_MS)
 
 
 def open_log(path: str) -> TransactionLog:
     settings = LogSettings(
         checkpoint=CheckpointSettings(interval=4),
         state_write=StateWriteSettings(entries_per_manifest=20),
-        retention=RetentionSettings(manifest_hours=0),
+        retention=RetentionSettings(manifest_hours=MANIFESTS_KEPT_MS / HOUR_MS),
     )
     return TransactionLog(LocalStore(path), settings)
 

@@ -83,7 +83,10 @@ class RetentionSettings(SettingsGroup, frozen=True):
     state_versions: int = setting("state.retention.versions", integer(1), 2, "Number of newest states to keep.")
     state_hours: float = setting("state.retention.hours", hours(), 168.0, "For how long older states are kept.")
     manifest_hours: float = setting(
-        "state.gc.minManifestAgeHours", hours(), 1.0, "Age below which a manifest is never deleted."
+        "state.gc.minManifestAgeHours",
+        hours(),
+        1.0,
+        "Age below which a manifest is never deleted; must be longer than writing a state takes.",
     )
     log_ms: int = setting(
         "logRetention.duration", duration_ms(), 30 * 86_400_000, "For how long version files are kept."

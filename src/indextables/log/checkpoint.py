@@ -77,6 +77,7 @@ class Checkpointer(Struct, frozen=True):
             if state is not None:
                 move_pointer(self.store, _pointer(state))
                 return _report(state, written=written)
+            compact = Compact.ALL  # the manifests of the state before may be the ones that are gone
             self._pause(attempt)
         raise UnavailableError(
             f"The state of version {snapshot.version} of {self.store.url} could not be written in "
@@ -103,7 +104,7 @@ class Checkpointer(Struct, frozen=True):
             self.store.put(path, body)  # what is there cannot be read by anybody
             return state, True
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
-            return state, True
+            return (state, True) if self._is_whole(state) else self._taken_back(path)
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
         return self._readable(snapshot.version, again), False
@@ -111,6 +112,15 @@ class Checkpointer(Struct, frozen=True):
     @property
     def _writer(self) -> StateWriter:
         return StateWriter(self.store, self.write_settings, self.compaction, self.now_ms)
+
+    def _is_whole(self, state: StateManifest) -> bool:
+        """Whether no cleaner took a manifest away before it could see that this state names it."""
+        there = {info.path for info in self.store.list(names.MANIFESTS)}
+        return all(f"{names.LOG}/{manifest.path}" in there for manifest in state.manifests)
+
+    def _taken_back(self, path: str) -> tuple[None, bool]:
+        self.store.delete([path])
+        return None, False
 
     def _readable(self, version: int, listing: LogListing) -> StateManifest | None:
         try:

@@ -9,16 +9,14 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config.state import StateWriteSettings
-from indextables.errors import UnavailableError
 from indextables.log import names
 from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.schema_registry import deduplicated, in_use, renamed
 from indextables.model.state import ManifestInfo
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import Store
 from indextables.wire.file_entry import encode_file_entries, manifest_name
 
 _FOLDER = names.MANIFESTS.removeprefix(f"{names.LOG}/")
-_PUTS = 3
 
 
 class ManifestWriter(Struct):
@@ -47,7 +45,9 @@ class ManifestWriter(Struct):
         self.total_bytes += pc.sum(files.column("size")).as_py()
         content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
         name = manifest_name(content)
-        self._put(f"{names.MANIFESTS}/{name}", content)
+        # Named by its content, so one that is there already is the same; writing it again makes it young, and a cleaner
+        # that found it unnamed lets it be.
+        self.store.put(f"{names.MANIFESTS}/{name}", content)
         partition_bounds, column_bounds = self.bounds.of(files)
         versions = pc.min_max(files.column("added_at_version").fill_null(0))
         return ManifestInfo(
@@ -61,17 +61,3 @@ class ManifestWriter(Struct):
             column_bounds=column_bounds or None,
             size_bytes=len(content),
         )
-
-    def _put(self, path: str, content: bytes) -> None:
-        """A manifest is named by its content: one that is there already is the same, unless it was cut short."""
-        for _ in range(_PUTS):
-            outcome = self.store.put_if_absent(path, content)
-            if outcome is PutOutcome.CREATED:
-                return
-            found = self.store.head(path)
-            if found is not None and found.size == len(content):
-                return
-            if found is not None:
-                self.store.put(path, content)
-                return
-        raise UnavailableError(f"Whether {path} was written could not be found out.", path=path)

@@ -17,8 +17,10 @@ from indextables.log.state_writer import Compact
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.local import LocalStore
+from indextables.storage.store import PutOutcome
+from indextables.storage.wrappers import StoreWrapper
 from indextables.testing.faulty_store import Fault, FaultyStore
-from tests.support.state_logs import commit, file, live, new_state_log, state_log
+from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 
 NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
 SHORT = RetentionSettings(state_versions=1, state_hours=0, manifest_hours=0, log_ms=0, checkpoint_ms=0, versions=0)
@@ -137,3 +139,44 @@ def test_a_reader_of_a_version_that_is_cleaned_away_is_told(tmp_path: Path) -> N
     with pytest.raises(VersionNotFoundError, match="cleaned away"):
         _ = held.all_files
     assert newest.all_files.num_rows == 8
+
+
+def test_a_manifest_that_is_written_again_is_young_again(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    commit(log, file(1))
+    first = log.checkpoint()
+    (manifest,) = (tmp_path / names.MANIFESTS).iterdir()
+    old = time.time() - 7_200
+    os.utime(manifest, (old, old))
+    (tmp_path / names.state_path(first.version)).unlink()
+    state_log(LocalStore(str(tmp_path))).checkpoint(compact=Compact.ALL)
+    assert list((tmp_path / names.MANIFESTS).iterdir()) == [manifest]
+    assert manifest.stat().st_mtime > old + 3_600
+
+
+class TakenAway(StoreWrapper):
+    """A cleaner that found the manifests unnamed deletes them as the state that names them is put, the first time."""
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        if names.state_version_of(path) is not None and not self.done:
+            self.done = True
+            self.inner.delete([info.path for info in self.inner.list(names.MANIFESTS)])
+        return super().put_if_absent(path, data)
+
+    done = False
+
+
+@pytest.mark.parametrize("compact", [Compact.AS_NEEDED, Compact.ALL])
+def test_a_state_whose_manifests_were_taken_away_is_written_anew(tmp_path: Path, compact: Compact) -> None:
+    log = new_state_log(tmp_path, state_write=StateWriteSettings(entries_per_manifest=2))
+    for n in range(4):
+        commit(log, file(n))
+    log.checkpoint()
+    commit(log, file(4))
+    report = state_log(TakenAway(LocalStore(str(tmp_path)))).checkpoint(compact=compact)
+    state = newest_state(log)
+    assert state.state_version == report.version
+    assert all((tmp_path / names.LOG / manifest.path).exists() for manifest in state.manifests)
+    cleaner = later_log(tmp_path).cleaner()
+    cleaner.run(cleaner.plan(NOTHING_KEPT))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(5))
