@@ -24,12 +24,17 @@ def test_readers_see_whole_versions_or_are_told(tmp_path: Path) -> None:
     others = [(role, start(role, table, seed)) for seed, role in enumerate(["upkeep", "read", "read"], 10)]
     writers = [("write", start("write", table, seed)) for seed in range(2)]
     results: dict[str, list[dict[str, Any]]] = {"write": [], "upkeep": [], "read": []}
-    for role, worker in [*writers, *others]:
-        out, err = worker.communicate(timeout=240)
-        assert worker.returncode == 0, err
-        results[role].append(json.loads(out.splitlines()[-1]))
-        if len(results["write"]) == len(writers):
-            (tmp_path / "table.stop").touch()
+    try:
+        for role, worker in [*writers, *others]:
+            out, err = worker.communicate(timeout=240)
+            assert worker.returncode == 0, err
+            results[role].append(json.loads(out.splitlines()[-1]))
+            if len(results["write"]) == len(writers):
+                (tmp_path / "table.stop").touch()
+    finally:
+        for _, worker in [*writers, *others]:
+            with worker:
+                worker.kill()
     assert [wrong for reader in results["read"] for wrong in reader["wrong"]] == []
     assert sum(reader["seen"] for reader in results["read"]) > 0
     assert results["upkeep"][0]["rounds"] > 0
