@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from indextables.cli.pandas_free import do_without_pandas
+from indextables.cli.lean_imports import load_less
 from indextables.config.release import VERSION
 
 MODULES = {
@@ -27,7 +27,7 @@ MODULES = {
     "spark_verbs": ("jar", "demo"),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
-_NEED_PANDAS = {*MODULES["spark_verbs"], *MODULES["page_verbs"]}
+_NEED_EVERYTHING = {*MODULES["spark_verbs"], *MODULES["page_verbs"]}
 
 
 class LoadedOnCall(Mapping[str, Any]):
@@ -87,6 +87,6 @@ def indextables(
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the process."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    if not given or given[0] not in _NEED_PANDAS:
-        do_without_pandas()
+    if not given or given[0] not in _NEED_EVERYTHING:
+        load_less()
     app(given, prog_name="indextables")

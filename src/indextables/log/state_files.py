@@ -66,7 +66,7 @@ class StateFiles(Struct, frozen=True):
         if files.num_rows != self.state.num_files:
             raise self._miscounted("files", files.num_rows, self.state.num_files)
         if "size" in files.column_names:
-            size = pc.sum(files.column("size")).as_py() or 0
+            size = int(files.column("size").to_numpy().sum())
             if size != self.state.total_bytes:
                 raise self._miscounted("bytes", size, self.state.total_bytes)
         return files

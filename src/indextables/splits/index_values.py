@@ -52,7 +52,7 @@ def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     joined = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
-    return joined.cast(pa.string())
+    return joined if pa.types.is_string(joined.type) else joined.cast(pa.string())
 
 
 def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:

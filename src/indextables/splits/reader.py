@@ -22,6 +22,7 @@ from indextables.model.predicate import Predicate
 from indextables.splits.cache import SplitCache
 from indextables.splits.layout import SectionTable
 from indextables.splits.mapping import DocMapping
+from indextables.splits.picking import rows_at
 from indextables.splits.row_groups import rows_that_may_match
 from indextables.splits.rowfile import read_groups, windows
 from indextables.splits.source import ReadStats, SplitSource
@@ -104,7 +105,7 @@ class SplitReader:
         wanted = numbers if rows is not None else None
         groups = np.arange(self._tail.metadata.num_row_groups) if wanted is None else self._groups_of(numbers)
         table = read_groups(self._source, self._tail, [int(g) for g in groups], names)
-        return table if wanted is None else table.take(pa.array(self._places(groups, numbers)))
+        return table if wanted is None else rows_at(table, self._places(groups, numbers))
 
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
@@ -123,7 +124,7 @@ class SplitReader:
             low, high = self._tail.group_starts[run[0]], self._tail.group_starts[run[-1] + 1]
             here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
             if len(here) != table.num_rows:
-                table = table.take(pa.array(self._places(np.array(run), here)))
+                table = rows_at(table, self._places(np.array(run), here))
             yield from table.to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:

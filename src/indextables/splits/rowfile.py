@@ -43,7 +43,8 @@ def read_groups(source: SplitSource, tail: SplitTail, groups: Sequence[int], col
         table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
     except (pa.ArrowException, OSError, ValueError) as e:
         raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
-    return table.select(list(columns)).replace_schema_metadata(None).cast(schema)
+    chosen = table.select(list(columns)).replace_schema_metadata(None)
+    return chosen if chosen.schema.equals(schema, check_metadata=True) else chosen.cast(schema)
 
 
 def windows(tail: SplitTail, groups: Groups, columns: Sequence[str]) -> Iterator[list[int]]:

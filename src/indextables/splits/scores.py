@@ -27,6 +27,11 @@ class Hits(Struct, frozen=True):
     rows: Rows
     scores: Scores
 
+    def score_column(self) -> pa.Array:
+        """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
+        scores = np.ascontiguousarray(self.scores, np.float32)
+        return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
+
 
 class _NotOneQueryError(Exception):
     """The scores of a query cannot be had from a single tantivy query."""

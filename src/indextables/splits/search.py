@@ -19,6 +19,7 @@ from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
 from indextables.splits.mapping import ColumnMapping
 from indextables.splits.order import OrderBy, ranking
+from indextables.splits.picking import rows_at
 from indextables.splits.query.tree import Query
 from indextables.splits.rarity import TermStatistics, rarity, term_statistics
 from indextables.splits.rows import OpenQuery, open_query
@@ -97,9 +98,9 @@ def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa
     found = pa.concat_tables([_no_rows(request, schema), *tables], promote_options="permissive")
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
-        found = found.take(pa.array(order))
+        found = rows_at(found, order)
     elif request.order_by is not None:
-        found = found.take(pa.array(ranking(found.column(_ORDER), request.order_by)))
+        found = rows_at(found, ranking(found.column(_ORDER), request.order_by))
     found = found.slice(request.offset, request.limit)
     return found.drop_columns([_ORDER] if request.order_by else [])
 
@@ -133,7 +134,7 @@ def _read(split: Searchable, hits: Hits, request: SearchRequest) -> pa.Table:
     if not request.columns:
         table = pa.table({"": pa.nulls(len(hits.rows))})
     if request.scores:
-        table = table.append_column(SCORE, pa.array(hits.scores, pa.float32()))
+        table = table.append_column(SCORE, hits.score_column())
     if request.snippet is not None:
         name = request.snippet.column
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")

@@ -33,8 +33,8 @@ from indextables.model.predicate.tree import (
 )
 from indextables.model.schema import is_atomic
 
-_KERNELS = {"=": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
-_TEXT_KERNELS = {"starts_with": pc.starts_with, "ends_with": pc.ends_with, "contains": pc.match_substring}
+_KERNELS = {"=": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+_TEXT_KERNELS = {"starts_with": "starts_with", "ends_with": "ends_with", "contains": "match_substring"}
 
 
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
@@ -67,17 +67,17 @@ def outcome_of(leaf: ColumnTest, values: Any) -> Any:
     if isinstance(leaf, In):
         return _is_in(values, leaf.literals, leaf.column.type)
     if isinstance(leaf, TextMatch):
-        return _TEXT_KERNELS[leaf.kind](values, leaf.text)
+        return getattr(pc, _TEXT_KERNELS[leaf.kind])(values, leaf.text)
     return pc.match_substring_regex(values, regular_expression(leaf.pattern))
 
 
 def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
     """A comparison of values with one value of the same type, by Spark's order."""
     if not pa.types.is_floating(arrow):
-        return _KERNELS[operator](values, pa.scalar(value, arrow))
+        return getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
     nan = pc.is_nan(values)
     if not math.isnan(value):
-        found = _KERNELS[operator](values, pa.scalar(value, arrow))
+        found = getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
         return pc.or_(found, nan) if operator in (">", ">=") else found
     other = pc.invert(nan)
     return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[operator]
