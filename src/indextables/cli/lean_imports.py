@@ -4,8 +4,9 @@ Where pandas is installed, pyarrow imports it the first time it makes an array o
 a NaT among them. That takes longer than everything else a search does. No verb of ours hands it such a value, so pandas
 is declared absent before pyarrow looks.
 
-`pyarrow.compute` makes a Python function of each of its 300 kernels when it is loaded: a tenth of a cold search, which as
-a rule calls none of them. So its name stands for it until somebody calls one.
+`pyarrow.compute` makes a Python function of each of its 300 kernels when it is loaded, and `pyarrow.parquet` loads the file
+systems of all clouds: a tenth of a cold search each, which as a rule uses neither. So their names stand for them until
+somebody does.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class _LoadedWhenUsed(ModuleType):
 
 
 def load_less() -> None:
-    """From now on `import pandas` fails in this process, and `import pyarrow.compute` waits until it is used."""
+    """From now on `import pandas` fails in this process, and parts of pyarrow are not loaded before they are used."""
     sys.meta_path.insert(0, _WithoutPandas())
-    sys.modules.setdefault("pyarrow.compute", _LoadedWhenUsed("pyarrow.compute"))
+    for name in ("pyarrow.compute", "pyarrow.parquet"):
+        sys.modules.setdefault(name, _LoadedWhenUsed(name))

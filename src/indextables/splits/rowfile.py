@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from indextables.errors import BadFileError
+from indextables.splits.parquet_reader import open_parquet
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
 
@@ -38,7 +38,7 @@ def read_groups(source: SplitSource, tail: SplitTail, groups: Sequence[int], col
             raise BadFileError(message, path=tail.path, start=start, length=length)
     file = _ProvenChunks(tail.path, source.size, ranges, found)
     try:
-        reader = pq.ParquetFile(file, metadata=tail.metadata, pre_buffer=False).reader
+        reader = open_parquet(file, tail.metadata)
         many = sum(length for _, length in ranges) > _THREADS_BYTES
         table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
     except (pa.ArrowException, OSError, ValueError) as e:

@@ -8,14 +8,15 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from msgspec import Struct
+from pyarrow._parquet import FileMetaData
 
 from indextables.errors import BadFileError
 from indextables.splits.container import chunk_places
 from indextables.splits.layout import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.mapping import DocMapping
 from indextables.splits.parquet_body import leaf_places
+from indextables.splits.parquet_reader import open_parquet
 from indextables.splits.seal import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal, sealed_start
 from indextables.splits.source import SplitSource
 
@@ -27,7 +28,7 @@ class SplitTail(Struct, frozen=True, dict=True):
     footer_start: int
     data: bytes
     table: SectionTable
-    metadata: pq.FileMetaData
+    metadata: FileMetaData
     schema: pa.Schema
     places: npt.NDArray[np.int64]
     """Offset and length of every column chunk: [row group, leaf column, 2]."""
@@ -79,7 +80,7 @@ def read_tail(source: SplitSource, footer_start: int | None = None) -> SplitTail
 def decode_tail(data: bytes, footer_start: int, path: str) -> SplitTail:
     """The decoded form of a proven tail; what does not fit together is `BadFileError` all the same."""
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = open_parquet(pa.BufferReader(data))
         metadata, schema = file.metadata, file.schema_arrow.remove_metadata()
         text = (metadata.metadata or {}).get(TABLE_KEY.encode(), b"")
     except (pa.ArrowException, OSError, ValueError) as e:
