@@ -156,7 +156,7 @@ def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
     faults = [
         _differs(old, new)
         for new in requested.columns
-        if (old := recorded.find(new.name)) is not None and _shape(old) != _shape(new)
+        if (old := recorded.find(new.name)) is not None and not same_index(old, new)
     ]
     if faults:
         raise InvalidInputError(" ".join(faults), hint=_KEEP, faults=faults)
@@ -175,6 +175,11 @@ def is_text(kind: pa.DataType) -> bool:
 def is_nested(kind: pa.DataType) -> bool:
     """Whether a column holds structs, maps or arrays."""
     return bool(pa.types.is_nested(kind))
+
+
+def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
+    """Whether two columns are indexed in the same way, whatever their fields are called."""
+    return _shape(one) == _shape(other)
 
 
 def _shape(column: ColumnMapping) -> tuple[str, str, str, int]:
@@ -226,7 +231,7 @@ def _column(
         record or (same.record if same else _DEFAULT_RECORD.get(kind, "")),
         same.max_token_length if same else settings.max_token_length,
     )
-    if kept is not None and not faults and _shape(kept) != _shape(made):
+    if kept is not None and not faults and not same_index(kept, made):
         faults.append(_differs(kept, made))
     return made, faults
 

@@ -51,7 +51,7 @@ class DeleteVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def _without_matches(self, where: Predicate) -> tuple[DeletePlan, Rewritten]:

@@ -53,12 +53,15 @@ class TableHandle:
         self, log: TransactionLog, snapshot: Snapshot, options: Mapping[str, object] | None, *, pinned: bool = False
     ) -> None:
         self._options = dict(options or {})
-        self._snapshot = snapshot
         self._pinned = pinned
-        self.settings = config.resolve(options=options, table=snapshot.metadata.configuration)
-        """The settings in force: options over the table's configuration over the defaults."""
-        log.settings = log_settings(self.settings)
         self._log = log
+        self._show(snapshot)
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self.settings = config.resolve(options=self._options, table=snapshot.metadata.configuration)
+        """The settings in force: options over the table's configuration over the defaults."""
+        self._log.settings = log_settings(self.settings)
 
     @property
     def path(self) -> str:
@@ -108,7 +111,7 @@ class TableHandle:
         """Commit, and show the new version. Returns None if there was nothing to do."""
         self._refuse_if_pinned()
         committed = self._log.commit(self._snapshot, changes)
-        self._snapshot = committed.snapshot
+        self._show(committed.snapshot)
         return committed.version
 
     def _commit_written(self, changes: Changes, written: Sequence[AddAction]) -> int | None:

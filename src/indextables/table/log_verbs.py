@@ -24,6 +24,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
 from indextables.table.handle import ENGINE_INFO, open_log
+from indextables.table.indexing_check import check_indexing, check_same_index
 from indextables.table.opening import OpenVerbs
 from indextables.table.predicates import Where, bound_predicate
 
@@ -58,6 +59,7 @@ class LogVerbs(OpenVerbs):
             configuration=config.table_configuration(options or {}),
             created_time=log.now_ms(),
         )
+        check_indexing(columns, metadata.partition_columns or (), metadata.configuration or {})
         return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
 
     def files(self, *, where: Where | None = None) -> pa.Table:
@@ -115,6 +117,10 @@ class LogVerbs(OpenVerbs):
         )
         if changed == old:
             return None
+        before, after = old.configuration or {}, changed.configuration or {}
+        check_indexing(self.schema, self.partition_columns, after)
+        if self._snapshot.all_files.num_rows:
+            check_same_index(self.schema, self.partition_columns, before, after)
         return self._commit(Changes(Operation.METADATA, metadata=changed, engine_info=ENGINE_INFO))
 
     def upgrade_protocol(

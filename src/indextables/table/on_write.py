@@ -58,7 +58,7 @@ class OnWrite(UpkeepVerbs):
         job = JOBS.run(self.path, work, groups=len(planned.groups))
         if job is not None and job.error_message is not None:
             self._count_failure(job.error_message)
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
 
     def _purge_after_write(self, version: int, purging: PurgeOnWriteSettings) -> None:
         """Purge at the first write at or after each multiple of so many versions, whoever made the others."""

@@ -43,5 +43,5 @@ class StateVerbs(TableHandle):
                 writing=self.settings.group(StateWriteSettings),
             )
         report = self._log.checkpoint(compact=compact)
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report

@@ -55,7 +55,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def merge(
@@ -95,7 +95,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def purge(
@@ -126,7 +126,7 @@ class UpkeepVerbs(TableHandle):
             progress=progress,
             engine_info=ENGINE_INFO,
         )
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
@@ -136,7 +136,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = truncate.run(planned, self._log, progress=progress)
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def restore(
@@ -154,7 +154,7 @@ class UpkeepVerbs(TableHandle):
         if dry_run:
             return planned.preview()
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)
-        self._snapshot = self._log.fresh()
+        self._show(self._log.fresh())
         return report
 
     def verify(

@@ -18,6 +18,7 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json, schema_to_json
 from indextables.splits.mapping import DocMapping, check_compatible
+from indextables.splits.mapping_settings import recorded_as
 from indextables.storage.spec import StoreSpec
 from indextables.write.incoming import widened
 from indextables.write.task import WriteTask
@@ -43,18 +44,22 @@ def plan_write(
     """Check the data's schema and the indexing settings against the table.
 
     `recorded` are the table's own settings, `settings` those of this write. Columns keep the kind of index they have,
-    unless everything is overwritten (`new_layout`).
+    unless everything is overwritten (`new_layout`); how new ones are indexed becomes part of the table.
     """
     table = schema_from_json(metadata.schema_string)
     schema = widened(table, data, merge_schema=merge_schema)
     partition_columns = tuple(metadata.partition_columns or ())
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
-    if not new_layout:
-        check_compatible(DocMapping.from_settings(body, recorded.group(IndexingSettings)), mapping)
-    changed = None
-    if not schema.equals(table):
-        changed = msgspec.structs.replace(metadata, schema_string=schema_to_json(schema))
+    new = [f.name for f in body if new_layout or f.name not in table.names]
+    if len(new) < len(body):
+        known = pa.schema([f for f in body if f.name not in new])
+        check_compatible(DocMapping.from_settings(known, recorded.group(IndexingSettings)), mapping)
+    changed = msgspec.structs.replace(
+        metadata,
+        schema_string=metadata.schema_string if schema.equals(table) else schema_to_json(schema),
+        configuration=recorded_as(mapping, body, new, metadata.configuration or {}) if new else metadata.configuration,
+    )
     task = WriteTask(
         spec=spec,
         schema_json=schema_to_json(schema),
@@ -63,7 +68,7 @@ def plan_write(
         splits=settings.group(SplitWriterSettings),
         stats=settings.group(StatsSettings),
     )
-    return WritePlan(task, changed)
+    return WritePlan(task, None if changed == metadata else changed)
 
 
 def write_changes(

@@ -247,3 +247,15 @@ def test_a_value_weighs_the_same_in_one_split_and_in_two(tmp_path: Path) -> None
     expected = math.log(1 + (40 - 10 + 0.5) / (10 + 0.5))
     for table in (one, two):
         assert table.search("level:ERROR", limit=100)["_score"].to_pylist() == [pytest.approx(expected)] * 10
+
+
+@pytest.mark.parametrize("query", ["j.user.id:7", "j.user.id:7 AND id:0", "j.big:-3", "NOT j.user.id:7"])
+def test_a_number_in_a_document_is_found_wherever_it_lies_in_the_index(tmp_path: Path, query: str) -> None:
+    documents = ['{"user":{"id":7},"big":-3}', '{"user":{"id":70}}']
+    data = pa.table({"id": [0, 1], "j": documents})
+    table = Table.create(str(tmp_path / "t"), schema=data.schema, options={"indexing.typemap.j": "json"})
+    table.append(data)
+    wanted = [1] if query.startswith("NOT") else [0]
+    assert table.search(query).column("id").to_pylist() == wanted
+    assert table.search(query, limit=5).column("id").to_pylist() == wanted
+    assert table.count(query=query) == 1

@@ -78,7 +78,8 @@ class Translator(Struct, frozen=True):
             found = self._phrase(leaf.target, words, column, leaf.slop)
         if number is None or (value := normal_leaf(number)) is None:
             return found
-        same = tantivy.Query.term_query(self.schema, name, value)
+        # The index keeps no frequencies of numbers: asked for them, tantivy reads on into what follows.
+        same = tantivy.Query.const_score_query(tantivy.Query.term_query(self.schema, name, value, "basic"), 1.0)
         return Answer(_any([found.query, same]), found.exact)
 
     def _phrase(self, target: Target, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> Answer:
