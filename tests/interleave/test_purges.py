@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from indextables.config.state import RetentionSettings
-from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError
+from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError, VersionNotFoundError
 from indextables.log.names import version_path
 from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
@@ -74,7 +74,7 @@ def read_paths(content: Content) -> list[str]:
 
 ALLOWED: Mapping[str, tuple[type[Exception], ...]] = {
     "writer": (ConflictError, CommitUnknownError),
-    "restorer": (ConflictError, CommitUnknownError, MissingSplitError),
+    "restorer": (ConflictError, CommitUnknownError, MissingSplitError, VersionNotFoundError),
 }
 
 

@@ -37,6 +37,12 @@ def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
     return files.filter(may_match(where, files, partition_columns=columns))
 
 
+def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
+    """The live files of one snapshot that another does not have."""
+    known = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
+    return one.all_files.filter(pc.invert(known))
+
+
 def every_file(snapshot: Snapshot) -> pa.Table:
     """All live files."""
     return snapshot.all_files

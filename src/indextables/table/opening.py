@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from indextables.errors import InvalidInputError
+from indextables.errors import CorruptTableError, InvalidInputError
 from indextables.log.history import version_at
+from indextables.log.purged import check_purged
 from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
@@ -37,7 +38,13 @@ class OpenVerbs(TableHandle):
         if version is not None and timestamp is not None:
             raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
         at = version if timestamp is None else version_at(log, to_epoch_ms(timestamp))
-        return cls(log, log.at_version(int(at or 0)), options, pinned=True)
+        snapshot = log.at_version(int(at or 0))
+        try:
+            newest = log.newest()
+        except CorruptTableError:
+            newest = snapshot  # what is damaged later does not stand in the way of an older version
+        check_purged(log, newest, snapshot)
+        return cls(log, snapshot, options, pinned=True)
 
     def refresh(self: T) -> T:
         """The table at its newest version."""

@@ -10,20 +10,20 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import MissingSplitError, VersionNotFoundError
+from indextables.errors import MissingSplitError
 from indextables.log.commit import Plan
+from indextables.log.purged import check_purged
+from indextables.log.selection import files_not_in
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
-from indextables.model.conflicts import PURGE_TXN, Intent, Operation
+from indextables.model.conflicts import Intent, Operation
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
 from indextables.model.schema_registry import restored
-from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.model.snapshot import Snapshot
 from indextables.storage.store import Store
 
 _FEW = 32
@@ -58,7 +58,7 @@ class RestorePlan(Report, frozen=True):
 
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:
-    """What it takes to bring a version back; MissingSplitError if it cannot be, because splits of it are gone."""
+    """What it takes to bring a version back; an error if it cannot be, because splits of it were purged or are gone."""
     read = log.fresh()
     target = log.at_version(version)
     check_purged(log, read, target)
@@ -67,8 +67,8 @@ def plan(log: TransactionLog, *, version: int) -> RestorePlan:
         table_path=log.store.url,
         version=read.version,
         restored_version=version,
-        files_added=_without(target, read).num_rows,
-        files_removed=_without(read, target).num_rows,
+        files_added=files_not_in(target, read).num_rows,
+        files_removed=files_not_in(read, target).num_rows,
         read=read,
         target=target,
     )
@@ -85,26 +85,6 @@ def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = 
         files_added=planned.files_added if written is None else len(written.added),
         files_removed=planned.files_removed if written is None else len(written.removed),
     )
-
-
-def check_purged(log: TransactionLog, read: Snapshot, target: Snapshot) -> None:
-    """MissingSplitError if a purge has condemned splits that would come back, even if it has not deleted them yet."""
-    purge = read.header.txns.get(PURGE_TXN)
-    if purge is None or purge.version <= target.version:
-        return
-    removed = {path: version.version for version in _since(log, target, read) for path in version.removed}
-    revived = _without(target, read).column("path").to_pylist()
-    # A purge deletes whatever was removed up to the version that it records.
-    missing = sorted(path for path in revived if removed.get(path, 0) <= purge.version)
-    if missing:
-        raise _gone(log.store.url, target, missing)
-
-
-def _since(log: TransactionLog, target: Snapshot, read: Snapshot) -> Sequence[CommittedVersion]:
-    try:
-        return log.since(target.version, read.version)
-    except VersionNotFoundError:
-        return ()
 
 
 def check_splits(store: Store, snapshot: Snapshot) -> None:
@@ -153,7 +133,7 @@ class _Restoration(Struct, frozen=True):
         )
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
-        removed = _without(snapshot, self.target)
+        removed = files_not_in(snapshot, self.target)
         changes = Changes(
             Operation.RESTORE,
             adds=[_revived(action) for action in self._missing(snapshot)],
@@ -167,13 +147,7 @@ class _Restoration(Struct, frozen=True):
 
     def _missing(self, snapshot: Snapshot) -> list[AddAction]:
         # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
-        return to_actions(restored(_without(self.target, snapshot), self.target.schema_registry))
-
-
-def _without(one: Snapshot, other: Snapshot) -> pa.Table:
-    """The files of one snapshot that another does not have."""
-    known = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
-    return one.all_files.filter(pc.invert(known))
+        return to_actions(restored(files_not_in(self.target, snapshot), self.target.schema_registry))
 
 
 def _revived(action: AddAction) -> AddAction:

@@ -12,9 +12,9 @@ from indextables import AddAction, Table
 from indextables.errors import (
     ConflictError,
     InvalidInputError,
-    MissingSplitError,
     RefusedError,
     UnavailableError,
+    VersionNotFoundError,
 )
 from indextables.storage.folder_listing import TEMP_PREFIX
 from indextables.storage.store import ObjectInfo
@@ -112,8 +112,9 @@ def test_two_clocks(tmp_path: Path) -> None:
     age(table.path, hours=200)
     Table.open(table.path).purge()
     assert readable(table) == {5: True, 4: True, 3: True, 2: False, 1: False, 0: False}
-    with pytest.raises(MissingSplitError):
-        Table.open(table.path, version=2).scan().read_all()
+    with pytest.raises(VersionNotFoundError, match="2 of its 2 splits were purged") as caught:
+        Table.open(table.path, version=2)
+    assert caught.value.hint == "Versions 3 to 5 can be read; history() shows each."
     assert ids(Table.open(table.path, version=3)) == [5]
 
 
@@ -293,7 +294,7 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
     with pytest.raises(ConflictError, match="purged meanwhile"):
         late.restore(version=1)
     assert ids(Table.open(table.path)) == [5]
-    with pytest.raises(MissingSplitError):
+    with pytest.raises(VersionNotFoundError):
         Table.open(table.path).restore(version=1)
 
 
@@ -325,7 +326,7 @@ def test_what_a_purge_has_condemned_cannot_be_restored_though_it_is_still_there(
     unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=lambda paths: None)
     table.append(rows([6]))
     table.overwrite(rows([7]))
-    with pytest.raises(MissingSplitError, match="2 of the 2 splits of version 2"):
+    with pytest.raises(VersionNotFoundError, match="2 of its 2 splits were purged"):
         Table.open(table.path).restore(version=2)
     assert Table.open(table.path).restore(version=5).files_added == 2, "removed after that purge"
     assert ids(Table.open(table.path)) == [5, 6]
