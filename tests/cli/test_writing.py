@@ -42,6 +42,9 @@ def test_create_from_a_schema(call: Call, tmp_path: Path) -> None:
     assert table.metadata.configuration == {"indexing.typemap.message": "text"}
     call("create", tmp_path / "t", "--schema", COLUMNS, "--partition-by", "day", "--if-not-exists")
     assert "--if-not-exists" in call("create", tmp_path / "t", "--schema", COLUMNS, code=4).err
+    other = call("create", tmp_path / "t", "--schema", "a int", "--if-not-exists", code=2).err
+    assert "another schema" in other
+    assert "--merge-schema" not in other
 
 
 def test_create_understands_types_and_says_which_it_does_not(call: Call, tmp_path: Path) -> None:
@@ -136,7 +139,9 @@ def test_delete_shows_its_plan_and_waits_for_consent(call: Call, logs: Path) -> 
     assert "--yes" in refused.err
     assert Table.open(str(logs)).count() == 3
     assert call("delete", logs, "--query", "level:INFO", "--yes", "--json").json["deleted_rows"] == 1
-    assert "which rows" in call("delete", logs, "--yes", code=2).err
+    unclear = call("delete", logs, "--yes", code=2).err
+    assert "which rows" in unclear
+    assert "--where, --query, or both; `indextables overwrite`" in unclear
 
 
 def test_configure_changes_what_a_table_keeps(call: Call, logs: Path) -> None:

@@ -54,6 +54,8 @@ def settings(
 ) -> None:
     """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
     given = None if table is None else opened(table, option).settings.given()
+    wanted = (pattern or "").lower().removeprefix(PREFIX)
+    keys = [key for key in REGISTRY.settings if wanted in key.lower()] or [REGISTRY.find(wanted)[0].key]
     found = [
         {
             "key": setting.key,
@@ -62,8 +64,7 @@ def settings(
             **({} if given is None else {"value": output.text_of(given.get(key, setting.default))}),
             "what": setting.doc,
         }
-        for key, setting in REGISTRY.settings.items()
-        if pattern is None or pattern.lower().removeprefix(PREFIX) in key.lower()
+        for key, setting in ((key, REGISTRY.settings[key]) for key in keys)
     ]
     output.rows(pa.Table.from_pylist(found), as_json=json)
 

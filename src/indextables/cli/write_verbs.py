@@ -153,8 +153,9 @@ def overwrite(
     """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
     table = opened(path, option)
     if not yes:
-        gone = table.count(where=where)
-        agree(lambda: output.note(f"{gone:,} of {table.count():,} rows of {table.path} will be replaced."), "Go on?")
+        plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
+        told = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        agree(told, "Go on?", plan=plan, as_json=json)
     with _shown(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
     _written(table, version, as_json=json)
