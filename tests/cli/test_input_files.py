@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -180,6 +181,16 @@ def test_other_delimiters(call: Call, tmp_path: Path) -> None:
     assert "one character" in call("append", tmp_path / "t", rows, "--delimiter", "::", code=2).err
     lines = file_with(tmp_path, "rows.jsonl", '{"id": 1}\n')
     assert "goes with csv" in call("append", tmp_path / "t", lines, "--delimiter", ";", code=2).err
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", "id\n1\n"), ("jsonl", '{"id": 1}\n')])
+def test_compressed_files(call: Call, tmp_path: Path, kind: str, text: str) -> None:
+    packed = tmp_path / f"rows.{kind}.gz"
+    packed.write_bytes(gzip.compress(text.encode()))
+    call("append", tmp_path / "t", packed, "--format", kind, "--create")
+    assert stored(tmp_path / "t") == [{"id": 1}]
+    packed.write_bytes(gzip.compress(text.replace("1", '"x"').encode()))
+    assert "'x' does not fit column 'id'" in call("append", tmp_path / "t", packed, "--format", kind, code=2).err
 
 
 def test_a_header_alone_has_no_rows(call: Call, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_settings_are_those_of_the_registry(call: Call, made_once: Path) -> None
 def test_a_setting_that_does_not_exist_is_an_error_and_one_of_a_column_is_explained(call: Call) -> None:
     assert "There is no setting 'nothere'." in call("settings", "nothere", code=2).err
     assert "'purge.retentionCheckEnabled'" in call("settings", "purge.retentionChekEnabled", code=2).err
+    assert "'indexing.typemap.*'" in call("settings", "typmap", code=2).err
     (row,) = call("settings", "spark.indextables.indexing.typemap.message", "--json").json
     assert row["key"] == "indexing.typemap.*"
 

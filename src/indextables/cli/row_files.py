@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,7 @@ FORMATS = {
 }
 NAMES = ", ".join(sorted(set(FORMATS.values())))
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
+_PACKED = (".gz", ".bz2", ".zst", ".lz4")
 _TABS = ("tab", "\\t")
 
 
@@ -71,13 +73,13 @@ class RowFiles(Struct, frozen=True):
     def _open(self, place: str, files: ExitStack) -> Any:
         kind = self._kind(place)
         with _readable(place):
-            file = sys.stdin.buffer if place == STDIN else files.enter_context(Path(place).open("rb"))  # noqa: SIM115 (the stack closes it)
+            file = sys.stdin.buffer if place == STDIN else files.enter_context(_opened(place))
             if kind in _DELIMITERS:
                 return CsvRows(
                     file,
                     self.known,
                     name=_name(place),
-                    path=Path(place) if Path(place).is_file() else None,
+                    path=Path(place) if Path(place).is_file() and not _is_packed(place) else None,
                     delimiter=self._delimiter(kind),
                     sure=self.delimiter is not None,
                 )
@@ -103,6 +105,18 @@ class RowFiles(Struct, frozen=True):
             hint = "Give one character, such as ';' or '|', or the word tab."
             raise InvalidInputError(f"{given!r} cannot be a delimiter.", hint=hint, delimiter=given)
         return given or _DELIMITERS[kind]
+
+
+def _is_packed(place: str) -> bool:
+    return Path(place).suffix.lower() in _PACKED
+
+
+def _opened(place: str) -> BinaryIO:
+    if not _is_packed(place):
+        return Path(place).open("rb")
+    # Arrow's streams are what a buffered reader needs of a raw file, though not by their type.
+    unpacked: Any = pa.input_stream(place)
+    return io.BufferedReader(unpacked)
 
 
 @contextmanager
