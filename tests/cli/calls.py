@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
 import pty
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from indextables.cli.app import app
@@ -78,3 +81,15 @@ def on_terminal(*words: object, typed: str = "") -> Answer:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os.close(terminal)
     return Answer(code, shown.decode().replace("\r\n", "\n"), "")
+
+
+def forbid(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a file may be opened by nobody, not even by a user who may open everything."""
+    really = io.open
+
+    def opened(file: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(file, str | Path) and Path(file) == path:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return really(file, *args, **kwargs)
+
+    monkeypatch.setattr(io, "open", opened)

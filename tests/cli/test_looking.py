@@ -9,7 +9,7 @@ import pytest
 from indextables import errors
 from indextables.cli.exit_codes import CODES, code_of
 from indextables.config import REGISTRY
-from tests.cli.calls import Call
+from tests.cli.calls import Call, forbid
 
 
 def test_describe(call: Call, made_once: Path) -> None:
@@ -70,6 +70,15 @@ def test_report_writes_a_page(call: Call, made_once: Path, tmp_path: Path) -> No
     assert "</html>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
+def test_a_page_that_cannot_be_written(
+    call: Call, made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "There is no folder" in call("report", made_once, "-o", tmp_path / "no" / "x.html", code=3).err
+    assert "is a folder" in call("report", made_once, "-o", tmp_path, code=2).err
+    forbid(tmp_path / "x.html", monkeypatch)
+    assert "may not be written by this user" in call("report", made_once, "-o", tmp_path / "x.html", code=10).err
+
+
 def test_sql_runs_a_statement(call: Call, made_once: Path) -> None:
     (row,) = call("sql", f"DESCRIBE INDEXTABLES STATE '{made_once}'", "--json").json
     assert row["num_files"] == 2
@@ -80,6 +89,14 @@ def test_settings_are_those_of_the_registry(call: Call, made_once: Path) -> None
     assert {row["key"] for row in call("settings", "--json").json} == set(REGISTRY.settings)
     rows = call("settings", "typemap", "--table", made_once, "--json").json
     assert [(row["key"], row["value"]) for row in rows] == [("indexing.typemap.*", "message=text")]
+
+
+def test_a_setting_that_does_not_exist_is_an_error_and_one_of_a_column_is_explained(call: Call) -> None:
+    assert "There is no setting 'nothere'." in call("settings", "nothere", code=2).err
+    assert "'purge.retentionCheckEnabled'" in call("settings", "purge.retentionChekEnabled", code=2).err
+    assert "'indexing.typemap.*'" in call("settings", "typmap", code=2).err
+    (row,) = call("settings", "spark.indextables.indexing.typemap.message", "--json").json
+    assert row["key"] == "indexing.typemap.*"
 
 
 def test_a_secret_is_not_shown(call: Call, made_once: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -84,6 +86,58 @@ def test_a_reader_that_stops_early_is_no_error(made_once: Path) -> None:
         f"{COMMAND} scan {made_once} | head -1", shell=True, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("day\tlevel\tms\tmessage\n", "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_closed_pipe_ends_a_scan_quietly(logs: Path, call: Call, unbuffered: str) -> None:
+    lines = "".join(f'{{"message": "{"x" * 90} {i}"}}\n' for i in range(5000))
+    call("append", logs, "-", "--format", "jsonl", stdin=lines)
+    words = [COMMAND, "scan", str(logs)]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.readline()
+        running.stdout.close()
+        assert (running.stderr.read(), running.wait()) == (b"", 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("search", "t", "x", "--limit", "-1"), "--limit"),
+        (("search", "t", "x", "--limt", "1"), "--limit"),
+        (("serch", "t"), "search"),
+        (("search",), "PATH"),
+    ],
+)
+def test_a_wrong_call_is_told_as_json(words: tuple[str, ...], told: str) -> None:
+    answer = process(*words, "--json")
+    error = json.loads(answer.err)["error"]
+    assert (answer.code, answer.out, error["kind"], sorted(error)) == (
+        2,
+        "",
+        "invalid_input",
+        ["context", "hint", "kind", "message"],
+    )
+    assert told in error["message"]
+    assert "--help" in error["hint"]
+
+
+def test_refusals_are_one_json_object_with_the_plan_in_it(logs: Path) -> None:
+    refused = process("delete", logs, "--where", "level = 'INFO'", "--json")
+    error = json.loads(refused.err)["error"]
+    assert (refused.code, error["kind"], error["context"]["plan"]["status"]) == (9, "refused", "dry_run")
+    refused = process("overwrite", logs, logs / "none.csv", "--json")
+    assert json.loads(refused.err)["error"]["context"]["plan"] == {"replaced_rows": 3, "rows": 3}
+
+
+def test_a_port_in_use_is_named(made_once: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        answer = process("ui", made_once, "--port", port, "--no-open")
+    assert (answer.code, f"Port {port} of 127.0.0.1 is in use" in answer.err) == (2, True)
+    assert "--port 0" in answer.err
 
 
 @pytest.fixture

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.cli.calls import Call
+import pytest
+
+from tests.cli.calls import Call, forbid
 
 
 def test_search_prints_the_best_matches_as_lines(call: Call, made_once: Path) -> None:
@@ -56,7 +58,9 @@ def test_count(call: Call, made_once: Path) -> None:
     assert call("count", made_once, "--version-as-of", "1").out == "2\n"
 
 
-def test_aggregate_by_words_and_by_specification(call: Call, made_once: Path, tmp_path: Path) -> None:
+def test_aggregate_by_words_and_by_specification(
+    call: Call, made_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert call("aggregate", made_once, "--terms", "level").lines == [["level", "count"], ["ERROR", "2"], ["INFO", "1"]]
     spec = tmp_path / "spec.json"
     spec.write_text(json.dumps({"ms": {"stats": {"field": "ms"}}}))
@@ -65,6 +69,9 @@ def test_aggregate_by_words_and_by_specification(call: Call, made_once: Path, tm
     assert "JSON" in call("aggregate", made_once, "{", code=2).err
     assert "--terms" in call("aggregate", made_once, code=2).err
     assert "no file" in call("aggregate", made_once, "@nowhere.json", code=3).err
+    assert "is a folder" in call("aggregate", made_once, f"@{tmp_path}", code=2).err
+    forbid(spec, monkeypatch)
+    assert f"{spec} may not be read by this user" in call("aggregate", made_once, f"@{spec}", code=10).err
 
 
 def test_explain_says_what_was_opened(call: Call, made_once: Path) -> None:

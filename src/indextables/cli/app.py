@@ -11,8 +11,10 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from indextables.cli.exit_codes import USAGE
 from indextables.cli.lean_imports import load_less
 from indextables.config.release import VERSION
+from indextables.errors import InvalidInputError
 
 MODULES = {
     "search_verb": ("search",),
@@ -27,6 +29,8 @@ MODULES = {
     "spark_verbs": ("jar", "demo"),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
+_WrongCall: type[Exception] = typer.BadParameter.__mro__[1]
+"""What typer raises for a call that it cannot understand; not every release has a public name for it."""
 _NEED_EVERYTHING = {*MODULES["spark_verbs"], *MODULES["page_verbs"]}
 
 
@@ -47,7 +51,7 @@ class LoadedOnCall(Mapping[str, Any]):
 
 
 class Verbs(TyperGroup):
-    """The verbs as a group."""
+    """The verbs as a group. With --json a call that cannot be understood is told as JSON, too."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**{**attributes, "commands": LoadedOnCall()})
@@ -55,6 +59,24 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """The names, in the order of their modules."""
         return list(self.commands)
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **given: Any) -> Any:
+        """Parse, and call a verb."""
+        words = sys.argv[1:] if args is None else list(args)
+        if "--json" not in words:
+            return super().main(words, *rest, **given)
+        try:
+            code = super().main(words, *rest, **{**given, "standalone_mode": False})
+        except _WrongCall as error:
+            context = getattr(error, "ctx", None)
+            called = "indextables" if context is None else context.command_path
+            told = InvalidInputError(
+                error.format_message(),  # type: ignore[attr-defined]
+                hint=f"`{called} --help` shows how it is called.",
+            )
+            import_module("indextables.cli.output").error(told.to_dict(), as_json=True)
+            code = USAGE
+        sys.exit(code or 0)
 
 
 app = typer.Typer(

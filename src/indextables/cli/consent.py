@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 import typer
 
@@ -36,14 +36,24 @@ def confirmed(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: boo
     """Do something that cannot be taken back, after its plan was shown and agreed to."""
     if not dry_run and not yes:
         planned: Report = act(dry_run=True, progress=silent)
-        agree(lambda: output.note(str(planned)), f"{title}?")
+        agree(str(planned), f"{title}?", plan=planned.to_dict(), as_json=as_json)
     return carried_out(title, act, dry_run=dry_run, as_json=as_json)
 
 
-def agree(show_plan: Callable[[], None], question: str) -> None:
-    """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown."""
-    show_plan()
-    if not sys.stdin.isatty():
-        raise RefusedError("Nobody is there to confirm this; nothing was changed.", hint="Pass --yes if you are sure.")
-    if not typer.confirm(question, err=True):
+def agree(shown: str, question: str, *, plan: Mapping[str, Any], as_json: bool) -> None:
+    """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown: as JSON, in the error."""
+    asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if asked or not as_json:
+        output.note(shown)
+    if not asked:
+        message = "Nobody is there to confirm this; nothing was changed."
+        raise RefusedError(message, hint="Pass --yes if you are sure.", plan=plan)
+    if not _confirmed(question):
         raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # Ctrl-C or the end of the input is an answer, too
+        return False

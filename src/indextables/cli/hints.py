@@ -21,9 +21,12 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
 _PHRASES = {
     "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
     "Table.repair(path, at=...)": "`indextables repair PATH --at NEW_PATH`",
+    "Table.repair(path)": "`indextables repair PATH`",
     "verify()": "`indextables verify PATH`",
     "history()": "`indextables history PATH`",
     "merge_schema=True": "--merge-schema",
+    "Give where=..., query=..., or both; overwrite()": "Give --where, --query, or both; `indextables overwrite`",
+    "Choose another port, or 0": "Choose another with --port, or --port 0",
 }
 """What the library says, and how it is said here."""
 

@@ -7,6 +7,7 @@ text, binary base64, and a number that JSON does not know is null. Errors go to 
 from __future__ import annotations
 
 import os
+import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
@@ -22,6 +23,20 @@ from indextables.model.report import Report, plain
 def is_terminal() -> bool:
     """Whether a person is looking at what is printed."""
     return sys.stdout.isatty()
+
+
+def is_closed() -> bool:
+    """Whether whoever read what is printed has gone."""
+    asked = select.poll()
+    asked.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in asked.poll(0))
+
+
+def drop() -> None:
+    """From now on nothing is printed, nor what waits to be."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def has_colour() -> bool:

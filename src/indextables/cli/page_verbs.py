@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from indextables.cli import options, output
+from indextables.cli import local_files, options, output
 from indextables.cli.opened import opened
 from indextables.cli.verb import verb
 from indextables.web.report import write_report
@@ -35,7 +35,8 @@ def report(
 ) -> None:
     """Write a page about a table that needs no network: versions, merges, partitions, sizes, the cost of a search."""
     table = opened(path, option, version_as_of, timestamp_as_of)
-    written = write_report(table, out, query=query)
+    with local_files.writing(out):
+        written = write_report(table, out, query=query)
     if json:
         output.value({"path": str(written), "version": table.version}, as_json=True)
     else:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from indextables.cli import local_files
+from indextables.cli.csv_rows import CsvRows
 from indextables.cli.json_lines import JsonLines
-from indextables.errors import InvalidInputError, NotFoundError
+from indextables.cli.misfit import NOTHING_WRITTEN
+from indextables.errors import InvalidInputError
 from indextables.model.schema import normalize
 
 STDIN = "-"
@@ -27,7 +31,10 @@ FORMATS = {
     ".arrow": "arrow",
     ".arrows": "arrow",
 }
-_BLOCK_BYTES = 4 << 20
+NAMES = ", ".join(sorted(set(FORMATS.values())))
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_PACKED = (".gz", ".bz2", ".zst", ".lz4")
+_TABS = ("tab", "\\t")
 
 
 class RowFiles(Struct, frozen=True):
@@ -35,18 +42,23 @@ class RowFiles(Struct, frozen=True):
 
     places: tuple[str, ...]
     format: str | None = None
+    delimiter: str | None = None
     known: pa.Schema | None = None
 
-    def rows(self, step: Callable[[int], None]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    @contextmanager
+    def opened(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         """The columns of the first file, and the rows of all; `step` is told how many rows were read."""
-        first = self._open(self.places[0])
-        return first.schema, self._batches(first, normalize(first.schema), step)
+        with ExitStack() as files:
+            first = self._open(self.places[0], files)
+            yield first.schema, self._batches(first, normalize(first.schema), step, files)
 
-    def _batches(self, first: Any, schema: pa.Schema, step: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, first: Any, schema: pa.Schema, step: Callable[[int], None], files: ExitStack
+    ) -> Iterator[pa.RecordBatch]:
         done = 0
         yield pa.RecordBatch.from_pylist([], schema=first.schema)
         for number, place in enumerate(self.places):
-            source = first if number == 0 else self._open(place)
+            source = first if number == 0 else self._open(place, files)
             if normalize(source.schema) != schema:
                 raise InvalidInputError(
                     f"{place} has other columns than {self.places[0]}: {_names(source.schema)} instead of {_names(schema)}.",
@@ -58,57 +70,72 @@ class RowFiles(Struct, frozen=True):
                 step(done)
                 yield batch if batch.schema == first.schema else batch.cast(first.schema)
 
-    def _open(self, place: str) -> Any:
+    def _open(self, place: str, files: ExitStack) -> Any:
+        kind = self._kind(place)
+        with _readable(place):
+            file = sys.stdin.buffer if place == STDIN else files.enter_context(_opened(place))
+            if kind in _DELIMITERS:
+                return CsvRows(
+                    file,
+                    self.known,
+                    name=_name(place),
+                    path=Path(place) if Path(place).is_file() and not _is_packed(place) else None,
+                    delimiter=self._delimiter(kind),
+                    sure=self.delimiter is not None,
+                )
+            if kind == "jsonl":
+                return JsonLines(file, self.known, name=_name(place))
+            return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
+
+    def _kind(self, place: str) -> str:
         kind = self.format or FORMATS.get(Path(place).suffix.lower())
         if kind is None:
-            known = ", ".join(sorted(set(FORMATS.values())))
-            what = "standard input" if place == STDIN else place
-            raise InvalidInputError(f"The format of {what} is not known.", hint=f"Pass --format: {known}.", path=place)
-        if place != STDIN and (not Path(place).exists() or Path(place).is_dir()):
-            raise NotFoundError(
-                f"There is no file {place!r}.", hint="Check the path; - reads standard input.", path=place
-            )
-        try:
-            return _OPENERS[kind](sys.stdin.buffer if place == STDIN else place, self.known)
-        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
-            raise _unreadable(place, error) from None
+            message = f"The format of {_name(place)} is not known."
+            raise InvalidInputError(message, hint=f"Pass --format: {NAMES}.", path=place)
+        if kind not in FORMATS.values():
+            raise InvalidInputError(f"There is no format {kind!r}.", hint=f"The formats are {NAMES}.", format=kind)
+        if self.delimiter is not None and kind not in _DELIMITERS:
+            message = f"--delimiter goes with csv, and {_name(place)} is {kind}."
+            raise InvalidInputError(message, hint="Leave it out, or pass --format csv.", path=place)
+        return kind
+
+    def _delimiter(self, kind: str) -> str:
+        given = "\t" if self.delimiter in _TABS else self.delimiter
+        if given is not None and (len(given) != 1 or given in '"\r\n' or not given.isascii()):
+            hint = "Give one character, such as ';' or '|', or the word tab."
+            raise InvalidInputError(f"{given!r} cannot be a delimiter.", hint=hint, delimiter=given)
+        return given or _DELIMITERS[kind]
+
+
+def _is_packed(place: str) -> bool:
+    return Path(place).suffix.lower() in _PACKED
+
+
+def _opened(place: str) -> BinaryIO:
+    if not _is_packed(place):
+        return Path(place).open("rb")
+    # Arrow's streams are what a buffered reader needs of a raw file, though not by their type.
+    unpacked: Any = pa.input_stream(place)
+    return io.BufferedReader(unpacked)
+
+
+@contextmanager
+def _readable(place: str) -> Iterator[None]:
+    """Names the file in what goes wrong with it."""
+    try:
+        with local_files.reading(place):
+            yield
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"{_name(place)} cannot be read: {' '.join(str(error).split()).rstrip('.')}.",
+            hint=f"Check the file, and --format if its name does not tell what it is. {NOTHING_WRITTEN}",
+            path=place,
+        ) from None
 
 
 def _named(place: str, source: Any) -> Iterator[pa.RecordBatch]:
-    try:
+    with _readable(place):
         yield from source
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise _unreadable(place, error) from None
-
-
-def _unreadable(place: str, error: Exception) -> InvalidInputError:
-    return InvalidInputError(
-        f"{place} cannot be read: {' '.join(str(error).split())}.",
-        hint="Check the file, and --format if its name does not tell what it is; nothing was written.",
-        path=place,
-    )
-
-
-def _types(known: pa.Schema | None) -> dict[str, pa.DataType]:
-    return {} if known is None else {field.name: field.type for field in known}
-
-
-def _csv(source: Any, known: pa.Schema | None, delimiter: str = ",") -> Any:
-    return pa_csv.open_csv(
-        source,
-        read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pa_csv.ConvertOptions(column_types=_types(known), strings_can_be_null=True),
-    )
-
-
-def _json_lines(source: Any, known: pa.Schema | None) -> Any:
-    return JsonLines(_lines(source) if isinstance(source, str) else source, known)
-
-
-def _lines(place: str) -> Iterator[bytes]:
-    with Path(place).open("rb") as file:
-        yield from file
 
 
 class _Parquet(Struct, frozen=True):
@@ -124,22 +151,13 @@ class _Parquet(Struct, frozen=True):
         return iter(self.file.iter_batches())
 
 
-def _parquet(source: Any, _known: pa.Schema | None) -> Any:
+def _parquet(file: BinaryIO) -> pq.ParquetFile:
     # A Parquet file is read from its end, so what comes through a pipe is taken whole.
-    return _Parquet(pq.ParquetFile(source if isinstance(source, str) else pa.BufferReader(source.read())))
+    return pq.ParquetFile(file if file is not sys.stdin.buffer else pa.BufferReader(file.read()))
 
 
-def _arrow(source: Any, _known: pa.Schema | None) -> Any:
-    return pa.ipc.open_stream(source)
-
-
-_OPENERS: dict[str, Callable[[Any, pa.Schema | None], Any]] = {
-    "parquet": _parquet,
-    "csv": _csv,
-    "tsv": lambda source, known: _csv(source, known, "\t"),
-    "jsonl": _json_lines,
-    "arrow": _arrow,
-}
+def _name(place: str) -> str:
+    return "standard input" if place == STDIN else place
 
 
 def _names(schema: Sequence[pa.Field]) -> str:

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from indextables.cli import options, output
+from indextables.cli import local_files, options, output
 from indextables.cli.opened import opened
 from indextables.cli.verb import verb
-from indextables.errors import InvalidInputError, NotFoundError
+from indextables.errors import InvalidInputError
 
 app = typer.Typer()
 _ROWS = "Rows"
@@ -112,12 +112,12 @@ def explain(
 
 def _specification(text: str) -> dict[str, Any]:
     if text.startswith("@"):
-        place = Path(text[1:])
-        if not place.is_file():
-            raise NotFoundError(f"There is no file {str(place)!r}.", hint="Give the path of a JSON file after @.")
-        text = place.read_text(encoding="utf-8")
+        with local_files.reading(text[1:]):
+            given = Path(text[1:]).read_bytes()
+    else:
+        given = text.encode()
     try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = 'For example {"levels": {"terms": {"field": "level"}}}.'
         raise InvalidInputError(f"The specification is not JSON: {error}.", hint=hint) from None

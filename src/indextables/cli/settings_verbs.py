@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from indextables.cli import options, output
 from indextables.cli.opened import opened
 from indextables.cli.verb import verb
 from indextables.config import PREFIX, REGISTRY
+from indextables.errors import UnknownOptionError
 
 app = typer.Typer()
 
@@ -62,10 +64,26 @@ def settings(
             **({} if given is None else {"value": output.text_of(given.get(key, setting.default))}),
             "what": setting.doc,
         }
-        for key, setting in REGISTRY.settings.items()
-        if pattern is None or pattern.lower().removeprefix(PREFIX) in key.lower()
+        for key, setting in ((key, REGISTRY.settings[key]) for key in _matching(pattern or ""))
     ]
     output.rows(pa.Table.from_pylist(found), as_json=json)
+
+
+def _matching(text: str) -> list[str]:
+    """The keys with a text in them; else the family that it is a column of. A text that is in none is an error."""
+    wanted = text.lower().removeprefix(PREFIX)
+    found = [key for key in REGISTRY.settings if wanted in key.lower()]
+    if found:
+        return found
+    try:
+        return [REGISTRY.find(wanted)[0].key]
+    except UnknownOptionError as error:
+        words = {word.lower(): key for key in REGISTRY.settings for word in key.split(".")}
+        near = [words[word] for word in difflib.get_close_matches(wanted, words)]
+        if error.context["nearest"] or not near:
+            raise
+        hint = f"Did you mean {' or '.join(map(repr, near))}?"
+        raise UnknownOptionError(error.message, hint=hint, key=wanted, nearest=near) from None
 
 
 def _kept_as(key: str) -> str:

@@ -60,9 +60,13 @@ def reported(*, as_json: bool, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         output.error(hints.told(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from None
-    except (typer.Exit, typer.Abort, BrokenPipeError, KeyboardInterrupt):
+    except (typer.Exit, typer.Abort, KeyboardInterrupt):
         raise
     except Exception as error:  # noqa: BLE001 (it is reported, and the exit code says so)
+        if isinstance(error, BrokenPipeError) and output.is_closed():
+            # `| head` has seen enough; the rest goes nowhere, which is no error.
+            output.drop()
+            raise typer.Exit from None
         if debug:
             traceback.print_exc()
         told = {

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import pyarrow as pa
 import typer
+from msgspec.structs import replace
 
 from indextables.cli import options, output, progress
 from indextables.cli.consent import agree, confirmed
 from indextables.cli.opened import opened
-from indextables.cli.row_files import FORMATS, RowFiles
+from indextables.cli.row_files import NAMES, RowFiles
 from indextables.cli.schema_text import parse_schema
 from indextables.cli.verb import verb
 from indextables.errors import InvalidInputError, TableNotFoundError
 from indextables.table import Table
+from indextables.table.first_rows import create_with_rows
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.progress import Progress
 
@@ -26,9 +30,10 @@ Files = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
-        "--format", metavar="NAME", help=f"{', '.join(sorted(set(FORMATS.values())))}; else by the file's name."
-    ),
+    typer.Option("--format", metavar="NAME", help=f"{NAMES}; else by the file's name."),
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="MARK", help="What is between the fields of a CSV: ';', '|', tab.")
 ]
 Text = Annotated[
     list[str] | None,
@@ -53,6 +58,7 @@ def create(
     ] = None,
     like: Annotated[str | None, typer.Option(metavar="FILE", help="Take the columns of a file.")] = None,
     file_format: Format = None,
+    delimiter: Delimiter = None,
     text: Text = None,
     partition_by: PartitionBy = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the table.")] = None,
@@ -68,7 +74,9 @@ def create(
         raise InvalidInputError(
             "Nothing says which columns the table has.", hint="Give --schema or --like, one of them."
         )
-    columns, implied = parse_schema(schema) if schema is not None else (_schema_of(str(like), file_format), {})
+    columns, implied = (
+        parse_schema(schema) if schema is not None else (_schema_of(RowFiles((str(like),), file_format, delimiter)), {})
+    )
     table = Table.create(
         path,
         schema=columns,
@@ -93,6 +101,7 @@ def append(
     path: options.PathArgument,
     files: Files,
     file_format: Format = None,
+    delimiter: Delimiter = None,
     merge_schema: MergeSchema = False,
     create_missing: Annotated[
         bool, typer.Option("--create", help="Create the table if there is none, with the columns of the first file.")
@@ -103,26 +112,26 @@ def append(
     option: options.Settings = None,
     json: options.Json = False,
 ) -> None:
-    """Add rows from files or standard input, all in one version."""
+    """Add rows from files or standard input, all in one version.
+
+    In CSV only an empty field without quotes is null. A time without a zone is in UTC.
+    """
     settings = options.settings_of(option)
     if not create_missing and (text or partition_by):
         raise InvalidInputError("--text and --partition-by go with --create.", hint="Add --create, or leave them out.")
-    rows = RowFiles(tuple(files), file_format)
+    rows = RowFiles(tuple(files), file_format, delimiter)
     try:
         table = Table.open(path, options=settings)
     except TableNotFoundError:
         if not create_missing:
             raise
-        with progress.shown("Appending") as told:
-            schema, data = rows.rows(lambda done: told(done, 0, "rows"))
-            columns = options.names_of(partition_by) or []
-            kept = {**_as_text(text), **settings}
-            table = Table.create(path, schema=schema, partition_columns=columns, options=kept)
-            _written(table, table.append(data, user_metadata=note), as_json=json)
-        return
-    with progress.shown("Appending") as told:
-        _, data = RowFiles(rows.places, file_format, table.schema).rows(lambda done: told(done, 0, "rows"))
-        _written(table, table.append(data, merge_schema=merge_schema, user_metadata=note), as_json=json)
+        columns, kept = options.names_of(partition_by) or [], {**_as_text(text), **settings}
+        with _shown(rows, "Appending") as data:
+            table, version = create_with_rows(path, data, partition_columns=columns, options=kept, user_metadata=note)
+    else:
+        with _shown(replace(rows, known=table.schema), "Appending") as data:
+            version = table.append(data, merge_schema=merge_schema, user_metadata=note)
+    _written(table, version, as_json=json)
 
 
 @verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
@@ -134,6 +143,7 @@ def overwrite(
         typer.Option("--where", "-w", metavar="CONDITION", help="Replace only rows that match; the new rows must too."),
     ] = None,
     file_format: Format = None,
+    delimiter: Delimiter = None,
     merge_schema: MergeSchema = False,
     note: Note = None,
     yes: options.Yes = False,
@@ -143,10 +153,10 @@ def overwrite(
     """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
     table = opened(path, option)
     if not yes:
-        gone = table.count(where=where)
-        agree(lambda: output.note(f"{gone:,} of {table.count():,} rows of {table.path} will be replaced."), "Go on?")
-    with progress.shown("Writing") as told:
-        _, data = RowFiles(tuple(files), file_format, table.schema).rows(lambda done: told(done, 0, "rows"))
+        plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
+        told = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        agree(told, "Go on?", plan=plan, as_json=json)
+    with _shown(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
     _written(table, version, as_json=json)
 
@@ -175,8 +185,16 @@ def delete(
     confirmed(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
-def _schema_of(place: str, file_format: str | None) -> pa.Schema:
-    return RowFiles((place,), file_format).rows(lambda _done: None)[0]
+def _schema_of(rows: RowFiles) -> pa.Schema:
+    with rows.opened(lambda _done: None) as (schema, _):
+        return schema
+
+
+@contextmanager
+def _shown(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of files, and how far they were read."""
+    with progress.shown(title) as told, rows.opened(lambda done: told(done, 0, "rows")) as (_, data):
+        yield data
 
 
 def _as_text(columns: list[str] | None) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +31,29 @@ from indextables.table.predicates import Where, bound_predicate
 T = TypeVar("T", bound="LogVerbs")
 
 
+def new_metadata(
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    options: Mapping[str, object] | None,
+    *,
+    created_time: int,
+    name: str | None = None,
+    description: str | None = None,
+) -> MetadataAction:
+    """The metadata of a new table: its columns and settings, checked."""
+    columns = normalize(schema)
+    check_schema(columns)
+    return MetadataAction(
+        id=str(uuid.uuid4()),
+        name=name,
+        description=description,
+        schema_string=schema_to_json(columns),
+        partition_columns=check_partition_columns(columns, tuple(partition_columns)),
+        configuration=config.table_configuration(options or {}),
+        created_time=created_time,
+    )
+
+
 class LogVerbs(OpenVerbs):
     """Creating, listing, history and transactions."""
 
@@ -48,16 +71,8 @@ class LogVerbs(OpenVerbs):
     ) -> T:
         """Create a table. Options that are settings of the table (not of the store) are kept in its metadata."""
         log = open_log(path, options)
-        columns = normalize(schema)
-        check_schema(columns)
-        metadata = MetadataAction(
-            id=str(uuid.uuid4()),
-            name=name,
-            description=description,
-            schema_string=schema_to_json(columns),
-            partition_columns=check_partition_columns(columns, tuple(partition_columns)),
-            configuration=config.table_configuration(options or {}),
-            created_time=log.now_ms(),
+        metadata = new_metadata(
+            schema, partition_columns, options, created_time=log.now_ms(), name=name, description=description
         )
         check_indexing(columns, metadata.partition_columns or (), metadata.configuration or {})
         return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)

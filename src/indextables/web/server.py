@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -9,7 +10,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from indextables.config.indexing import IndexingSettings
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.table import Table
 from indextables.web.page import page, section
 from indextables.web.report import report_html
@@ -21,12 +22,22 @@ _SHOWN = 50
 
 def serve(opened: Table, *, port: int, started: Callable[[str], None]) -> None:
     """Serve until interrupted, to this machine only. `started` is told the address."""
-    with ThreadingHTTPServer((LOOPBACK, port), handler_of(opened)) as server:
+    with _listening(opened, port) as server:
         started(f"http://{LOOPBACK}:{server.server_port}/")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             return
+
+
+def _listening(opened: Table, port: int) -> ThreadingHTTPServer:
+    try:
+        return ThreadingHTTPServer((LOOPBACK, port), handler_of(opened))
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
+        why = "is in use by another program" if in_use else f"cannot be listened to: {error.strerror}"
+        hint = "Choose another port, or 0 for any that is free."
+        raise InvalidInputError(f"Port {port} of {LOOPBACK} {why}.", hint=hint, port=port) from None
 
 
 def handler_of(opened: Table) -> type[BaseHTTPRequestHandler]:
