@@ -43,13 +43,16 @@ def new_metadata(
     """The metadata of a new table: its columns and settings, checked."""
     columns = normalize(schema)
     check_schema(columns)
+    partitions = check_partition_columns(columns, tuple(partition_columns))
+    configuration = config.table_configuration(options or {})
+    check_indexing(columns, partitions, configuration)
     return MetadataAction(
         id=str(uuid.uuid4()),
         name=name,
         description=description,
         schema_string=schema_to_json(columns),
-        partition_columns=check_partition_columns(columns, tuple(partition_columns)),
-        configuration=config.table_configuration(options or {}),
+        partition_columns=partitions,
+        configuration=configuration,
         created_time=created_time,
     )
 
@@ -74,7 +77,6 @@ class LogVerbs(OpenVerbs):
         metadata = new_metadata(
             schema, partition_columns, options, created_time=log.now_ms(), name=name, description=description
         )
-        check_indexing(columns, metadata.partition_columns or (), metadata.configuration or {})
         return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
 
     def files(self, *, where: Where | None = None) -> pa.Table:
