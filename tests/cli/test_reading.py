@@ -74,6 +74,12 @@ def test_aggregate_by_words_and_by_specification(
     assert f"{spec} may not be read by this user" in call("aggregate", made_once, f"@{spec}", code=10).err
 
 
+def test_prewarm_says_what_was_fetched(call: Call, made_once: Path) -> None:
+    told = call("prewarm", made_once, "--columns", "message", "-w", "day = '2026-11-01'", "--json").json
+    assert told["splits"] == 1
+    assert "nope" in call("prewarm", made_once, "--columns", "nope", code=2).err
+
+
 def test_explain_says_what_was_opened(call: Call, made_once: Path) -> None:
     told = call("explain", made_once, "-q", "timeout", "-w", "day = '2026-11-01'", "--json").json
     assert (told["splits_considered"], told["splits_pruned_by_partition"], told["rows_matched"]) == (2, 1, 1)

@@ -18,7 +18,7 @@ from indextables.errors import InvalidInputError
 
 MODULES = {
     "search_verb": ("search",),
-    "row_verbs": ("scan", "count", "aggregate", "explain"),
+    "row_verbs": ("scan", "count", "aggregate", "explain", "prewarm"),
     "write_verbs": ("create", "append", "overwrite", "delete"),
     "settings_verbs": ("configure", "settings"),
     "look_verbs": ("describe", "history", "files", "partitions", "state", "skipped-files", "component-sizes", "diff"),

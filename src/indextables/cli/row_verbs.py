@@ -110,6 +110,21 @@ def explain(
     output.report(table.explain(query=query, where=where, columns=options.names_of(columns)), as_json=json)
 
 
+@verb(app, "prewarm", panel=_ROWS, example="prewarm s3://bucket/logs --columns message")
+def prewarm(
+    path: options.PathArgument,
+    columns: options.Columns = None,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Fetch the indexes of some columns, or of all, into this machine's cache, ahead of searches."""
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    output.report(table.prewarm(columns=options.names_of(columns) or (), where=where), as_json=json)
+
+
 def _specification(text: str) -> dict[str, Any]:
     if text.startswith("@"):
         with local_files.reading(text[1:]):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import msgspec
 import pyarrow as pa
-from msgspec import Struct
 
 from indextables.errors import InvalidInputError
+from indextables.model.report import Report
 from indextables.scan.task import ScanTask
 from indextables.splits.component_sizes import component_sizes
 from indextables.splits.source import open_source
@@ -25,7 +25,7 @@ COMPONENT_SCHEMA = pa.schema(
 )
 
 
-class Prewarmed(Struct, frozen=True):
+class Prewarmed(Report, frozen=True):
     """What was fetched into the local cache."""
 
     splits: int
