@@ -131,4 +131,4 @@ def test_without_the_fence_a_split_is_lost(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(1_200)
 def test_a_purge_and_a_truncation_beside_a_writer() -> None:
-    run(writer, purger, truncater, states=8_000_000)
+    run(writer, purger, truncater, states=5_000_000)
