@@ -20,6 +20,7 @@ from indextables.log.selection import pruned_files
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
+from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
@@ -91,7 +92,9 @@ class LogVerbs(OpenVerbs):
 
         `txn=(app_id, version)` makes it exactly-once: a version at or below the recorded one is skipped.
         """
-        changes = Changes(operation=str(operation), txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO)
+        changes = Changes(
+            operation=str(operation), txn=transaction_id(txn), user_metadata=user_metadata, engine_info=ENGINE_INFO
+        )
         cooldown = self.settings.group(SkipSettings).cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
         return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)
