@@ -13,20 +13,20 @@ from indextables.model.actions import MAX_LONG
 
 
 def text(name: str, value: Any) -> str:
-    """A text that says something."""
-    if isinstance(value, str) and value:
+    """A text."""
+    if isinstance(value, str):
         return value
     raise unexpected(name, "a text", value)
 
 
-def whole_number(name: str, value: Any, *, low: int = 0) -> int:
+def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
     """A whole number, numpy's included. True and false are none, nor is a text of digits."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         number = None
-    if number is None or not low <= number <= MAX_LONG:
-        raise unexpected(name, f"a whole number from {low} up", value)
+    if number is None or (low is not None and number < low) or number > MAX_LONG:
+        raise unexpected(name, "a whole number" if low is None else f"a whole number from {low} up", value)
     return number
 
 
@@ -36,13 +36,14 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
         return None
     if not isinstance(txn, tuple | list) or len(txn) != 2:
         raise unexpected("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
-    return text("The app_id of txn", txn[0]), whole_number("The version of txn", txn[1])
+    if not text("The app_id of txn", txn[0]):
+        raise unexpected("The app_id of txn", "the name of a writer", txn[0])
+    return txn[0], whole_number("The version of txn", txn[1])
 
 
 def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
     """The error that says what an argument is and what was given instead."""
-    kind = type(value).__name__
-    given = kind if value is None else f"{_shown(value)} ({kind})"
+    given = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
     return InvalidInputError(f"{name} is {expected}, not {given}.", hint=hint, argument=name)
 
 

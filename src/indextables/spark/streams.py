@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from indextables.spark.extension import register_source
-from indextables.spark.session_settings import has_jvm, source_options
+from indextables.spark.session_settings import has_jvm, session_of, source_options
 
 
 def read_stream(
@@ -57,7 +57,7 @@ def write_stream(
     `checkpoint` is the folder where Spark keeps its progress; `trigger` is what `DataStreamWriter.trigger` takes, such
     as `{"availableNow": True}` or `{"processingTime": "10 seconds"}`.
     """
-    spark = df.sparkSession
+    spark = session_of(df)
     names = [partition_by] if isinstance(partition_by, str) else partition_by
     own = {
         "partitionColumns": list(names) if names else None,

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
+from indextables.model.arguments import whole_number
 from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
@@ -36,8 +37,10 @@ class OpenVerbs(TableHandle):
             return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
         if version is not None and timestamp is not None:
             raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
-        at = version if timestamp is None else version_at(log, to_epoch_ms(timestamp))
-        return cls(log, log.at_version(int(at or 0)), options, pinned=True)
+        at = (
+            whole_number("version", version, low=None) if timestamp is None else version_at(log, to_epoch_ms(timestamp))
+        )
+        return cls(log, log.at_version(at), options, pinned=True)
 
     def refresh(self: T) -> T:
         """The table at its newest version."""
