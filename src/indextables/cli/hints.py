@@ -16,14 +16,13 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.LogGapError: "Restore the missing file from a backup, or `indextables repair PATH --at NEW_PATH`.",
     errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected.",
     errors.MissingSplitError: "Restore the split from a backup, or `indextables repair PATH --at NEW_PATH`.",
-    errors.SchemaMismatchError: "Bring the data into the table's schema, or pass --merge-schema to add columns.",
 }
 _PHRASES = {
     "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
     "Table.repair(path, at=...)": "`indextables repair PATH --at NEW_PATH`",
     "verify()": "`indextables verify PATH`",
     "history()": "`indextables history PATH`",
-    "merge_schema=True": "--merge-schema",
+    "Write with merge_schema=True": "Pass --merge-schema",
 }
 """What the library says, and how it is said here."""
 

@@ -111,7 +111,8 @@ def _existing(log: TransactionLog, wanted: MetadataAction, *, exist_ok: bool) ->
     differences = _differences(snapshot.metadata, wanted)
     if differences and exist_ok:
         message = f"The table at {log.store.url} exists with {' and '.join(differences)}."
-        raise SchemaMismatchError(message, path=log.store.url, version=snapshot.version)
+        hint = "Choose another path, or leave the table as it is."
+        raise SchemaMismatchError(message, hint=hint, path=log.store.url, version=snapshot.version)
     if not exist_ok:
         detail = f", with {' and '.join(differences)}" if differences else ""
         raise TableExistsError(f"There is a table at {log.store.url} already{detail}.", path=log.store.url)

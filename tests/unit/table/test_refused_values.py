@@ -62,7 +62,7 @@ def test_what_numpy_and_json_make_of_a_transaction_id_is_understood(table: Table
     assert table.append(ROWS, txn=["job", 7]) is None  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("told", [5, object(), "\ud800"], ids=repr)
+@pytest.mark.parametrize("told", [5, object(), "\ud800"], ids=["number", "object", "surrogate"])
 def test_user_metadata_that_is_no_text_is_refused_and_leaves_no_split(table: Table, told: Any) -> None:
     before = files_of(table)
     with pytest.raises(InvalidInputError):
