@@ -154,7 +154,7 @@ class SchemaMismatchError(InvalidInputError):
     """The data does not fit the table's schema."""
 
     kind = "schema_mismatch"
-    default_hint = "Cast the data to the table's schema, or write with merge_schema=True to add columns."
+    default_hint = "Bring the data into the table's schema."
 
 
 class QuerySyntaxError(InvalidInputError):

@@ -84,3 +84,9 @@ def test_explain_says_what_was_opened(call: Call, made_once: Path) -> None:
     told = call("explain", made_once, "-q", "timeout", "-w", "day = '2026-11-01'", "--json").json
     assert (told["splits_considered"], told["splits_pruned_by_partition"], told["rows_matched"]) == (2, 1, 1)
     assert "splits_opened" in call("explain", made_once, "-q", "timeout").out
+
+
+def test_a_column_is_named_once(call: Call, made_once: Path) -> None:
+    for asked in (("scan", made_once), ("search", made_once, "gateway")):
+        answer = call(*asked, "--columns", "level,message,level", code=2)
+        assert answer.err == "Error: Column 'level' is asked for more than once.\nHint: Name each column once.\n"

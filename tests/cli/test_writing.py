@@ -52,6 +52,8 @@ def test_create_understands_types_and_says_which_it_does_not(call: Call, tmp_pat
     schema = Table.open(str(tmp_path / "t")).schema
     assert (schema.field("a b").type, schema.field("a b").nullable) == (pa.decimal128(10, 2), False)
     assert "decimal(p,s)" in call("create", tmp_path / "u", "--schema", "a strng", code=2).err
+    for word, meant in {"strng": "string", "bool": "boolean", "str": "string", "int64": "bigint"}.items():
+        assert f"Did you mean {meant}?" in call("create", tmp_path / "u", "--schema", f"a {word}", code=2).err
     assert "position 6" in call("create", tmp_path / "u", "--schema", "a int,b", code=2).err
     assert "--like" in call("create", tmp_path / "u", code=2).err
     assert not (tmp_path / "u").exists()

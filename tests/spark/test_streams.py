@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables import Table
+from indextables.errors import InvalidInputError, QuerySyntaxError, VersionNotFoundError
 from indextables.model.actions import TxnAction
 from indextables.spark.source.stream_files import DONE, Offset, StreamFiles
 from tests.spark.compare import rows_of
@@ -122,6 +124,42 @@ def test_a_query_that_is_stopped_at_random_writes_every_row_once(
         query.stop()
     frame = its.read_stream(spark, source.path, starting_version=0, max_files_per_trigger=4)
     assert copy(frame) == list(range(120))
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind", "message"),
+    [
+        ({"query": "zz:("}, QuerySyntaxError, "zz"),
+        ({"where": "zz = 1"}, InvalidInputError, "zz"),
+        ({"starting_version": "erliest"}, InvalidInputError, "'erliest'. Allowed: a version from 0 up, or latest."),
+        ({"starting_version": -1}, InvalidInputError, "'startingVersion' cannot be '-1'"),
+        ({"starting_version": 99}, VersionNotFoundError, "has no version 99 to start with: the newest is 3."),
+        ({"max_files_per_trigger": -1}, InvalidInputError, "at least 1"),
+        ({"options": {"maxBytesPerTrigger": "much"}}, InvalidInputError, "'maxBytesPerTrigger' cannot be 'much'"),
+        ({"options": {"score": True, "query": "text:a"}}, InvalidInputError, "no limit, scores or snippets"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_refused_where_it_is_asked_for(
+    spark: SparkSession, source: Table, asked: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    with pytest.raises(kind) as caught:
+        its.read_stream(spark, source.path, **asked)
+    assert message in str(caught.value)
+
+
+def test_a_stream_may_start_with_the_next_version(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]]
+) -> None:
+    frame = its.read_stream(spark, source.path, starting_version=4)
+    source.append(rows(30))
+    assert copy(frame) == list(range(30, 40))
+
+
+def test_a_version_that_is_not_there_yet_is_no_empty_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    frame = spark.readStream.format("indextables").option("startingVersion", "99").load(source.path)
+    with pytest.raises(StreamingQueryException, match="the newest is 3"):
+        its.write_stream(frame, str(tmp_path / "t"), checkpoint=str(tmp_path / "c"), trigger=NOW).awaitTermination()
 
 
 def test_scores_make_no_sense_in_a_stream(spark: SparkSession, source: Table, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -55,8 +56,9 @@ def test_no_mode_appends(spark: SparkSession, path: str, rows: DataFrame) -> Non
 
 def test_modes(spark: SparkSession, path: str, rows: DataFrame) -> None:
     assert its.write(rows, path, mode="error") == 1
-    with pytest.raises(TableExistsError, match="table"):
-        its.write(rows, path, mode="error")
+    for mode in ("error", "errorifexists"):
+        with pytest.raises(TableExistsError, match="table"):
+            its.write(rows, path, mode=mode)
     assert its.write(rows, path, mode="ignore") is None
     assert its.write(rows.limit(5), path, mode="overwrite") == 2
     assert its.table(spark, path).count() == 5
@@ -159,6 +161,20 @@ def test_a_transaction_is_written_once(spark: SparkSession, path: str, rows: Dat
     assert its.write(rows, path, txn=("job", 8)) == 2
     assert its.table(spark, path).count() == 200
     assert splits_on_disk(path) == live_splits(path)
+
+
+@pytest.mark.parametrize("txn", [("a", "b"), ("c", 1.5), ("", 1), "abc"], ids=str)
+def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(
+    path: str, rows: DataFrame, txn: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match="txn"):
+        its.write(rows, path, txn=txn)
+    assert not Path(path).exists()
+
+
+def test_only_a_data_frame_is_written(path: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"df is a Spark DataFrame, not \[1\] \(list\)"):
+        its.write([1], path)  # type: ignore[arg-type]
 
 
 def test_a_job_that_fails_commits_nothing(spark: SparkSession, path: str, rows: DataFrame) -> None:

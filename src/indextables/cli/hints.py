@@ -16,7 +16,6 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.LogGapError: "Restore the missing file from a backup, or `indextables repair PATH --at NEW_PATH`.",
     errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected.",
     errors.MissingSplitError: "Restore the split from a backup, or `indextables repair PATH --at NEW_PATH`.",
-    errors.SchemaMismatchError: "Bring the data into the table's schema, or pass --merge-schema to add columns.",
 }
 _PHRASES = {
     "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
@@ -24,6 +23,7 @@ _PHRASES = {
     "Table.repair(path)": "`indextables repair PATH`",
     "verify()": "`indextables verify PATH`",
     "history()": "`indextables history PATH`",
+    "Write with merge_schema=True": "Pass --merge-schema",
     "merge_schema=True": "--merge-schema",
     "Give where=..., query=..., or both; overwrite()": "Give --where, --query, or both; `indextables overwrite`",
     "Choose another port, or 0": "Choose another with --port, or --port 0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 
 import pyarrow as pa
@@ -12,6 +13,19 @@ from indextables.model.spark_types import field_from_json
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
 """Words that are not types but say how text is indexed."""
 _COLUMN = re.compile(r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\s,]+))\s+(?P<type>[^,(]+(?:\([^)]*\))?[^,]*)")
+_TYPES = (
+    *("string", "text", "ip", "json", "boolean", "int", "bigint", "float", "double", "decimal(p,s)"),
+    *("date", "timestamp", "timestamp_ntz", "binary"),
+)
+_ELSEWHERE = {
+    "int64": "bigint",
+    "int32": "int",
+    "float64": "double",
+    "varchar": "string",
+    "datetime": "timestamp",
+    "bytes": "binary",
+}
+"""Types by the names that other systems give them."""
 _HINT = "Write columns as 'name type', with commas between them: ts timestamp, level string, message text."
 
 
@@ -43,8 +57,13 @@ def _column(name: str, spelled: str) -> tuple[pa.Field, str | None]:
     except UnsupportedError:
         raise InvalidInputError(
             f"Column {name!r} has no type {word!r}.",
-            hint="The types are string, text, ip, json, boolean, int, bigint, double, decimal(p,s), date, timestamp, "
-            "timestamp_ntz, binary.",
+            hint=f"{_nearest(word)}The types are {', '.join(_TYPES)}.",
             column=name,
             type=word,
         ) from None
+
+
+def _nearest(word: str) -> str:
+    name = word.lower()
+    known = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, _TYPES, n=1)), None)
+    return "" if known is None else f"Did you mean {known}? "

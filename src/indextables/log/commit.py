@@ -34,7 +34,7 @@ from indextables.model.conflicts import Conflict, Intent, find_conflict, find_di
 from indextables.model.protocol import check_writable
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import PutOutcome, Store
-from indextables.wire import version_file
+from indextables.wire.proven_version import encode_proven
 
 READ_BACKS = 3
 AT_ONCE = 3
@@ -146,7 +146,8 @@ class Committer(Struct, frozen=True):
         info = msgspec.structs.replace(planned.info, txn_id=txn_id, timestamp=timestamp_ms)
         actions = (info, *planned.actions)
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
-        return _Offer(version, version_file.encode(actions, compress=self.files.compress))
+        body = encode_proven(actions, url=self.store.url, version=version.version, compress=self.files.compress)
+        return _Offer(version, body)
 
     def _create(self, offer: _Offer, txn_id: str) -> PutOutcome:
         """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file."""

@@ -27,7 +27,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
-from indextables.wire import version_file
+from indextables.wire.proven_version import encode_proven
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ def create_table(
         engine_info=engine_info,
     )
     actions = (info, content.protocol, metadata, *content.actions)
-    body = version_file.encode(actions, compress=log.settings.files.compress)
+    body = encode_proven(actions, url=log.store.url, version=0, compress=log.settings.files.compress)
     snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
     if content.actions:
         _checkpoint(log)

@@ -13,6 +13,7 @@ from indextables.log.replay import RESTARTS, readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.conflicts import PURGE_TXN
 from indextables.model.snapshot import CommittedVersion
+from indextables.model.temporal import timestamp_of
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -85,10 +86,10 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
         else:
             high = middle
     if low == 0:
-        first = _timestamp_ms(log, listing, readable[0]) if readable else None
+        first = _shown(_timestamp_ms(log, listing, readable[0])) if readable else None
         raise VersionNotFoundError(
-            f"{log.store.url} had no version that can be read at {timestamp_ms} ms since 1970.",
-            hint=f"The oldest that can be read is version {readable[0]}, of {first} ms." if readable else None,
+            f"{log.store.url} had no version that can be read at {_shown(timestamp_ms)}.",
+            hint=f"The oldest that can be read is version {readable[0]}, of {first}." if readable else None,
             path=log.store.url,
             timestamp_ms=timestamp_ms,
             available=[readable[0], readable[-1]] if readable else [None, None],
@@ -101,3 +102,11 @@ def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int
         return log.reader.read([(version, listing.versions[version])])[0].timestamp_ms
     info = listing.states.get(version) or listing.checkpoints[version]
     return info.last_modified_ms or 0
+
+
+def _shown(timestamp_ms: int) -> str:
+    """A moment as ISO text in UTC, or as its number where the calendar has no such year."""
+    try:
+        return timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
+    except ValueError:
+        return f"{timestamp_ms} ms since 1970"

@@ -23,10 +23,12 @@ from indextables.model.actions import (
     SkipAction,
     TxnAction,
 )
+from indextables.model.arguments import transaction_id, unexpected
 from indextables.model.conflicts import Intent
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
 from indextables.storage.location import inside
+from indextables.wire.proven_version import as_read_back
 
 HOUR_MS = 3_600_000
 LiveSelection = Callable[[Snapshot], pa.Table]
@@ -63,12 +65,13 @@ class Changes(Struct, frozen=True):
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
         """The actions of this transaction on top of a snapshot."""
-        if self.txn is not None and self._is_recorded(snapshot, *self.txn):
+        txn = transaction_id(self.txn)
+        if txn is not None and self._is_recorded(snapshot, *txn):
             return Plan((), CommitInfo())
         removed = self._removals(snapshot)
         actions: list[LogAction] = [a for a in (self.protocol, self.metadata) if a is not None]
-        if self.txn is not None:
-            actions.append(TxnAction(app_id=self.txn[0], version=self.txn[1], last_updated=now_ms))
+        if txn is not None:
+            actions.append(TxnAction(app_id=txn[0], version=txn[1], last_updated=now_ms))
         actions += [self._remove(file, now_ms) for file in removed]
         actions += self.adds
         actions += [self._skip(request, snapshot, now_ms) for request in self.skips]
@@ -202,6 +205,9 @@ class Transaction:
 
 def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) -> AddAction:
     """An action with its path made relative to the table; refused if it lies outside or names other partitions."""
+    if not isinstance(action, AddAction):
+        raise unexpected("A split", "an AddAction", action)
+    action = as_read_back(action, what=f"{action.path} in a transaction on {root}")
     values = action.partition_values or {}
     if set(values) != set(partition_columns):
         wanted = ", ".join(partition_columns) or "none"

@@ -6,10 +6,13 @@ rewritten file loses nothing. Lists and maps that are null on disk arrive as Non
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+MAX_LONG = 2**63 - 1
+"""The largest whole number that a file list and other engines can hold."""
+Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=MAX_LONG)]
 UNKNOWN_FIELD = "(unknown fields)"
 """No writer uses this name: what is kept under it is written back as fields of the line itself."""
 
@@ -41,8 +44,8 @@ class Action(
 class ProtocolAction(Action, kw_only=True, frozen=True):
     """Which readers and writers may touch the table."""
 
-    min_reader_version: int = _written(1)
-    min_writer_version: int = _written(1)
+    min_reader_version: Long = _written(1)
+    min_writer_version: Long = _written(1)
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
 
@@ -64,7 +67,7 @@ class MetadataAction(Action, kw_only=True, frozen=True):
     schema_string: str
     partition_columns: tuple[str, ...] | None = _written(())
     configuration: dict[str, str] | None = msgspec.field(default_factory=_written_map)
-    created_time: int | None = None
+    created_time: Long | None = None
 
 
 class AddAction(Action, kw_only=True, frozen=True):
@@ -72,31 +75,31 @@ class AddAction(Action, kw_only=True, frozen=True):
 
     path: str
     partition_values: dict[str, str | None] | None = msgspec.field(default_factory=_written_map)
-    size: int
-    modification_time: int = _written(0)
+    size: Long
+    modification_time: Long = _written(0)
     data_change: bool = _written(True)
     stats: str | None = None
     tags: dict[str, str] | None = None
     min_values: dict[str, str] | None = None
     max_values: dict[str, str] | None = None
-    num_records: int | None = None
-    footer_start_offset: int | None = None
-    footer_end_offset: int | None = None
-    hotcache_start_offset: int | None = None
-    hotcache_length: int | None = None
+    num_records: Long | None = None
+    footer_start_offset: Long | None = None
+    footer_end_offset: Long | None = None
+    hotcache_start_offset: Long | None = None
+    hotcache_length: Long | None = None
     has_footer_offsets: bool = False
     time_range_start: str | None = None
     time_range_end: str | None = None
     split_tags: tuple[str, ...] | None = None
-    delete_opstamp: int | None = None
-    num_merge_ops: int | None = None
+    delete_opstamp: Long | None = None
+    num_merge_ops: Long | None = None
     doc_mapping_json: str | None = None
     doc_mapping_ref: str | None = None
-    uncompressed_size_bytes: int | None = None
-    added_at_version: int | None = None
-    added_at_timestamp: int | None = None
+    uncompressed_size_bytes: Long | None = None
+    added_at_version: Long | None = None
+    added_at_timestamp: Long | None = None
     companion_source_files: tuple[str, ...] | None = None
-    companion_delta_version: int | None = None
+    companion_delta_version: Long | None = None
     companion_fast_field_mode: str | None = None
 
 
@@ -104,11 +107,11 @@ class RemoveAction(Action, kw_only=True, frozen=True):
     """A split that is no longer part of the table; its file stays until it is purged."""
 
     path: str
-    deletion_timestamp: int | None = None
+    deletion_timestamp: Long | None = None
     data_change: bool = _written(True)
     extended_file_metadata: bool | None = None
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
+    size: Long | None = None
     tags: dict[str, str] | None = None
 
 
@@ -116,20 +119,20 @@ class SkipAction(Action, kw_only=True, frozen=True):
     """A split that an operation could not process; it stays live and is left alone until `retry_after`."""
 
     path: str
-    skip_timestamp: int
+    skip_timestamp: Long
     reason: str
     operation: str
     partition_values: dict[str, str | None] | None = None
-    size: int | None = None
-    retry_after: int | None = None
-    skip_count: int = _written(1)
+    size: Long | None = None
+    retry_after: Long | None = None
+    skip_count: Long = _written(1)
 
 
 class CommitInfo(Action, kw_only=True, frozen=True):
     """Who committed the version, when and why; `txn_id` is how a writer recognises its own commit."""
 
     txn_id: str | None = None
-    timestamp: int | None = None
+    timestamp: Long | None = None
     operation: str | None = None
     operation_parameters: dict[str, Any] | None = None
     operation_metrics: dict[str, Any] | None = None
@@ -141,8 +144,8 @@ class TxnAction(Action, kw_only=True, frozen=True):
     """The newest batch of an exactly-once writer."""
 
     app_id: str
-    version: int
-    last_updated: int | None = None
+    version: Long
+    last_updated: Long | None = None
 
 
 ACTION_KEYS: dict[type[Action], str] = {

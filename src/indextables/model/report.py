@@ -73,6 +73,16 @@ def plain(value: Any) -> Any:
     return value
 
 
+def counted(number: int, noun: str) -> str:
+    """So many of something: 1 row, 2 rows."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def was(number: int) -> str:
+    """The verb after so many of something."""
+    return "was" if number == 1 else "were"
+
+
 def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as text in columns: numbers to the right, everything else to the left."""
     if not rows:

@@ -15,6 +15,8 @@ from indextables.errors import CorruptTableError, InvalidInputError
 from indextables.model.spark_types import TIMESTAMP, TIMESTAMP_NTZ, field_from_json, field_to_json, type_name
 
 MAX_DECIMAL_PRECISION = 38
+SCORE, SNIPPET = "_score", "_snippet"
+"""Columns of search results, which no new column of a table may be called."""
 
 
 @lru_cache(maxsize=256)
@@ -36,10 +38,22 @@ def schema_to_json(schema: pa.Schema) -> str:
 
 
 def check_schema(schema: pa.Schema) -> None:
-    """Refuse a schema without columns, or with two names that differ at most by case, at any depth."""
+    """Refuse a schema without columns, with a reserved name, or with two names that differ at most by case at any depth."""
     if len(schema) == 0:
         raise InvalidInputError("A table needs at least one column.", hint="Give a schema with columns.")
+    check_reserved(schema.names)
     _check_names(list(schema), ())
+
+
+def check_reserved(new: Iterable[str]) -> None:
+    """Refuse new columns with names that search results need. Tables that have such a column already are still read."""
+    taken = next((name for name in new if name.lower() in (SCORE, SNIPPET)), None)
+    if taken is not None:
+        raise InvalidInputError(
+            f"A column cannot be called {taken!r}: {SCORE} and {SNIPPET} are reserved for the results of searches.",
+            hint="Rename the column.",
+            column=taken,
+        )
 
 
 def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:

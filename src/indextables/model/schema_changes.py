@@ -39,8 +39,19 @@ def mismatch(differences: Iterable[SchemaDifference], *, what: str = "The data d
     found = list(differences)
     return SchemaMismatchError(
         f"{what} not fit the table's schema: {'; '.join(str(d) for d in found)}.",
+        hint=" ".join(dict.fromkeys(_way_out(d) for d in found)),
         differences=[{"kind": d.kind, "column": d.column, "table": d.table, "data": d.data} for d in found],
     )
+
+
+def _way_out(difference: SchemaDifference) -> str:
+    if difference.kind == "missing":
+        return "Give a value for every column that may not be null."
+    if difference.kind == "extra" and "." in difference.column:
+        return "Leave out fields that the table's structs do not have."
+    if difference.kind == "extra":
+        return "Write with merge_schema=True to add new columns, or leave them out."
+    return "Cast columns to the table's types, or write them as new columns under other names."
 
 
 def merge_schemas(table: pa.Schema, data: pa.Schema) -> pa.Schema:

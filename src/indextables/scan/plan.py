@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from indextables.config.read import ReadSettings
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import files_in_parts
+from indextables.model.arguments import text, unexpected
 from indextables.model.predicate import Predicate, all_of, bind
 from indextables.model.pruning import all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
@@ -77,7 +78,9 @@ def plan_scan(
     schema = schema_from_json(metadata.schema_string)
     partition_columns = tuple(metadata.partition_columns or ())
     wanted = tuple(schema.names if columns is None else _columns(schema, columns))
-    parsed = parse_query(query, schema, partition_columns, settings) if isinstance(query, str) else query
+    parsed = query
+    if parsed is not None and not isinstance(parsed, Query):
+        parsed = parse_query(parsed, schema, partition_columns, settings)
     needed = _needed(parsed, where, schema, partition_columns)
     files = files_in_parts(snapshot, needed)
     splits, by_partition, by_statistics = _pruned(files, needed, where, partition_columns)
@@ -98,9 +101,9 @@ def plan_scan(
     )
 
 
-def parse_query(text: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
+def parse_query(query: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
     """The query as a tree; unknown columns and bad syntax are errors with their place."""
-    return parse(text, query_fields(schema, partition_columns, settings))
+    return parse(text("query", query), query_fields(schema, partition_columns, settings))
 
 
 def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> QueryFields:
@@ -113,7 +116,14 @@ def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: 
 def _columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
-    return [find_column(schema, name) for name in columns]
+    if not isinstance(columns, Iterable):
+        raise unexpected("columns", "a list of names", columns)
+    found = [find_column(schema, text("The name of a column", name)) for name in columns]
+    twice = next((name for name in found if found.count(name) > 1), None)
+    if twice is not None:
+        message = f"Column {twice!r} is asked for more than once."
+        raise InvalidInputError(message, hint="Name each column once.", column=twice)
+    return found
 
 
 def _needed(

@@ -11,7 +11,6 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import InvalidInputError
 from indextables.scan.plan import ScanPlan
 from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
@@ -108,8 +107,6 @@ def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa
     if limit is None:
         yield from batches
         return
-    if limit < 0:
-        raise InvalidInputError(f"A limit of {limit} rows makes no sense.", hint="Give 0 or more, or leave it out.")
     for batch in batches if limit else ():
         yield batch.slice(0, limit)
         limit -= batch.num_rows

@@ -12,7 +12,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
-from indextables.model.schema import normalize, schema_to_json
+from indextables.model.arguments import text, whole_number
+from indextables.model.schema import SCORE, normalize, schema_to_json
 from indextables.scan.aggregate import partial_of
 from indextables.scan.task import ScanTask
 from indextables.spark.schemas import readable
@@ -24,7 +25,6 @@ from indextables.spark.workers import on_splits
 from indextables.splits.aggregate.result import finish
 from indextables.splits.aggregate.spec import parse_spec
 from indextables.splits.aggregate.state import merged
-from indextables.splits.search import SCORE
 from indextables.table import Table
 
 Moment = datetime | str | int
@@ -50,12 +50,13 @@ def search(
     names a text column whose marked passage becomes `_snippet`. The DataFrame stays at the version it was made for.
     """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    most = None if limit is None else whole_number("limit", limit)
     own = {
-        "query": query,
+        "query": text("query", query),
         "where": where,
         "columns": None if columns is None else list(columns),
-        "limit": limit,
-        "limitPerTask": True if limit is not None else None,
+        "limit": most,
+        "limitPerTask": True if most is not None else None,
         "score": score or None,
         "snippet": snippet,
         "versionAsOf": found.version,
@@ -67,7 +68,7 @@ def search(
     schema = request.schema(found)
     request.search(found, schema.names)
     rows = source_frame(spark, found.path, schema, given)
-    return rows if limit is None else rows.orderBy(f.col(SCORE).desc()).limit(limit)
+    return rows if most is None else rows.orderBy(f.col(SCORE).desc()).limit(most)
 
 
 def count(

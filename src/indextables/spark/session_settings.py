@@ -8,9 +8,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config import PREFIX
+from indextables.model.arguments import unexpected
 
 _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
@@ -52,6 +53,13 @@ def source_options(
     given = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
     asked = {key: value for key, value in own.items() if value is not None}
     return {key: _text(value) for key, value in {**given, **asked}.items()}
+
+
+def session_of(df: DataFrame) -> SparkSession:
+    """The session of a DataFrame; anything else cannot be written."""
+    if not isinstance(df, DataFrame):
+        raise unexpected("df", "a Spark DataFrame", df, hint="Make one with spark.createDataFrame(...).")
+    return df.sparkSession
 
 
 def has_jvm(spark: SparkSession) -> bool:

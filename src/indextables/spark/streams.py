@@ -9,7 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from indextables.spark.extension import register_source
-from indextables.spark.session_settings import has_jvm, source_options
+from indextables.spark.session_settings import has_jvm, session_of, session_settings, source_options
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.stream_options import StreamOptions
+from indextables.table import Table
 
 
 def read_stream(
@@ -25,8 +28,9 @@ def read_stream(
 ) -> DataFrame:
     """The rows of a table, and then those that are appended to it.
 
-    `starting_version` leaves out what was there before that version (`latest`: everything that is there now). Rows that
-    are taken away from the table end the stream with an error, unless `ignore_changes` is set.
+    `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one that
+    the table has not reached is an error. Rows that are taken away from the table end the stream with an error, unless
+    `ignore_changes` is set.
     """
     own = {
         "query": query,
@@ -35,9 +39,13 @@ def read_stream(
         "maxFilesPerTrigger": max_files_per_trigger,
         "ignoreChanges": ignore_changes or None,
     }
+    given = source_options(spark, options, own)
+    parsed = SourceOptions.parse({**session_settings(spark), **given})
+    found = Table.open(path, options=parsed.settings)
+    StreamOptions.parse(parsed).check(found)
     if has_jvm(spark):
         register_source(spark)
-    return spark.readStream.format("indextables").options(**source_options(spark, options, own)).load(path)
+    return spark.readStream.format("indextables").options(**given).load(found.path)
 
 
 def write_stream(
@@ -57,7 +65,7 @@ def write_stream(
     `checkpoint` is the folder where Spark keeps its progress; `trigger` is what `DataStreamWriter.trigger` takes, such
     as `{"availableNow": True}` or `{"processingTime": "10 seconds"}`.
     """
-    spark = df.sparkSession
+    spark = session_of(df)
     names = [partition_by] if isinstance(partition_by, str) else partition_by
     own = {
         "partitionColumns": list(names) if names else None,

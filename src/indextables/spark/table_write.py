@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from indextables import config
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_from_json, schema_to_json
 from indextables.storage.spec import StoreSpec, open_store
@@ -43,6 +44,7 @@ class WriteRequest(Struct, frozen=True):
         return f"WriteRequest({', '.join(shown)})"
 
     def __post_init__(self) -> None:
+        transaction_id(self.txn)
         if self.replace_where is not None and not self.overwrite:
             raise InvalidInputError("replaceWhere needs the mode overwrite.")
         if self.dynamic_partitions and not self.overwrite:

@@ -16,12 +16,12 @@ from indextables.errors import InvalidInputError, TableExistsError, TableNotFoun
 from indextables.model.actions import AddAction
 from indextables.spark.gathering import gathering
 from indextables.spark.schemas import arrow_schema
-from indextables.spark.session_settings import with_session
+from indextables.spark.session_settings import session_of, with_session
 from indextables.spark.spreading import spread
 from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
 from indextables.table import Table
 
-MODES = ("append", "overwrite", "error", "ignore")
+MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 _REPORT = pa.schema([("added", pa.binary()), ("refused", pa.binary())])
 
 
@@ -40,11 +40,11 @@ def write(
 ) -> int | None:
     """Write a DataFrame to a table, which is created if need be. Returns the version, None if nothing was to be done.
 
-    `mode` is append, overwrite, error or ignore (the last two: if the table exists). An overwrite replaces everything,
-    what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions that the data has.
-    `txn=(app_id, version)` makes the write exactly-once.
+    `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
+    overwrite replaces everything, what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions
+    that the data has. `txn=(app_id, version)` makes the write exactly-once.
     """
-    spark = df.sparkSession
+    spark = session_of(df)
     settings = with_session(spark, options)
     if _is_done(path, mode, settings):
         return None
@@ -74,7 +74,7 @@ def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def _is_done(path: str, mode: str, settings: Mapping[str, object]) -> bool:
-    """Whether a table that exists leaves nothing to do (`ignore`) or is an error (`error`)."""
+    """Whether a table that exists leaves nothing to do (`ignore`) or is an error (`error`, `errorifexists`)."""
     if mode not in MODES:
         raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
     if mode in ("append", "overwrite"):
@@ -83,7 +83,7 @@ def _is_done(path: str, mode: str, settings: Mapping[str, object]) -> bool:
         found = Table.open(path, options=settings)
     except TableNotFoundError:
         return False
-    if mode == "error":
+    if mode != "ignore":
         raise TableExistsError(f"There is a table at {found.path} already.", hint="Use mode append or overwrite.")
     return True
 

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
+from indextables.model.schema import SCORE, SNIPPET
 from indextables.splits.mapping import ColumnMapping
 from indextables.splits.order import OrderBy, ranking
 from indextables.splits.picking import rows_at
@@ -26,8 +27,6 @@ from indextables.splits.rows import OpenQuery, open_query
 from indextables.splits.scores import Hits, best_hits, scored_rows
 from indextables.splits.searchable import Searchable
 from indextables.splits.snippets import Snippet, snippets
-
-SCORE, SNIPPET = "_score", "_snippet"
 
 
 class SearchRequest(Struct, frozen=True):

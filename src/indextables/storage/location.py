@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
+from indextables.model.arguments import unexpected
 from indextables.storage.paths import check_folder, relative_to_root
 
 Kind = Literal["local", "s3", "azure", "gcs", "memory"]
@@ -35,6 +36,8 @@ class Location(Struct, frozen=True):
 
 def parse_location(url: str | os.PathLike[str]) -> Location:
     """Read a local path or a URL. The path of a remote URL is taken as it stands; that of `file://` is unescaped."""
+    if not isinstance(url, str | os.PathLike):
+        raise unexpected("The path of a table", "a text or a pathlib.Path", url)
     text = os.fspath(url)
     if not text:
         raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")

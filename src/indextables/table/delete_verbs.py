@@ -5,7 +5,8 @@ from __future__ import annotations
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
-from indextables.scan.plan import parse_query
+from indextables.scan.plan import parse_query, plan_scan
+from indextables.scan.task import ScanTask
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.predicates import Where, bound_predicate
 from indextables.upkeep import delete
@@ -41,7 +42,8 @@ class DeleteVerbs(TableHandle):
         bound = bound_predicate(where, self.schema)
         planned = delete.plan(snapshot, url=self.path, where=bound, query=parsed)
         if dry_run:
-            return planned.preview()
+            asked = plan_scan(snapshot, self._spec, self.settings, query=parsed, where=bound, columns=())
+            return planned.preview(ScanTask(asked, self._log.store).count())
         report = delete.run(
             planned,
             self._log,

@@ -20,6 +20,7 @@ from indextables.log.selection import pruned_files
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
+from indextables.model.arguments import transaction_id, unexpected, whole_number
 from indextables.model.conflicts import Operation
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
@@ -73,6 +74,9 @@ class LogVerbs(OpenVerbs):
         description: str | None = None,
     ) -> T:
         """Create a table. Options that are settings of the table (not of the store) are kept in its metadata."""
+        if not isinstance(schema, pa.Schema):
+            hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
+            raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
         log = open_log(path, options)
         metadata = new_metadata(
             schema, partition_columns, options, created_time=log.now_ms(), name=name, description=description
@@ -89,7 +93,7 @@ class LogVerbs(OpenVerbs):
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, and which versions can still be read."""
-        return log_history.history(self._log, limit=limit)
+        return log_history.history(self._log, limit=None if limit is None else whole_number("limit", limit))
 
     def log_actions(self, *, include_all: bool = False) -> pa.Table:
         """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
@@ -110,7 +114,9 @@ class LogVerbs(OpenVerbs):
 
         `txn=(app_id, version)` makes it exactly-once: a version at or below the recorded one is skipped.
         """
-        changes = Changes(operation=str(operation), txn=txn, user_metadata=user_metadata, engine_info=ENGINE_INFO)
+        changes = Changes(
+            operation=str(operation), txn=transaction_id(txn), user_metadata=user_metadata, engine_info=ENGINE_INFO
+        )
         cooldown = self.settings.group(SkipSettings).cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
         return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)

@@ -8,6 +8,7 @@ from typing import TypeVar
 from indextables.errors import CorruptTableError, InvalidInputError
 from indextables.log.history import version_at
 from indextables.log.purged import check_purged
+from indextables.model.arguments import whole_number
 from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
@@ -37,8 +38,10 @@ class OpenVerbs(TableHandle):
             return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
         if version is not None and timestamp is not None:
             raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
-        at = version if timestamp is None else version_at(log, to_epoch_ms(timestamp))
-        snapshot = log.at_version(int(at or 0))
+        at = (
+            whole_number("version", version, low=None) if timestamp is None else version_at(log, to_epoch_ms(timestamp))
+        )
+        snapshot = log.at_version(at)
         try:
             newest = log.newest()
         except CorruptTableError:

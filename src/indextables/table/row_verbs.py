@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from indextables import config
 from indextables.errors import VersionNotFoundError
 from indextables.model.actions import AddAction
+from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
 from indextables.model.schema import schema_from_json
 from indextables.scan.aggregate import aggregate_table
@@ -85,6 +86,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         user_metadata: str | None = None,
         txn: tuple[str, int] | None = None,
     ) -> int | None:
+        txn = transaction_id(txn)
         rows = incoming(data)
         write = self.plan_write(
             rows.schema,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from indextables.model.arguments import text, whole_number
 from indextables.scan.plan import ScanPlan, plan_scan
 from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask, limited
@@ -24,8 +25,9 @@ class SearchVerbs(TableHandle):
         self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pa.RecordBatchReader:
         """Rows as a stream of batches: those that match, the wanted columns, at most `limit` of them."""
+        most = None if limit is None else whole_number("limit", limit)
         task = self._scan_task(None, where, columns)
-        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), limit))
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), most))
 
     def search(
         self,
@@ -44,17 +46,17 @@ class SearchVerbs(TableHandle):
         `_score` is there when rows are ranked or `score` is asked for; `snippet` names a text column whose marked
         passage becomes `_snippet`; `order_by` is a column, with `desc` or without.
         """
-        task = self._scan_task(query, where, columns)
+        task = self._scan_task(text("query", query), where, columns)
         assert task.plan.query is not None
         request = SearchRequest(
             task.plan.query,
             task.plan.columns,
             where=task.plan.where,
-            limit=limit,
-            offset=offset,
+            limit=None if limit is None else whole_number("limit", limit),
+            offset=whole_number("offset", offset),
             score=score,
-            snippet=None if snippet is None else Snippet(snippet),
-            order_by=None if order_by is None else OrderBy.parse(order_by, task.schema.names),
+            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), task.schema.names),
         )
         return search_table(task, request)
 

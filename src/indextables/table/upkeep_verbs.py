@@ -12,6 +12,7 @@ from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.log.history import version_at
 from indextables.log.names import LOG
+from indextables.model.arguments import whole_number
 from indextables.storage.spec import StoreSpec
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.table.moments import Moment, to_epoch_ms
@@ -149,8 +150,11 @@ class UpkeepVerbs(TableHandle):
         self._refuse_if_pinned()
         if (version is None) == (timestamp is None):
             raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
-        at = version if timestamp is None else version_at(self._log, to_epoch_ms(timestamp))
-        planned = restore.plan(self._log, version=int(at or 0))
+        if timestamp is None:
+            at = whole_number("version", version, low=None)
+        else:
+            at = version_at(self._log, to_epoch_ms(timestamp))
+        planned = restore.plan(self._log, version=at)
         if dry_run:
             return planned.preview()
         report = restore.run(planned, self._log, engine_info=ENGINE_INFO)

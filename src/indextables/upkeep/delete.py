@@ -20,7 +20,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, may_match
-from indextables.model.report import Report
+from indextables.model.report import Report, counted, was
 from indextables.model.snapshot import Snapshot
 from indextables.splits.query.tree import Query
 from indextables.storage.spec import StoreSpec
@@ -34,7 +34,7 @@ from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class DeleteReport(Report, frozen=True):
-    """What was deleted. A dry run counts splits, not rows: it reads none."""
+    """What was deleted, or would be. Of the splits that a dry run would look into, some may turn out to stay."""
 
     table_path: str
     status: str
@@ -60,12 +60,16 @@ class DeletePlan(Report, frozen=True):
     read: Snapshot
     hidden: ClassVar[tuple[str, ...]] = ("sources", "read")
 
-    def preview(self) -> DeleteReport:
-        """What a dry run reports."""
-        found = len(self.whole) + len(self.candidates)
-        message = f"{len(self.whole)} splits would be removed, {len(self.candidates)} would be looked into."
-        status = DRY_RUN if found else NO_ACTION
-        return DeleteReport(self.table_path, status, None, len(self.candidates), len(self.whole), None, message)
+    def preview(self, rows: int) -> DeleteReport:
+        """What a dry run reports, given how many rows match."""
+        message = "No row matches."
+        if rows:
+            message = (
+                f"{counted(rows, 'row')} would be deleted: {counted(len(self.whole), 'split')} would be removed, "
+                f"{len(self.candidates)} would be looked into."
+            )
+        status = DRY_RUN if rows else NO_ACTION
+        return DeleteReport(self.table_path, status, rows, len(self.candidates), len(self.whole), None, message)
 
 
 def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None) -> DeletePlan:
@@ -176,5 +180,9 @@ def run(
         splits_rewritten=rewritten,
         splits_removed=len(planned.whole) + len(done.removes) - rewritten,
         version=version,
-        message="No row matches." if version is None else f"{'Rows' if rows is None else f'{rows} rows'} were deleted.",
+        message="No row matches." if version is None else _said(rows),
     )
+
+
+def _said(rows: int | None) -> str:
+    return "Rows were deleted." if rows is None else f"{counted(rows, 'row')} {was(rows)} deleted."

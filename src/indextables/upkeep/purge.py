@@ -22,7 +22,7 @@ from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
-from indextables.model.report import Report
+from indextables.model.report import Report, counted, was
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
@@ -195,7 +195,7 @@ def _report(
     def count(kinds: Mapping[str, tuple[int, int]], *names: str) -> int:
         return sum(kinds[name][0] for name in names if name in kinds)
 
-    verb = "would be deleted" if dry_run else "were deleted"
+    verb = "would be deleted" if dry_run else f"{was(len(files))} deleted"
     size = sum(file.size for file in files)
     return PurgeReport(
         table_path=planned.table_path,
@@ -210,6 +210,8 @@ def _report(
         manifests_deleted=count(done, "manifest"),
         dry_run=dry_run,
         duration_ms=duration_ms,
-        message=f"{len(files)} files of {size} bytes {verb}." if files else "There is nothing to purge.",
+        message=f"{counted(len(files), 'file')} of {counted(size, 'byte')} {verb}."
+        if files
+        else "There is nothing to purge.",
         files=tuple(files),
     )

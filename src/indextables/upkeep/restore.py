@@ -25,19 +25,23 @@ from indextables.model.report import Report
 from indextables.model.schema_registry import restored
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import Store
+from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
+_NOTHING = "The table is as it was then."
 _FEW = 32
 """Up to so many splits are looked at one by one; more are found in one listing."""
 
 
 class RestoreReport(Report, frozen=True):
-    """What restoring did. `version` is the new version, or the present one if there was nothing to do."""
+    """What restoring did. `version` is the new version, the present one if there was nothing to do, none on a dry run."""
 
     table_path: str
-    version: int
+    status: str
+    version: int | None
     restored_version: int
     files_added: int
     files_removed: int
+    message: str
 
 
 class RestorePlan(Report, frozen=True):
@@ -53,8 +57,17 @@ class RestorePlan(Report, frozen=True):
     hidden: ClassVar[tuple[str, ...]] = ("read", "target")
 
     def preview(self) -> RestoreReport:
-        """What a dry run reports; `version` is the present one."""
-        return RestoreReport(self.table_path, self.version, self.restored_version, self.files_added, self.files_removed)
+        """What a dry run reports."""
+        changes = self.files_added or self.files_removed or self.target.metadata != self.read.metadata
+        return RestoreReport(
+            table_path=self.table_path,
+            status=DRY_RUN if changes else NO_ACTION,
+            version=None if changes else self.version,
+            restored_version=self.restored_version,
+            files_added=self.files_added,
+            files_removed=self.files_removed,
+            message=_said(self.restored_version, "would be brought back") if changes else _NOTHING,
+        )
 
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:
@@ -78,13 +91,20 @@ def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = 
     """Commit the restoration; nothing is committed if the table already is as it was then."""
     committed = log.commit(planned.read, _Restoration(planned.read, planned.target, engine_info))
     written = committed.written
+    done = committed.version is not None
     return RestoreReport(
         table_path=planned.table_path,
+        status=SUCCESS if done else NO_ACTION,
         version=committed.snapshot.version if committed.version is None else committed.version,
         restored_version=planned.restored_version,
         files_added=planned.files_added if written is None else len(written.added),
         files_removed=planned.files_removed if written is None else len(written.removed),
+        message=_said(planned.restored_version, "was brought back") if done else _NOTHING,
     )
+
+
+def _said(version: int, what: str) -> str:
+    return f"Version {version} {what} as a new version."
 
 
 def check_splits(store: Store, snapshot: Snapshot) -> None:

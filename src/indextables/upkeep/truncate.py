@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.report import Report
+from indextables.model.report import Report, counted, was
 from indextables.model.retention import BaseFiles, Expired, Expiry, LogInventory, RetentionPolicy, find_expired
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
@@ -95,7 +95,7 @@ def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
 
 
 def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -> TruncateReport:
-    verb = "would be deleted" if status == DRY_RUN else "were deleted"
+    verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
     return TruncateReport(
         table_path=planned.table_path,
         status=status,
@@ -103,6 +103,6 @@ def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -
         versions_deleted=sum(1 for file in files if file.kind == "version"),
         checkpoints_deleted=sum(1 for file in files if file.kind in ("state", "checkpoint")),
         files_preserved=planned.files_preserved,
-        message=f"{len(files)} files of the log {verb}." if files else "There is no older version.",
+        message=f"{counted(len(files), 'file')} of the log {verb}." if files else "There is no older version.",
         files=files,
     )

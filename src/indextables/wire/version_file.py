@@ -129,4 +129,4 @@ def _text_map(values: dict[str, Any], *, keep_null: bool) -> dict[str, str | Non
 
 def _bad_line(path: str, number: int, line: bytes, why: str) -> BadFileError:
     start = line[:80].decode("utf-8", "replace")
-    return BadFileError(f"{path}, line {number}, cannot be read ({why}): {start!r}.", path=path, line=number)
+    return BadFileError(f"{path}, line {number}, cannot be read ({why}): {start!r}.", path=path, line=number, why=why)

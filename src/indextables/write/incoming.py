@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, evaluate
-from indextables.model.schema import normalize
+from indextables.model.schema import check_reserved, normalize
 from indextables.model.schema_changes import SchemaDifference, merge_schemas, mismatch, schema_differences
 from indextables.write.hidden_nulls import filled, may_hide_nulls
 
@@ -64,7 +64,9 @@ def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Sche
     if not merge_schema:
         return table
     known = {f.name.lower() for f in table}
-    return merge_schemas(table, pa.schema([f for f in data if f.name.lower() not in known]))
+    new = pa.schema([f for f in data if f.name.lower() not in known])
+    check_reserved(new.names)
+    return merge_schemas(table, new)
 
 
 def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema, merge_schema: bool) -> bool:

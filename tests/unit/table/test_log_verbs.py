@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -123,8 +124,11 @@ def test_time_travel_by_version_and_by_moment(path: str) -> None:
         with pytest.raises(VersionNotFoundError, match="Versions 0 to 3 can be read") as caught:
             Table.open(path, version=version)
         assert caught.value.context["available"] == [0, 3]
-    with pytest.raises(VersionNotFoundError):
+    with pytest.raises(VersionNotFoundError, match=r"can be read at 1970-01-01T00:00:00\.005Z") as caught:
         Table.open(path, timestamp=5)
+    assert re.fullmatch(r"The oldest that can be read is version 0, of \d{4}-\d\d-\d\dT[\d:.]+Z\.", caught.value.hint)
+    with pytest.raises(VersionNotFoundError, match="ms since 1970"):
+        Table.open(path, timestamp=-(10**15))
     with pytest.raises(InvalidInputError, match="not a moment"):
         Table.open(path, timestamp="yesterday")
     with pytest.raises(InvalidInputError, match="not both"):

@@ -144,12 +144,17 @@ def test_overwriting_the_partitions_of_the_data(table: Table) -> None:
 def test_what_does_not_fit_is_named_and_changes_nothing(table: Table) -> None:
     before = {p.name for p in Path(table.path).rglob("*.split")}
     wrong = rows(0, 3).rename_columns(["id", "massage", "level", "score", "day"])
-    with pytest.raises(SchemaMismatchError, match=r"'massage' \(string\) is not in the table"):
+    with pytest.raises(SchemaMismatchError, match=r"'massage' \(string\) is not in the table") as caught:
         table.append(wrong)
+    assert caught.value.hint == "Write with merge_schema=True to add new columns, or leave them out."
     text = pa.table({"id": ["a"], "score": ["b"]})
-    with pytest.raises(SchemaMismatchError, match=r"'id' is string, the table has bigint.*'score' is string"):
-        table.append(text)
-    with pytest.raises(SchemaMismatchError):
+    for merge_schema in (False, True):
+        message = r"'id' is string, the table has bigint.*'score' is string"
+        with pytest.raises(SchemaMismatchError, match=message) as caught:
+            table.append(text, merge_schema=merge_schema)
+        assert caught.value.hint.startswith("Cast columns to the table's types")
+        assert "merge_schema" not in caught.value.hint
+    with pytest.raises(SchemaMismatchError, match="Give a value for every column that may not be null"):
         table.append(pa.table({"message": ["no id"]}))
     with pytest.raises(InvalidInputError, match="holds 1 null"):
         table.append(pa.table({"id": pa.array([None], pa.int64())}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,9 @@ def test_nulls_do_not_match(tmp_path: Path) -> None:
 def test_no_match_is_no_action(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     before = contents(table.path)
-    for report in (table.delete(where="id > 1000"), table.delete(query="message:nowhere")):
+    reports = [table.delete(where="id > 1000", dry_run=dry_run) for dry_run in (True, False)]
+    reports += [table.delete(query="message:nowhere", dry_run=dry_run) for dry_run in (True, False)]
+    for report in reports:
         assert (report.status, report.deleted_rows, report.version) == ("no_action", 0, None)
     assert contents(table.path) == before
 
@@ -74,7 +77,16 @@ def test_a_dry_run_changes_nothing(tmp_path: Path) -> None:
     before = contents(table.path)
     report = table.delete(where="id < 15", dry_run=True)
     assert (report.status, report.splits_removed, report.splits_rewritten) == ("dry_run", 1, 1)
+    assert (report.deleted_rows, report.version) == (15, None)
+    assert report.message == "15 rows would be deleted: 1 split would be removed, 1 would be looked into."
     assert contents(table.path) == before
+
+
+@pytest.mark.parametrize("asked", [{"where": "id = 13"}, {"query": "message:n13"}], ids=str)
+def test_a_single_row_is_said_to_be_one(tmp_path: Path, asked: dict[str, Any]) -> None:
+    table = table_of(tmp_path / "t", appends=2)
+    assert table.delete(**asked, dry_run=True).message.startswith("1 row would be deleted:")
+    assert table.delete(**asked).message == "1 row was deleted."
 
 
 def test_requests_that_make_no_sense(tmp_path: Path) -> None:

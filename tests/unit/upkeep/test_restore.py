@@ -17,7 +17,8 @@ def test_rows_come_back_and_history_tells(tmp_path: Path) -> None:
     table.overwrite(rows(range(100, 103)))
     report = table.restore(version=2)
     assert report.to_dict() == {
-        "table_path": table.path, "version": 4, "restored_version": 2, "files_added": 2, "files_removed": 1,
+        "table_path": table.path, "status": "success", "version": 4, "restored_version": 2, "files_added": 2,
+        "files_removed": 1, "message": "Version 2 was brought back as a new version.",
     }  # fmt: skip
     assert ids(table) == ids(Table.open(table.path)) == list(range(20))
     last = table.history(limit=1).to_pylist()[0]
@@ -58,6 +59,8 @@ def test_restoring_what_is_there_commits_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     report = table.restore(version=2)
     assert (report.version, report.files_added, report.files_removed, table.version) == (2, 0, 0, 2)
+    for told in (report, table.restore(version=2, dry_run=True)):
+        assert (told.status, told.version, told.message) == ("no_action", 2, "The table is as it was then.")
 
 
 def test_by_a_moment(tmp_path: Path) -> None:
@@ -73,6 +76,8 @@ def test_a_dry_run_commits_nothing(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     planned = table.restore(version=1, dry_run=True)
     assert (planned.files_added, planned.files_removed, Table.open(table.path).version) == (0, 1, 2)
+    assert (planned.status, planned.version) == ("dry_run", None), "nothing says that it was done"
+    assert planned.message == "Version 1 would be brought back as a new version."
     assert "files_removed" in str(planned)
     assert "<td>files_removed</td><td>1</td>" in planned._repr_html_()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
 
@@ -90,6 +90,12 @@ class SourceOptions(Struct, frozen=True):
     def number(self, name: str, low: int = 0) -> int | None:
         """A whole number."""
         return self._parsed(name, integer(low).parse, f"a whole number, at least {low}")
+
+    def version(self, name: str) -> int | Literal["latest"] | None:
+        """A version by its number, or the word `latest`."""
+        if (self.text(name) or "").strip().lower() == "latest":
+            return "latest"
+        return self._parsed(name, integer(0).parse, "a version from 0 up, or latest")
 
     def flag(self, name: str) -> bool:
         """True or false, false if not given."""

@@ -10,13 +10,14 @@ from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import all_of, parse
+from indextables.model.schema import SCORE, SNIPPET
 from indextables.scan.operators import SearchOperator, searched
 from indextables.scan.plan import ScanPlan, query_fields
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.source.filters import understood_filters
 from indextables.spark.source.options import SourceOptions
 from indextables.splits.query.tree import Query
-from indextables.splits.search import SCORE, SNIPPET, SearchRequest
+from indextables.splits.search import SearchRequest
 from indextables.splits.snippets import Snippet
 from indextables.table import Table
 

@@ -52,7 +52,7 @@ class StreamFiles:
 
     def newest_version(self) -> int:
         """The newest version of the table."""
-        return self._table().version
+        return self.table().version
 
     def advance(
         self, start: Offset, until: int, *, max_files: int | None = None, max_bytes: int | None = None
@@ -79,7 +79,7 @@ class StreamFiles:
                     found.append(file)
                 if offset == end:
                     break
-        table = self._table()
+        table = self.table()
         self._check_there(table, found)
         return table, found
 
@@ -109,7 +109,7 @@ class StreamFiles:
             files = self._snapshot_files(start.version) if start.snapshot else self._added(start.version)
             yield from _counted(files, start)
         if until > start.version:
-            for version in self._table().versions(after=start.version, until=until):
+            for version in self.table().versions(after=start.version, until=until):
                 yield from _counted(self._files_of(version), Offset(version.version, 0))
 
     def _snapshot_files(self, version: int) -> list[AddAction]:
@@ -117,7 +117,7 @@ class StreamFiles:
         return sorted(to_actions(files), key=lambda action: action.path)
 
     def _added(self, version: int) -> list[AddAction]:
-        return self._files_of(self._table().versions(after=version - 1, until=version)[0])
+        return self._files_of(self.table().versions(after=version - 1, until=version)[0])
 
     def _files_of(self, version: CommittedVersion) -> list[AddAction]:
         """The files whose rows a version adds."""
@@ -132,7 +132,8 @@ class StreamFiles:
             )
         return files_of_new_rows(version)
 
-    def _table(self) -> Table:
+    def table(self) -> Table:
+        """The table as it is now."""
         return Table.open(self._path, options=self._options)
 
 

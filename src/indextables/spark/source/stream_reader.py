@@ -22,42 +22,34 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
-from indextables.errors import InvalidInputError
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.grouping import grouped
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import SplitGroup
-from indextables.spark.source.requests import ReadRequest
 from indextables.spark.source.stream_files import Offset, StreamFiles
+from indextables.spark.source.stream_options import StreamOptions
 
 
 class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a table."""
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options = options
         self._schema = schema
-        self._request = ReadRequest.parse(options)
-        if self._request.searches:
-            raise InvalidInputError(
-                "A stream has no limit, scores or snippets.", hint="Use query and where alone to filter a stream."
-            )
+        self._asked = StreamOptions.parse(options)
         self._files = StreamFiles(
             options.required_path(path_in(schema)),
             dict(options.settings),
-            ignore_changes=options.flag("ignoreChanges"),
+            ignore_changes=self._asked.ignore_changes,
         )
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
         """Where a new query starts: with `startingVersion`, or with everything that is in the table now."""
-        start = self._options.text("startingVersion")
-        if start == "latest":
-            return Offset(self._files.newest_version()).to_dict()
-        first = self._options.number("startingVersion")
-        if first is None:
-            return Offset(self._files.newest_version(), 0, snapshot=True).to_dict()
-        return Offset(first - 1).to_dict()
+        start, table = self._asked.start, self._files.table()
+        self._asked.check(table)
+        if start is None:
+            return Offset(table.version, 0, snapshot=True).to_dict()
+        return Offset(table.version if start == "latest" else start - 1).to_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than what is there now."""
@@ -65,10 +57,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """How much one batch takes."""
-        files = self._options.number("maxFilesPerTrigger", 1)
-        size = self._options.size("maxBytesPerTrigger")
-        if files is not None:
-            return ReadMaxFiles(files)
+        if self._asked.max_files is not None:
+            return ReadMaxFiles(self._asked.max_files)
+        size = self._asked.max_bytes
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
@@ -82,7 +73,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         table, files = self._files.between(Offset.of(start), Offset.of(end))
-        plan = table.plan_scan(query=self._request.query, where=self._request.where, columns=self._schema.names)
+        plan = self._asked.plan(table, self._schema.names)
         plan = plan.with_splits(self._files.entries(table, files, plan))
         per_task = table.settings.group(SparkReadSettings).splits_per_task
         groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)

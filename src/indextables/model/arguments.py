@@ -1,0 +1,52 @@
+"""Arguments as callers give them: of the type that is meant, or refused with what was expected and what was given.
+
+Python checks no types. Without these, a wrong value shows up far from the call, or in the table itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from indextables.errors import InvalidInputError
+from indextables.model.actions import MAX_LONG
+
+
+def text(name: str, value: Any) -> str:
+    """A text."""
+    if isinstance(value, str):
+        return value
+    raise unexpected(name, "a text", value)
+
+
+def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
+    """A whole number, numpy's included. True and false are none, nor is a text of digits."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or (low is not None and number < low) or number > MAX_LONG:
+        raise unexpected(name, "a whole number" if low is None else f"a whole number from {low} up", value)
+    return number
+
+
+def transaction_id(txn: Any) -> tuple[str, int] | None:
+    """The id of an exactly-once write: a name of the writer, and a number that rises with its writes."""
+    if txn is None:
+        return None
+    if not isinstance(txn, tuple | list) or len(txn) != 2:
+        raise unexpected("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
+    if not text("The app_id of txn", txn[0]):
+        raise unexpected("The app_id of txn", "the name of a writer", txn[0])
+    return txn[0], whole_number("The version of txn", txn[1])
+
+
+def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
+    """The error that says what an argument is and what was given instead."""
+    given = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    return InvalidInputError(f"{name} is {expected}, not {given}.", hint=hint, argument=name)
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
