@@ -185,6 +185,9 @@ def test_a_plain_write_adds_columns_and_is_made_once(spark: SparkSession, tmp_pa
     for _ in range(2):
         wider.save(path)
     assert rows_of(its.table(spark, path)) == [("0", "None"), ("1", "None"), ("2", "None"), ("7", "'x'")]
+    half = spark.range(3).write.format("indextables").mode("append").option("txnAppId", "job")
+    with pytest.raises(AnalysisException, match="txnAppId is given without txnVersion"):
+        half.save(path)
 
 
 def test_case_of_columns_survives_sparks_lower_case_options(spark: SparkSession, tmp_path: Path) -> None:

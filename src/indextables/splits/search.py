@@ -104,7 +104,8 @@ def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa
     return found.drop_columns([_ORDER] if request.order_by else [])
 
 
-_ORDER = "_order"
+_ORDER = "\0order"
+"""The column to order by, under a name that no column of a table has."""
 
 
 def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:

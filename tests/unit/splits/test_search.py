@@ -124,6 +124,15 @@ def test_order_by_a_column(splits: list[PlainSplit]) -> None:
     assert search(splits[:3], "timeout", limit=0).num_rows == 0
 
 
+def test_a_column_may_be_called_order(tmp_path: Path) -> None:
+    table = pa.table({"_order": [3, 1, 2], "n": [1, 3, 2]})
+    split = make_split(table, IndexingSettings(), tmp_path / "index")
+    request = SearchRequest(
+        parse("*", QueryFields(table.schema, split.mapping)), ("_order", "n"), order_by=OrderBy("n")
+    )
+    assert merge_results([search_split(split, request)], request, table.schema)["_order"].to_pylist() == [3, 2, 1]
+
+
 def test_order_puts_nulls_last_and_nan_above_numbers(tmp_path: Path) -> None:
     table = pa.table({"f": [1.0, None, math.nan, -2.0, math.inf], "n": range(5)})
     split = make_split(table, IndexingSettings(), tmp_path / "index")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from indextables.errors import InvalidInputError
 from indextables.model.actions import AddAction
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.source.options import SourceOptions, spelled
@@ -27,8 +28,6 @@ def planned_write(options: SourceOptions, schema: StructType, *, overwrite: bool
 
 def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool) -> WriteRequest:
     """The write that options ask for."""
-    version = options.number("txnVersion")
-    app_id = options.text("txnAppId")
     return WriteRequest(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
         path=options.required_path(),
@@ -38,9 +37,19 @@ def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool
         dynamic_partitions=(options.text("partitionOverwriteMode") or "static").lower() == "dynamic",
         merge_schema=options.flag("mergeSchema"),
         user_metadata=options.text("userMetadata"),
-        txn=(app_id, version) if app_id is not None and version is not None else None,
+        txn=_transaction_id(options),
         settings=spelled(options.settings, schema.names),
     )
+
+
+def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
+    app_id, version = options.text("txnAppId"), options.number("txnVersion")
+    if app_id is not None and version is not None:
+        return app_id, version
+    if app_id is None and version is None:
+        return None
+    given, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+    raise InvalidInputError(f"{given} is given without {missing}.", hint="An exactly-once write needs both, or neither.")
 
 
 @dataclass
