@@ -49,7 +49,9 @@ def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
     if app_id is None and version is None:
         return None
     given, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
-    raise InvalidInputError(f"{given} is given without {missing}.", hint="An exactly-once write needs both, or neither.")
+    raise InvalidInputError(
+        f"{given} is given without {missing}.", hint="An exactly-once write needs both, or neither."
+    )
 
 
 @dataclass
