@@ -233,3 +233,12 @@ def test_the_table_is_stronger_than_a_default_and_weaker_than_the_session(
     finally:
         spark.conf.unset(key)
     assert Table.open(path).count(query="message:77") == 5
+
+
+def test_a_column_that_a_write_adds_is_indexed_as_the_write_says(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    its.write(spark.sql("select 1L as id"), path)
+    wider = spark.sql("select 2L as id, 'a gateway timeout' as note")
+    its.write(wider, path, merge_schema=True, options={"indexing.typemap.note": "text"})
+    its.write(wider, path)
+    assert its.search(spark, path, "note:timeout").count() == 2
