@@ -118,7 +118,11 @@ def append(
     """
     settings = options.settings_of(option)
     if not create_missing and (text or partition_by):
-        raise InvalidInputError("--text and --partition-by go with --create.", hint="Add --create, or leave them out; -o indexing.typemap.COLUMN=text is for a column that --merge-schema adds.")
+        hint = (
+            "Add --create, or leave them out; a column that --merge-schema adds gets words with "
+            "-o indexing.typemap.COLUMN=text."
+        )
+        raise InvalidInputError("--text and --partition-by go with --create.", hint=hint)
     rows = RowFiles(tuple(files), file_format, delimiter)
     try:
         table = Table.open(path, options=settings)
