@@ -54,6 +54,7 @@ class Changes(Struct, frozen=True):
     removes_change_data: bool = True
     skips: Sequence[SkipRequest] = ()
     metadata: MetadataAction | None = None
+    reindexes: bool = False
     protocol: ProtocolAction | None = None
     txn: tuple[str, int] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +88,7 @@ class Changes(Struct, frozen=True):
             adds=frozenset(a.path for a in self.adds),
             replaces=frozenset(self.removes),
             sets_metadata=self.metadata is not None,
+            reindexes=self.reindexes,
             writes_data=bool(self.adds),
         )
 

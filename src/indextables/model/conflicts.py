@@ -16,9 +16,11 @@ want to commit; `=` rebase, `P` rebase after planning again on what is live now,
     skip              =        P          P       P     P      P       =         P        P
 
     1  two versions that add the same path: X, for one of them would vanish
-    2  X only if the schema or the partitioning changed: the data was made for the old one
+    2  X only if the schema, the partitioning or how columns are indexed changed: the data was made for the old one
     3  X only if a split that ours replaces is no longer live: its rows would come back or stand twice
     4  X: both set the metadata
+
+    A change of how columns are indexed, which only an empty table can have, is X beside anything that adds data.
 
 Three more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
 ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
@@ -70,6 +72,8 @@ class Intent(Struct, frozen=True):
     sets_metadata: bool = False
     writes_data: bool = True
     """Whether it adds files made for the schema and partitioning that it read."""
+    reindexes: bool = False
+    """Whether it changes how columns are indexed, so that no data may come in that was made before."""
     revives: bool = False
     """Whether it adds splits that the table had before, which a purge may be deleting."""
 
@@ -93,7 +97,8 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
     """The same decision where the versions in between are gone: by what was read against what is there now."""
-    live = set(newest.all_files.column("path").to_pylist()) if intent.replaces or intent.adds else set()
+    looks = intent.replaces or intent.adds or intent.reindexes
+    live = set(newest.all_files.column("path").to_pylist()) if looks else set()
     reason = None
     if intent.replaces - live:
         reason = f"{_some(intent.replaces - live)} no longer part of the table"
@@ -103,8 +108,10 @@ def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflic
         reason = "splits were purged meanwhile, and the log does not say which any more"
     elif intent.sets_metadata and newest.metadata != read.metadata:
         reason = "the metadata was changed too"
+    elif intent.reindexes and live:
+        reason = "rows were added"
     elif intent.writes_data and layout(newest.metadata) != layout(read.metadata):
-        reason = "the schema or the partitioning was changed"
+        reason = _OTHER_LAYOUT
     return Conflict(newest.version, reason, retry_helps=True) if reason else None
 
 
@@ -121,19 +128,26 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
             return f"{_some(purged)} taken for an orphan and purged"
         if intent.revives:
             return "splits were purged meanwhile"
+    if intent.reindexes and theirs.added:
+        return "rows were added"
     changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
     if changed is None:
         return None
     if intent.sets_metadata:
         return "the metadata was changed too"
     if intent.writes_data and read is not None and layout(changed) != layout(read):
-        return "the schema or the partitioning was changed"
+        return _OTHER_LAYOUT
     return None
 
 
-def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...]]:
-    """What data is made for: the schema and the partition columns."""
-    return metadata.schema_string, tuple(metadata.partition_columns or ())
+_OTHER_LAYOUT = "the schema, the partitioning or the index was changed"
+
+
+def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, str]]:
+    """What data is made for: the schema, the partition columns, and what is said of the index (not of its search)."""
+    settings = {key.lower(): value for key, value in (metadata.configuration or {}).items()}
+    indexing = {k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")}
+    return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
 
 
 def _some(paths: frozenset[str]) -> str:

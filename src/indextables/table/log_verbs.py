@@ -21,7 +21,7 @@ from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import transaction_id, unexpected, whole_number
-from indextables.model.conflicts import Operation
+from indextables.model.conflicts import Operation, layout
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
 from indextables.model.skips import skipped_table
 from indextables.table.handle import ENGINE_INFO, open_log
@@ -144,7 +144,8 @@ class LogVerbs(OpenVerbs):
         check_indexing(self.schema, self.partition_columns, after)
         if self._snapshot.all_files.num_rows:
             check_same_index(self.schema, self.partition_columns, before, after)
-        return self._commit(Changes(Operation.METADATA, metadata=changed, engine_info=ENGINE_INFO))
+        reindexes = layout(changed) != layout(old)
+        return self._commit(Changes(Operation.METADATA, metadata=changed, reindexes=reindexes, engine_info=ENGINE_INFO))
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()

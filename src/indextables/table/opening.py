@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from indextables.errors import CorruptTableError, InvalidInputError
+from indextables.errors import CorruptTableError, InvalidInputError, UnsupportedError
 from indextables.log.history import version_at
 from indextables.log.purged import check_purged
 from indextables.model.arguments import whole_number
@@ -41,11 +41,12 @@ class OpenVerbs(TableHandle):
         at = (
             whole_number("version", version, low=None) if timestamp is None else version_at(log, to_epoch_ms(timestamp))
         )
-        snapshot = log.at_version(at)
         try:
             newest = log.newest()
-        except CorruptTableError:
-            newest = snapshot  # what is damaged later does not stand in the way of an older version
+        except (CorruptTableError, UnsupportedError):
+            # What is damaged or too new later does not stand in the way of an older version.
+            return cls(log, log.at_version(at), options, pinned=True)
+        snapshot = newest if newest.version == at else log.at_version(at)
         check_purged(log, newest, snapshot)
         return cls(log, snapshot, options, pinned=True)
 

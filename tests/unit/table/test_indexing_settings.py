@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import InvalidInputError
+from indextables.errors import ConflictError, InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 
@@ -91,3 +91,35 @@ def test_a_table_that_is_overwritten_is_indexed_anew(tmp_path: Path) -> None:
     assert Table.open(path).count(query="m:two") == 0
     Table.open(path).append(rows())
     assert Table.open(path).count(query="level:error") == 4
+
+
+def test_the_index_does_not_change_beside_rows_that_come_in(tmp_path: Path) -> None:
+    path = created(tmp_path).path
+    settler, writer = Table.open(path), Table.open(path)
+    writer.append(rows())
+    with pytest.raises(ConflictError, match="rows were added"):
+        settler.update_metadata(options={"indexing.typemap.level": "text"})
+    assert Table.open(path).count(query='level:"an error"') == 2
+
+
+@pytest.mark.parametrize("first", ["configured", "overwritten"])
+def test_rows_made_for_another_index_do_not_come_in(tmp_path: Path, first: str) -> None:
+    path = created(tmp_path).path
+    late = Table.open(path)
+    options = {"indexing.typemap.level": "text"}
+    if first == "configured":
+        Table.open(path).update_metadata(options=options)
+    else:
+        Table.open(path, options=options).overwrite(rows())
+    with pytest.raises(ConflictError, match="the index was changed"):
+        late.append(rows())
+    Table.open(path).append(rows())
+    assert Table.open(path).count(query="level:error") == (2 if first == "configured" else 4)
+
+
+def test_default_fields_may_change_beside_rows_that_come_in(tmp_path: Path) -> None:
+    path = created(tmp_path, m="text").path
+    settler, writer = Table.open(path), Table.open(path)
+    writer.append(rows())
+    assert settler.update_metadata(options={"indexing.defaultSearchFields": "m"}) == 2
+    assert writer.append(rows()) == 3
