@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -125,8 +126,7 @@ def test_a_repeated_attempt_adds_nothing_twice(path: str, writer: TableWriter) -
 
 
 def stream_message(writer: TableStreamWriter, start: int) -> WrittenSplits:
-    written = writer.write(iter([batches(start)]))
-    return WrittenSplits(written.added, application="app", query_id="query")
+    return replace(writer.write(iter([batches(start)])), application="app", query_id="query")
 
 
 def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> None:
@@ -143,7 +143,7 @@ def test_a_stream_batch_without_rows_leaves_no_version(path: str) -> None:
     options = SourceOptions.parse({"path": path})
     writer = TableStreamWriter(write_request(options, SPARK_SCHEMA, overwrite=False), SPARK_SCHEMA)
     writer.commit([stream_message(writer, 0)], 0)
-    writer.commit([WrittenSplits((), query_id="query")], 1)
+    writer.commit([replace(writer.write(iter([])), query_id="query")], 1)
     assert Table.open(path).version == 1
 
 

@@ -131,7 +131,10 @@ def append(
             raise
         columns, kept = options.names_of(partition_by) or [], {**_as_text(text), **settings}
         with _shown(rows, "Appending") as data:
-            table, version = create_with_rows(path, data, partition_columns=columns, options=kept, user_metadata=note)
+            # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
+            table, version = create_with_rows(
+                path, data, partition_columns=columns, options=kept, user_metadata=note, exist_ok=True
+            )
     else:
         with _shown(replace(rows, known=table.schema), "Appending") as data:
             version = table.append(data, merge_schema=merge_schema, user_metadata=note)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import ConflictError
+from indextables.errors import ConflictError, TableExistsError
 from indextables.log.transaction import LiveSelection
 from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, manifests_may_match, may_match
@@ -45,6 +45,17 @@ def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
 
 def every_file(snapshot: Snapshot) -> pa.Table:
     """All live files."""
+    return snapshot.all_files
+
+
+def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
+    """Nothing is removed, and nothing may be there: rows of a writer that wants to be the table's first."""
+    if snapshot.version > 0:
+        raise TableExistsError(
+            f"Another writer was first: the new table is at version {snapshot.version} already.",
+            hint="Append to it, or overwrite it. Nothing of this write was committed.",
+            version=snapshot.version,
+        )
     return snapshot.all_files
 
 

@@ -12,18 +12,28 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables import config
-from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
-from indextables.model.actions import AddAction, MetadataAction
+from indextables.errors import InvalidInputError, TableNotFoundError
+from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
-from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_from_json, schema_to_json
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import open_store
 from indextables.table import Table
-from indextables.write.plan import plan_write
+from indextables.table.first_rows import finish_rows, plan_rows
+from indextables.table.handle import open_log
 from indextables.write.row_write import RowWrite
 
-NOT_CREATED = -1
+OVERWRITE_MODE = "partitionOverwriteMode"
+SESSION_OVERWRITE_MODE = f"spark.sql.sources.{OVERWRITE_MODE}"
+
+
+def is_dynamic(mode: str | None, *, key: str) -> bool | None:
+    """What a partition overwrite mode says, in any case as Spark reads it; None if it is not given."""
+    if not mode:
+        return None
+    if mode.lower() not in ("static", "dynamic"):
+        message = f"{key} cannot be {mode!r}."
+        raise InvalidInputError(message, hint="Allowed: static, dynamic. Nothing was written.", key=key)
+    return mode.lower() == "dynamic"
 
 
 class WriteRequest(Struct, frozen=True):
@@ -33,8 +43,11 @@ class WriteRequest(Struct, frozen=True):
     overwrite: bool = False
     partition_by: tuple[str, ...] | None = None
     replace_where: str | None = None
-    dynamic_partitions: bool = False
+    dynamic_partitions: bool | None = None
+    """Whether an overwrite replaces the partitions of the data only; None leaves that to the session."""
     merge_schema: bool = False
+    first: bool = False
+    """Whether a table that exists is an error."""
     user_metadata: str | None = None
     txn: tuple[str, int] | None = None
     settings: Mapping[str, Any] = {}
@@ -51,6 +64,12 @@ class WriteRequest(Struct, frozen=True):
             raise InvalidInputError("Dynamic partition overwrite needs the mode overwrite.")
         if self.dynamic_partitions and self.replace_where is not None:
             raise InvalidInputError("Give replaceWhere or dynamic partition overwrite, not both.")
+
+    def under_session(self, mode: str | None) -> WriteRequest:
+        """The request with the session's partition overwrite mode, where the request itself leaves it open."""
+        if not self.overwrite or self.dynamic_partitions is not None or self.replace_where is not None:
+            return self
+        return replace(self, dynamic_partitions=is_dynamic(mode, key=SESSION_OVERWRITE_MODE))
 
     @property
     def operation(self) -> Operation:
@@ -72,10 +91,19 @@ class PlannedWrite(Struct, frozen=True):
         """The columns that the table is, or will be, partitioned by."""
         return self.rows.plan.task.partition_columns
 
-    @property
-    def creates(self) -> bool:
-        """Whether the table did not exist when the write was planned."""
-        return self.rows.read_version == NOT_CREATED
+    def under_session(self, mode: str | None) -> PlannedWrite:
+        """The write under the session's partition overwrite mode, which its planner may not have been told."""
+        request = self.request.under_session(mode)
+        if not request.dynamic_partitions or self.request.dynamic_partitions or not self.partition_columns:
+            return self
+        if self.rows.plan.metadata is not None:
+            raise InvalidInputError(
+                f"{SESSION_OVERWRITE_MODE} of the session did not reach the writer in time: it was about to change the "
+                "columns or the index of the whole table.",
+                hint=f"Pass {OVERWRITE_MODE} as an option of the write, or write with indextables.spark.write().",
+                key=SESSION_OVERWRITE_MODE,
+            )
+        return PlannedWrite(request, replace(self.rows, operation=request.operation, dynamic_partitions=True))
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> list[AddAction]:
         """One task's rows as splits."""
@@ -90,11 +118,16 @@ class PlannedWrite(Struct, frozen=True):
     ) -> int | None:
         """Commit what the tasks wrote; returns the version, None if there was nothing to do or it was done before."""
         request = self.request
-        table = self._created() if self.creates else Table.open(request.path, options=request.settings)
-        rows = replace(self.rows, read_version=table.version) if self.creates else self.rows
-        return table.finish_write(
-            rows, added, parameters=parameters, txn=txn or request.txn, user_metadata=request.user_metadata
+        _, version = finish_rows(
+            open_log(request.path, request.settings),
+            self.rows,
+            added,
+            options=request.settings,
+            parameters=parameters,
+            txn=txn or request.txn,
+            user_metadata=request.user_metadata,
         )
+        return version
 
     def abandon(self, added: Sequence[AddAction]) -> bool:
         """Delete what tasks wrote, unless it may be committed; returns whether it was deleted."""
@@ -105,67 +138,18 @@ class PlannedWrite(Struct, frozen=True):
             return True
         return table.abandon_write(self.rows, added)
 
-    def _created(self) -> Table:
-        task = self.rows.plan.task
-        schema = schema_from_json(task.schema_json)
-        try:
-            return Table.create(
-                self.request.path,
-                schema=schema,
-                partition_columns=list(task.partition_columns),
-                options=self.request.settings,
-            )
-        except TableExistsError:
-            table = Table.open(self.request.path, options=self.request.settings)
-            # Another writer was first: its table must be the one that these splits were made for.
-            again = _planned_rows(table, self.request, schema)
-            if again.plan.task != task:
-                raise
-            return table
-
 
 def plan_table_write(request: WriteRequest, data: pa.Schema) -> PlannedWrite:
     """Check a request against the table, or against what the table will be."""
-    try:
-        table = Table.open(request.path, options=request.settings)
-    except TableNotFoundError:
-        return PlannedWrite(request, _first_rows(request, data))
-    return PlannedWrite(request, _planned_rows(table, request, data))
-
-
-def _planned_rows(table: Table, request: WriteRequest, data: pa.Schema) -> RowWrite:
-    if request.partition_by is not None:
-        wanted = check_partition_columns(table.schema, request.partition_by)
-        if list(wanted) != table.partition_columns:
-            raise InvalidInputError(
-                f"{request.path} is partitioned by {_listed(table.partition_columns)}, not by {_listed(wanted)}.",
-                hint="Leave the partition columns out to write to a table that exists.",
-                path=request.path,
-            )
-    return table.plan_write(
+    write = plan_rows(
+        open_log(request.path, request.settings),
         data,
+        options=request.settings,
+        partition_columns=request.partition_by,
         operation=request.operation,
         where=request.replace_where,
-        dynamic_partitions=request.dynamic_partitions,
+        dynamic_partitions=bool(request.dynamic_partitions),
         merge_schema=request.merge_schema,
+        first=request.first,
     )
-
-
-def _first_rows(request: WriteRequest, data: pa.Schema) -> RowWrite:
-    schema = normalize(data)
-    check_schema(schema)
-    metadata = MetadataAction(
-        id="not created",
-        schema_string=schema_to_json(schema),
-        partition_columns=check_partition_columns(schema, request.partition_by or ()),
-    )
-    settings = config.resolve(options=request.settings)
-    spec = StoreSpec.from_url(request.path, settings)
-    # There is nothing yet that could be replaced.
-    return RowWrite(
-        plan_write(spec, metadata, schema, recorded=settings, settings=settings), NOT_CREATED, Operation.APPEND
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) or "nothing"
+    return PlannedWrite(request, write)

@@ -12,14 +12,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables import config
 from indextables.config.spark import SparkWriteSettings
-from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from indextables.errors import InvalidInputError, TableExistsError
 from indextables.model.actions import AddAction
 from indextables.spark.gathering import gathering
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.session_settings import session_of, with_session
 from indextables.spark.spreading import spread
-from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
-from indextables.table import Table
+from indextables.spark.table_write import (
+    OVERWRITE_MODE,
+    SESSION_OVERWRITE_MODE,
+    PlannedWrite,
+    WriteRequest,
+    is_dynamic,
+    plan_table_write,
+)
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
 _REPORT = pa.schema([("added", pa.binary()), ("refused", pa.binary())])
@@ -32,7 +38,7 @@ def write(
     mode: str = "append",
     partition_by: str | Sequence[str] | None = None,
     replace_where: str | None = None,
-    dynamic_partition_overwrite: bool = False,
+    dynamic_partition_overwrite: bool | None = None,
     merge_schema: bool = False,
     options: Mapping[str, object] | None = None,
     user_metadata: str | Mapping[str, object] | None = None,
@@ -42,50 +48,58 @@ def write(
 
     `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
     overwrite replaces everything, what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions
-    that the data has. `txn=(app_id, version)` makes the write exactly-once.
+    that the data has; None leaves that to the option `partitionOverwriteMode`, then to the session's
+    `spark.sql.sources.partitionOverwriteMode`. `txn=(app_id, version)` makes the write exactly-once.
     """
+    if mode not in MODES:
+        raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
     spark = session_of(df)
     settings = with_session(spark, options)
-    if _is_done(path, mode, settings):
-        return None
     request = WriteRequest(
         path=path,
         overwrite=mode == "overwrite",
         partition_by=_names(partition_by),
         replace_where=replace_where,
-        dynamic_partitions=dynamic_partition_overwrite,
+        dynamic_partitions=_dynamic(dynamic_partition_overwrite, settings),
         merge_schema=merge_schema,
+        first=mode not in ("append", "overwrite"),
         user_metadata=json.dumps(user_metadata) if isinstance(user_metadata, Mapping) else user_metadata,
         txn=txn,
         settings=settings,
     )
-    planned = plan_table_write(request, arrow_schema(df.schema))
-    chosen = config.resolve(options=settings).group(SparkWriteSettings)
+    request = request.under_session(spark.conf.get(SESSION_OVERWRITE_MODE, None))
+    try:
+        planned = plan_table_write(request, arrow_schema(df.schema))
+        added = _written(spark, df, planned)
+        application = spark.conf.get("spark.app.id", None)
+        return planned.finish(added, parameters={"sparkApplicationId": application} if application else {})
+    except TableExistsError:
+        if mode == "ignore":
+            return None
+        raise
+
+
+def _written(spark: SparkSession, df: DataFrame, planned: PlannedWrite) -> list[AddAction]:
+    chosen = config.resolve(options=planned.request.settings).group(SparkWriteSettings)
     with spread(df, planned.partition_columns, chosen) as rows:
-        added = _run(spark, rows, planned)
-    application = spark.conf.get("spark.app.id", None)
-    return planned.finish(added, parameters={"sparkApplicationId": application} if application else {})
+        return _run(spark, rows, planned)
+
+
+def _dynamic(asked: bool | None, settings: dict[str, object]) -> bool | None:
+    """Whether partitions are overwritten dynamically, as the caller says; the option is taken out of the settings."""
+    keys = [key for key in settings if key.lower() == OVERWRITE_MODE.lower()]
+    option = [is_dynamic(str(settings.pop(key)), key=OVERWRITE_MODE) for key in keys]
+    if asked is not None and any(said not in (None, asked) for said in option):
+        raise InvalidInputError(
+            f"dynamic_partition_overwrite is {asked}, and the option {OVERWRITE_MODE} says otherwise."
+        )
+    return next((said for said in option if said is not None), None) if asked is None else asked
 
 
 def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
     if columns is None:
         return None
     return (columns,) if isinstance(columns, str) else tuple(columns)
-
-
-def _is_done(path: str, mode: str, settings: Mapping[str, object]) -> bool:
-    """Whether a table that exists leaves nothing to do (`ignore`) or is an error (`error`, `errorifexists`)."""
-    if mode not in MODES:
-        raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
-    if mode in ("append", "overwrite"):
-        return False
-    try:
-        found = Table.open(path, options=settings)
-    except TableNotFoundError:
-        return False
-    if mode != "ignore":
-        raise TableExistsError(f"There is a table at {found.path} already.", hint="Use mode append or overwrite.")
-    return True
 
 
 def _run(spark: SparkSession, rows: DataFrame, planned: PlannedWrite) -> list[AddAction]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -37,6 +36,7 @@ def new_metadata(
     partition_columns: Sequence[str],
     options: Mapping[str, object] | None,
     *,
+    table_id: str,
     created_time: int,
     name: str | None = None,
     description: str | None = None,
@@ -48,7 +48,7 @@ def new_metadata(
     configuration = config.table_configuration(options or {})
     check_indexing(columns, partitions, configuration)
     return MetadataAction(
-        id=str(uuid.uuid4()),
+        id=table_id,
         name=name,
         description=description,
         schema_string=schema_to_json(columns),
@@ -79,7 +79,13 @@ class LogVerbs(OpenVerbs):
             raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
         log = open_log(path, options)
         metadata = new_metadata(
-            schema, partition_columns, options, created_time=log.now_ms(), name=name, description=description
+            schema,
+            partition_columns,
+            options,
+            table_id=log.new_id(),
+            created_time=log.now_ms(),
+            name=name,
+            description=description,
         )
         return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
 

@@ -9,11 +9,12 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.errors import VersionNotFoundError
+from indextables.errors import ConflictError, IndexTablesError, VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
-from indextables.model.conflicts import Operation
+from indextables.model.conflicts import Operation, layout
 from indextables.model.schema import schema_from_json
+from indextables.model.snapshot import Snapshot
 from indextables.scan.aggregate import aggregate_table
 from indextables.scan.explain import ScanReport, explain
 from indextables.table.delete_verbs import DeleteVerbs
@@ -22,7 +23,7 @@ from indextables.table.predicates import Where, bound_predicate
 from indextables.table.search_verbs import SearchVerbs
 from indextables.write.incoming import incoming
 from indextables.write.plan import plan_write
-from indextables.write.row_write import RowWrite
+from indextables.write.row_write import RowWrite, planned_on
 
 
 class RowVerbs(SearchVerbs, DeleteVerbs):
@@ -119,7 +120,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
             new_layout=operation is Operation.OVERWRITE,
         )
         bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
-        return RowWrite(plan, self.version, operation, bound, dynamic_partitions)
+        return RowWrite(plan, planned_on(self._snapshot.header), operation, bound, dynamic_partitions, merge_schema)
 
     def finish_write(
         self,
@@ -131,13 +132,45 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         txn: tuple[str, int] | None = None,
     ) -> int | None:
         """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
-        if self.version != write.read_version:
-            self._snapshot = self._log.at_version(write.read_version)
+        try:
+            self._return_to(write)
+        except IndexTablesError:
+            self._log.store.delete([action.path for action in added])  # no commit has been tried that names them
+            raise
         told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
         version = self._commit_rows(write, added, told)
         if version is not None:
             self._after_write(version)
         return version
+
+    def _return_to(self, write: RowWrite) -> None:
+        """Show the version that a write was planned on: of the same table, with the layout its splits have (R18)."""
+        same = self.metadata.id == write.table.id
+        if same and self.version != write.read_version:
+            self._snapshot = self._planned_snapshot(write)
+            same = self.metadata.id == write.table.id
+        if not same or layout(self.metadata) != layout(write.table):
+            what = "its columns, its partitions or its index were changed" if same else "it was created anew"
+            raise ConflictError(
+                f"{self.path} is not the table that these rows were written for: {what}.",
+                hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
+                path=self.path,
+                version=self.version,
+                retry_helps=True,
+            )
+
+    def _planned_snapshot(self, write: RowWrite) -> Snapshot:
+        try:
+            return self._log.at_version(write.read_version)
+        except VersionNotFoundError as gone:
+            if write.where is None and self._log.fresh().version >= write.read_version:
+                return Snapshot(write.read)  # cleaned away meanwhile: what the plan has kept of it is enough
+            raise ConflictError(
+                f"The version {write.read_version} of {self.path} that a write was planned on is not there any more.",
+                path=self.path,
+                version=write.read_version,
+                retry_helps=True,
+            ) from gone
 
     def _commit_rows(self, write: RowWrite, added: Sequence[AddAction], told: Mapping[str, Any]) -> int | None:
         if write.where is None:

@@ -8,26 +8,44 @@ from typing import Any
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.log.selection import every_file, files_of_partitions, files_within
+from indextables.log.selection import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
-from indextables.model.actions import AddAction
-from indextables.model.conflicts import Operation
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.conflicts import PURGE_TXN, Operation
 from indextables.model.predicate import Predicate
 from indextables.model.schema import schema_from_json
+from indextables.model.snapshot import Header
 from indextables.storage.store import Store
 from indextables.write.incoming import only
 from indextables.write.plan import WritePlan, write_changes
+
+NOT_CREATED = Header().version
+"""The version on which a write is planned when there is no table yet."""
 
 
 class RowWrite(Struct, frozen=True):
     """What is written and what it replaces. It travels by pickle."""
 
     plan: WritePlan
-    read_version: int
-    """The version of the table that the write was planned on."""
+    read: Header
+    """The table as the write was planned on it, or as it will be created: what the commit is checked against (R18)."""
     operation: Operation
     where: Predicate | None = None
     dynamic_partitions: bool = False
+    merge_schema: bool = False
+    first: bool = False
+    """Whether these must be the first rows of a table that nobody else has made."""
+
+    @property
+    def read_version(self) -> int:
+        """The version of the table that the write was planned on; `NOT_CREATED` if there was none."""
+        return self.read.version
+
+    @property
+    def table(self) -> MetadataAction:
+        """The metadata of the table that the write was planned on, or of the one that it will create."""
+        assert self.read.metadata is not None
+        return self.read.metadata
 
     def run(self, batches: Iterable[pa.RecordBatch], *, store: Store | None = None) -> list[AddAction]:
         """Write rows as splits; none of them is part of the table yet."""
@@ -63,6 +81,8 @@ class RowWrite(Struct, frozen=True):
         )
 
     def _replaced(self, added: Sequence[AddAction], looked_into: Collection[str]) -> LiveSelection | None:
+        if self.first:
+            return no_file_of_a_new_table
         if self.operation is Operation.APPEND:
             return None
         if self.dynamic_partitions:
@@ -70,3 +90,9 @@ class RowWrite(Struct, frozen=True):
         if self.where is None:
             return every_file
         return files_within(self.where, self.plan.task.partition_columns, looked_into=looked_into)
+
+
+def planned_on(header: Header) -> Header:
+    """What a write keeps of the table that it is planned on: enough to tell what has changed when it is committed."""
+    purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
+    return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)

@@ -43,6 +43,11 @@ class WriteTask(Struct, frozen=True):
     stats: StatsSettings = field(default_factory=StatsSettings)
     tags: tuple[str, ...] = ()
 
+    @property
+    def layout(self) -> tuple[str, tuple[str, ...], DocMapping]:
+        """What its splits are made for: the columns, the partitions, and how each column is indexed."""
+        return self.schema_json, self.partition_columns, self.mapping
+
     def run(
         self,
         batches: Iterable[pa.RecordBatch],

@@ -3,6 +3,9 @@
 Spark repeats a batch, with the same number, if it does not know whether the batch was committed. The log does know: each
 commit records the query and the number of its batch, and a batch that is recorded is not committed again. The query's id
 is visible to tasks only; it travels back with what they wrote.
+
+Spark makes one writer to plan the tasks of a batch and another one, in another process, to commit it. The table may have
+changed in between: what the tasks were planned for travels back too, and is what the commit is checked against.
 """
 
 from __future__ import annotations
@@ -17,16 +20,16 @@ from pyspark.sql.types import StructType
 from indextables.errors import IndexTablesError
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.source.writer import WrittenSplits, abandon_after_failure, finish_written, run_task
-from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
+from indextables.spark.table_write import WriteRequest, plan_table_write
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes batches of rows, and commits them under the query's id."""
 
     def __init__(self, request: WriteRequest, schema: StructType) -> None:
-        self._request = request
-        self._schema = schema
-        self._planned = plan_table_write(request, arrow_schema(schema))
+        # What a complete output replaces is the stream's to say, not the session's.
+        self._request = replace(request, dynamic_partitions=bool(request.dynamic_partitions))
+        self._planned = plan_table_write(self._request, arrow_schema(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
@@ -39,13 +42,8 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         if query is None:
             raise IndexTablesError("Spark did not say which streaming query a batch belongs to.", batch=batchId)
         if self._request.overwrite or any(m.added for m in written):
-            finish_written(self._replanned(), messages, txn=(query, batchId))
+            finish_written(self._planned, messages, txn=(query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Runs on the driver, when a task or the commit of a batch has failed."""
         abandon_after_failure(self._planned, messages)
-
-    def _replanned(self) -> PlannedWrite:
-        """The write on the table as it is now: a query runs for weeks, and this plan may be from its start."""
-        now = plan_table_write(self._request, arrow_schema(self._schema))
-        return replace(now, request=self._request)

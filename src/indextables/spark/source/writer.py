@@ -16,7 +16,15 @@ from indextables.model.actions import AddAction
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.source.options import SourceOptions, spelled
 from indextables.spark.source.task_settings import task_properties, under_session, unknown_to_planner
-from indextables.spark.table_write import PlannedWrite, WriteRequest, plan_table_write
+from indextables.spark.table_write import (
+    OVERWRITE_MODE,
+    SESSION_OVERWRITE_MODE,
+    PlannedWrite,
+    WriteRequest,
+    is_dynamic,
+    plan_table_write,
+)
+from indextables.write.row_write import RowWrite
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +42,7 @@ def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool
         overwrite=overwrite,
         partition_by=options.names("partitionColumns"),
         replace_where=options.text("replaceWhere"),
-        dynamic_partitions=(options.text("partitionOverwriteMode") or "static").lower() == "dynamic",
+        dynamic_partitions=is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE),
         merge_schema=options.flag("mergeSchema"),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
@@ -59,6 +67,8 @@ class WrittenSplits(WriterCommitMessage):
     """What one task wrote, and what it alone can know of the session."""
 
     added: Sequence[AddAction]
+    made_for: RowWrite = field(repr=False)
+    """What the task was planned for, which is what the commit has to be checked against."""
     session: Mapping[str, str] = field(default_factory=dict, repr=False)
     application: str | None = None
     query_id: str | None = None
@@ -68,8 +78,10 @@ def run_task(planned: PlannedWrite, batches: Iterator[pa.RecordBatch]) -> Writte
     """One task's rows as splits, under the settings of the session as far as the options do not say otherwise."""
     properties = task_properties()
     session = unknown_to_planner(planned, properties)
+    planned = planned.under_session(properties.get(SESSION_OVERWRITE_MODE))
     return WrittenSplits(
         added=under_session(planned, session).run(batches),
+        made_for=planned.rows,
         session=session,
         application=properties.get("spark.app.id"),
         query_id=properties.get("sql.streaming.queryId"),
@@ -98,12 +110,13 @@ class TableWriter(DataSourceArrowWriter):
 def finish_written(
     planned: PlannedWrite, messages: Sequence[WriterCommitMessage | None], *, txn: tuple[str, int] | None = None
 ) -> int | None:
-    """The one commit of a job, with what its tasks know of the session."""
+    """The one commit of a job: of what its tasks were planned for, with what they know of the session."""
     written = [m for m in messages if isinstance(m, WrittenSplits)]
+    rows = written[0].made_for if written else planned.rows
     session = next((m.session for m in written), {})
     application = next((m.application for m in written if m.application), None)
     request = replace(planned.request, settings={**session, **planned.request.settings})
-    return replace(planned, request=request).finish(
+    return PlannedWrite(request, rows).finish(
         [action for m in written for action in m.added],
         parameters={"sparkApplicationId": application} if application else {},
         txn=txn,
@@ -118,6 +131,7 @@ def abandon_after_failure(planned: PlannedWrite, messages: Sequence[WriterCommit
     """
     if all(message is not None for message in messages):
         return
-    added = [a for m in messages if isinstance(m, WrittenSplits) for a in m.added]
-    if added and not planned.abandon(added):
+    written = [m for m in messages if isinstance(m, WrittenSplits)]
+    added = [a for m in written for a in m.added]
+    if added and not replace(planned, rows=written[0].made_for).abandon(added):
         logger.warning("the splits of a failed write to %s were left in place", planned.request.path)
