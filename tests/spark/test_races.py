@@ -228,6 +228,15 @@ def test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(path: str,
     assert_sound(path)
 
 
+def test_without_what_the_tasks_were_planned_for_r18_a_table_is_damaged(path: str) -> None:
+    messages = batch_of(stream_writer(path), 2, day=7)
+    Table.create(path, schema=STORED, partition_columns=["day"])
+    committer = stream_writer(path)
+    forgotten = [replace(message, made_for=committer._planned.rows) for message in messages]  # type: ignore[type-var]
+    committer.commit(forgotten, 0)
+    assert not Table.open(path).verify(full=True).healthy
+
+
 def test_a_stream_batch_is_not_committed_beside_a_change_of_the_columns(path: str) -> None:
     table = Table.create(path, schema=STORED)
     messages = batch_of(stream_writer(path), 2)

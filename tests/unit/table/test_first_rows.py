@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import TableExistsError
+from indextables.errors import ConflictError, InvalidInputError, SchemaMismatchError, TableExistsError
 from indextables.table.first_rows import create_with_rows
 
 ROWS = pa.record_batch({"id": [1, 2]})
@@ -33,3 +34,52 @@ def test_another_table_that_was_made_meanwhile_stays_as_it_is(tmp_path: Path) ->
         create_with_rows(str(path), rows())
     assert (Table.open(str(path)).version, Table.open(str(path)).count()) == (0, 0)
     assert [file for file in path.rglob("*") if file.is_file() and "_transaction_log" not in file.parts] == []
+
+
+def made_meanwhile(path: Path, **made: Any) -> Iterator[pa.RecordBatch]:
+    """Rows that take so long that another writer makes the table."""
+    yield ROWS
+    Table.create(str(path), **{"schema": ROWS.schema, **made}).append(
+        pa.table({name: pa.array([0], pa.int64()) for name in made.get("schema", ROWS.schema).names})
+    )
+
+
+def splits_of(path: Path) -> set[str]:
+    return {str(file.relative_to(path)) for file in path.rglob("*.split")}
+
+
+def test_rows_go_into_the_table_that_another_made_if_that_is_wanted(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    table, version = create_with_rows(str(path), made_meanwhile(path), exist_ok=True)
+    assert (version, table.count(), Table.open(str(path)).count()) == (2, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("made", "error"),
+    [
+        ({"partition_columns": ["id"], "schema": pa.schema([("id", pa.int64()), ("b", pa.int64())])}, ConflictError),
+        ({"schema": pa.schema([("id", pa.int64()), ("b", pa.int64())])}, ConflictError),
+        ({"schema": pa.schema([("b", pa.int64())])}, SchemaMismatchError),
+    ],
+)
+def test_rows_for_another_table_than_the_one_that_was_made_are_refused(
+    tmp_path: Path, made: dict[str, Any], error: type[Exception]
+) -> None:
+    path = tmp_path / "t"
+    with pytest.raises(error):
+        create_with_rows(str(path), made_meanwhile(path, **made), exist_ok=True)
+    table = Table.open(str(path))
+    assert (table.version, table.count()) == (1, 1)
+    assert splits_of(path) == set(table.files().column("path").to_pylist())
+
+
+def test_what_the_table_will_be_is_checked_before_a_row_is_read(tmp_path: Path) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield ROWS
+        raise AssertionError("the rows were read")
+
+    with pytest.raises(InvalidInputError, match="partition column"):
+        create_with_rows(
+            str(tmp_path / "t"), rows(), partition_columns=["id"], options={"indexing.nonindexed": "id"}
+        )
+    assert list(tmp_path.rglob("*")) == []
