@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,6 +87,29 @@ def test_append_from_standard_input_creates_a_table(call: Call, tmp_path: Path) 
     }
     assert table.count(query="text:one") == 1
     assert "stays at version" in call("append", tmp_path / "t", "-", "--format", "jsonl", stdin="").out
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_append_goes_into_the_table_that_another_makes_meanwhile(call: Call, tmp_path: Path, fits: bool) -> None:
+    first, late, path = tmp_path / "first.jsonl", tmp_path / "late.jsonl", str(tmp_path / "t")
+    first.write_text('{"n":1}\n')
+    os.mkfifo(late)
+
+    def another() -> None:
+        with late.open("w") as rows:  # opened when the rows of the first file have been read
+            Table.create(path, schema=pa.schema([("n", pa.int64())]), partition_columns=[]).append(pa.table({"n": [0]}))
+            if not fits:
+                Table.open(path).append(pa.table({"n": [0], "more": ["x"]}), merge_schema=True)
+            rows.write('{"n":2}\n')
+
+    thread = threading.Thread(target=another)
+    thread.start()
+    told = call("append", path, first, late, "--create", code=0 if fits else 5)
+    thread.join()
+    table = Table.open(path)
+    assert (table.version, table.count()) == (2, 3 if fits else 2)
+    assert ("Version 2" in told.out) == fits
+    assert len(list(Path(path).rglob("*.split"))) == table.files().num_rows
 
 
 @pytest.mark.parametrize(

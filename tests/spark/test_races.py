@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
@@ -277,8 +276,8 @@ def test_a_write_to_a_table_that_is_gone_leaves_nothing_behind(path: str) -> Non
 def waiting(frame: DataFrame, meeting: Path, name: str, others: int = 2) -> DataFrame:
     """A frame whose task ends only when those of the others have begun."""
 
-    def wait(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        import time  # noqa: PLC0415
+    def wait(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import time
 
         meeting.mkdir(exist_ok=True)
         (meeting / name).touch()
@@ -287,7 +286,7 @@ def waiting(frame: DataFrame, meeting: Path, name: str, others: int = 2) -> Data
             time.sleep(0.05)
         yield from batches
 
-    return frame.coalesce(1).mapInPandas(wait, frame.schema)
+    return frame.coalesce(1).mapInArrow(wait, frame.schema)
 
 
 def at_once(*writes: Callable[[], Any]) -> list[Any]:
@@ -297,7 +296,7 @@ def at_once(*writes: Callable[[], Any]) -> list[Any]:
     def run(n: int) -> None:
         try:
             results[n] = writes[n]()
-        except Exception as error:  # noqa: BLE001 - it is what the test looks at
+        except Exception as error:
             results[n] = error
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(len(writes))]
@@ -351,12 +350,12 @@ def test_a_table_is_made_partitioned_while_a_batch_of_a_stream_runs(
     if again:
         Table.create(path, schema=STORED)
 
-    def make(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        import shutil  # noqa: PLC0415
+    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import shutil
 
-        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow as pa
 
-        from indextables import Table  # noqa: PLC0415
+        from indextables import Table
 
         shutil.rmtree(path, ignore_errors=True)
         columns = pa.schema([("id", pa.int64()), ("day", pa.int32())])
@@ -364,7 +363,7 @@ def test_a_table_is_made_partitioned_while_a_batch_of_a_stream_runs(
         yield from batches
 
     frame = its.read_stream(spark, source.path)
-    made = frame.mapInPandas(make, frame.schema)
+    made = frame.mapInArrow(make, frame.schema)
     query = its.write_stream(made, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True})
     with pytest.raises(StreamingQueryException, match="created anew" if again else "first to create"):
         query.awaitTermination()

@@ -79,7 +79,5 @@ def test_what_the_table_will_be_is_checked_before_a_row_is_read(tmp_path: Path) 
         raise AssertionError("the rows were read")
 
     with pytest.raises(InvalidInputError, match="partition column"):
-        create_with_rows(
-            str(tmp_path / "t"), rows(), partition_columns=["id"], options={"indexing.nonindexed": "id"}
-        )
+        create_with_rows(str(tmp_path / "t"), rows(), partition_columns=["id"], options={"indexing.nonindexed": "id"})
     assert list(tmp_path.rglob("*")) == []
