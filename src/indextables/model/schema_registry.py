@@ -12,9 +12,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from indextables.model.actions import MetadataAction
 
 KEY_PREFIX = "docMappingSchema."
 HASH_LENGTH = 16
@@ -51,6 +54,12 @@ def bare_registry(entries: Mapping[str, str]) -> dict[str, str]:
 def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
     """The registry inside a table's configuration."""
     return bare_registry({key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)})
+
+
+def without_registry(metadata: MetadataAction) -> MetadataAction:
+    """Metadata but for the doc mappings in its configuration: what is left is what people and settings say."""
+    kept = {key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)}
+    return msgspec.structs.replace(metadata, configuration=kept)
 
 
 def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:

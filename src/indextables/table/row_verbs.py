@@ -9,7 +9,6 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.errors import VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
@@ -141,7 +140,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
 
     def _commit_rows(self, write: RowWrite, added: Sequence[AddAction], told: Mapping[str, Any]) -> int | None:
         if write.where is None:
-            return self._commit_written(write.changes(added, **told, engine_info=ENGINE_INFO), added)
+            return self._commit(write.changes(added, **told, engine_info=ENGINE_INFO), added)
         try:
             planned, kept = self._without_matches(write.where)
         except BaseException:
@@ -149,17 +148,8 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
             raise
         changes = write.changes(added, **told, engine_info=ENGINE_INFO, looked_into=planned.candidates)
         both = [*added, *kept.adds]
-        return self._commit_written(replace(changes, adds=both, removes=kept.removes), both)
+        return self._commit(replace(changes, adds=both, removes=kept.removes), both)
 
     def abandon_write(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
         """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
-        paths = {action.path for action in added}
-        newest = self._log.reload()
-        try:
-            since = self._log.since(write.read_version, newest.version)
-        except VersionNotFoundError:
-            return False
-        if any(paths & version.added for version in since):
-            return False
-        self._log.store.delete(sorted(paths))
-        return True
+        return self._log.discard([action.path for action in added], since=write.read_version)
