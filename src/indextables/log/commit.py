@@ -160,6 +160,10 @@ class Committer(Struct, frozen=True):
     def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
         check_writable(base.header.protocol, path=self.store.url)
+        if base.version < read.version:
+            raise self._went_back(read, base)
+        if not is_same_table(read.metadata.id, base.metadata.id):
+            raise another_table(self.store.url, read.metadata.id, base.metadata.id)
         if base.version > read.version:
             found = self._conflict_since(read, base, proposal.intent)
             if found is not None:
@@ -222,12 +226,12 @@ class Committer(Struct, frozen=True):
         if before is None or listing.newest > version:
             return
         try:
-            found = self.at_version(before).metadata
+            found = self.at_version(before).metadata.id
         except VersionNotFoundError:
             return
-        if base.header.metadata is not None and not is_same_table(base.header.metadata, found):
+        if not is_same_table(base.metadata.id, found):
             self.store.delete([names.version_path(version)])
-            raise _OtherTableError(another_table(self.store.url, base.header.metadata, found))
+            raise _OtherTableError(another_table(self.store.url, base.metadata.id, found))
 
     def _landed(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
         """R13: the version under which this transaction is part of the table, or None if it surely is not.
@@ -260,6 +264,16 @@ class Committer(Struct, frozen=True):
             version=found.version,
             operation=operation,
             retry_helps=found.retry_helps,
+        )
+
+    def _went_back(self, read: Snapshot, base: Snapshot) -> ConflictError:
+        return ConflictError(
+            f"{self.store.url} was read at version {read.version}, and now its newest is {base.version}: its log was "
+            "replaced.",
+            hint="Nothing was committed. Open the table anew with Table.open(path) and repeat the operation.",
+            path=self.store.url,
+            version=base.version,
+            retry_helps=False,
         )
 
     def _exhausted(self, base: Snapshot, attempts: int, seconds: float) -> ConflictError:

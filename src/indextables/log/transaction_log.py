@@ -34,7 +34,6 @@ from indextables.log.state_files import StateFiles
 from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.version_reader import VersionReader
-from indextables.model.actions import MetadataAction
 from indextables.model.compaction import is_compact
 from indextables.model.conflicts import Operation, another_table, is_same_table
 from indextables.model.protocol import SUPPORTED_VERSION, upgraded
@@ -96,7 +95,7 @@ class TransactionLog(Struct, dict=True):
         remembered = self.cache if self.settings.cache.enabled else None
         self.reader = VersionReader(self.store, remembered, self.settings.read)
         self.bases = BaseReader(self.reader, self.settings.state_read)
-        self._table: MetadataAction | None = None
+        self._table_id = ""
         self._read: LoadedSnapshot | None = None
 
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
@@ -190,7 +189,10 @@ class TransactionLog(Struct, dict=True):
         if not paths:
             return True
         try:
-            later = self.since(since, self.reload().version)
+            newest = self.reload()
+            if newest.version < since:
+                return False
+            later = self.since(since, newest.version)
             named = sorted({path for version in later for path in version.added} & set(paths))
             if named:
                 logger.warning("splits of a write to %s stay: the table names %s", self.store.url, named[0])
@@ -331,10 +333,10 @@ class TransactionLog(Struct, dict=True):
 
     def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
         """Rule R15: what was read, if it is of the table that was read before."""
-        found = loaded.snapshot.metadata
-        if self._table is not None and not is_same_table(self._table, found):
-            raise another_table(self.store.url, self._table, found)
-        self._table, self._read = found, loaded
+        found = loaded.snapshot.metadata.id
+        if not is_same_table(self._table_id, found):
+            raise another_table(self.store.url, self._table_id, found)
+        self._table_id, self._read = found, loaded
         return loaded.snapshot
 
     def _listed(self, version: int) -> ObjectInfo | None:

@@ -154,20 +154,20 @@ def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, st
     return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
 
 
-def is_same_table(one: MetadataAction, other: MetadataAction) -> bool:
-    """Whether two snapshots are of one table. A table is known by its id; a writer that gave none tells nothing."""
-    return one.id == other.id or not (one.id and other.id)
+def is_same_table(one_id: str, other_id: str) -> bool:
+    """Whether two ids are of one table. A writer that gave none tells nothing."""
+    return one_id == other_id or not (one_id and other_id)
 
 
-def another_table(url: str, known: MetadataAction, found: MetadataAction) -> ConflictError:
+def another_table(url: str, known_id: str, found_id: str) -> ConflictError:
     """The error of whoever knows a table in whose place there is another one now."""
     return ConflictError(
-        f"The table at {url} is another one than before: it was {known.id}, and now it is {found.id}.",
+        f"The table at {url} is another one than before: it was {known_id}, and now it is {found_id}.",
         hint="It was deleted and created again. Nothing was committed; open it anew with Table.open(path), and look "
         "whether what you are about to do is meant for the new table.",
         path=url,
-        table_id=known.id,
-        found_id=found.id,
+        table_id=known_id,
+        found_id=found_id,
         retry_helps=False,
     )
 

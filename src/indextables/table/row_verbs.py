@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from indextables import config
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
-from indextables.model.conflicts import Operation
+from indextables.model.conflicts import Operation, another_table, is_same_table
 from indextables.model.schema import schema_from_json
 from indextables.scan.aggregate import aggregate_table
 from indextables.scan.explain import ScanReport, explain
@@ -118,7 +118,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
             new_layout=operation is Operation.OVERWRITE,
         )
         bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
-        return RowWrite(plan, self.version, operation, bound, dynamic_partitions)
+        return RowWrite(plan, self.version, operation, bound, dynamic_partitions, self.metadata.id)
 
     def finish_write(
         self,
@@ -130,6 +130,8 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         txn: tuple[str, int] | None = None,
     ) -> int | None:
         """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
+        if not is_same_table(write.table_id, self.metadata.id):
+            raise another_table(self.path, write.table_id, self.metadata.id)
         if self.version != write.read_version:
             self._snapshot = self._log.at_version(write.read_version)
         told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
@@ -142,6 +144,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         if write.where is None:
             return self._commit(write.changes(added, **told, engine_info=ENGINE_INFO), added)
         try:
+            self._log.fresh()  # a table that took this one's place is told as such, before its splits are missed
             planned, kept = self._without_matches(write.where)
         except BaseException:
             self._log.store.delete([action.path for action in added])

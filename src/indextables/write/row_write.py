@@ -28,6 +28,8 @@ class RowWrite(Struct, frozen=True):
     operation: Operation
     where: Predicate | None = None
     dynamic_partitions: bool = False
+    table_id: str = ""
+    """The table that it was planned for; empty if there was none yet."""
 
     def run(self, batches: Iterable[pa.RecordBatch], *, store: Store | None = None) -> list[AddAction]:
         """Write rows as splits; none of them is part of the table yet."""
