@@ -43,10 +43,10 @@ from indextables.errors import (
 from indextables.log import names
 from indextables.log.listing import list_log
 from indextables.log.version_reader import VersionReader
-from indextables.model.actions import CommitInfo, LogAction, MetadataAction
+from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
 from indextables.model.protocol import check_writable
-from indextables.model.schema_registry import without_registry
+from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire.proven_version import encode_proven
@@ -181,7 +181,8 @@ class Committer(Struct, frozen=True):
         # Times never run backwards in a log, so that a timestamp picks one version.
         timestamp_ms = max(self.now_ms(), base.header.timestamp_ms + 1)
         info = msgspec.structs.replace(planned.info, txn_id=txn_id, timestamp=timestamp_ms)
-        actions = (info, *planned.actions)
+        protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
+        actions = (info, *recorded(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
         body = encode_proven(actions, url=self.store.url, version=version.version, compress=self.files.compress)
         return _Offer(version, body)

@@ -16,6 +16,7 @@ from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.schema import schema_from_json
+from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 
@@ -80,8 +81,8 @@ class TableHandle:
 
     @property
     def metadata(self) -> MetadataAction:
-        """Identity, schema, partitioning and configuration."""
-        return self._snapshot.metadata
+        """Identity, schema, partitioning and configuration (but for the doc mappings that are recorded in it)."""
+        return without_registry(self._snapshot.metadata)
 
     @property
     def protocol(self) -> ProtocolAction:
