@@ -20,6 +20,7 @@
     ├─ RefusedError           the request is unsafe; the hint names the override
     └─ StorageError           the store did not answer as it should
        ├─ AccessDeniedError
+       ├─ StorageFullError
        ├─ ThrottledError
        └─ UnavailableError
 
@@ -190,6 +191,13 @@ class AccessDeniedError(StorageError):
 
     kind = "access_denied"
     default_hint = "Check the credentials and the permissions on this path."
+
+
+class StorageFullError(StorageError):
+    """There is no room: the disk is full, or the quota used up. Nothing was written."""
+
+    kind = "storage_full"
+    default_hint = "Free some space or raise the quota, then try again."
 
 
 class ThrottledError(StorageError):

@@ -9,7 +9,15 @@ from indextables.config.values import boolean, duration_ms, hours, integer, size
 class RetrySettings(SettingsGroup, frozen=True):
     """How a commit tries again after another writer was first."""
 
-    max_attempts: int = setting("transaction.retry.maxAttempts", integer(1), 10, "Attempts to commit a version.")
+    max_attempts: int = setting(
+        "transaction.retry.maxAttempts", integer(1), 1_000, "Attempts to commit a version, within the time for them."
+    )
+    max_elapsed_ms: int = setting(
+        "transaction.retry.maxElapsedMs",
+        duration_ms(),
+        60_000,
+        "For how long a commit is tried again that conflicts with nothing but others' being first.",
+    )
     base_delay_ms: int = setting("transaction.retry.baseDelayMs", duration_ms(), 100, "First backoff of a commit.")
     max_delay_ms: int = setting("transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.")
 

@@ -8,10 +8,14 @@ R1  Every version file carries its `txnId`. "Already exists" can mean another wr
 R4  A writer that slept while others committed, checkpointed and cleaned could create a number that was used and deleted.
     Versions are deleted oldest first, so if the predecessor is still there the number was really free; if not, the table
     is read again, and a version that is not part of it is taken back.
-R5  Snapshots remember recent txnIds, so even a version file that was cleaned away can be recognised as ours.
+R5  Snapshots remember recent txnIds, so even a version file that was cleaned away can be recognised as ours. The list is
+    bounded: it proves that a commit did not land only where it reaches back to the version that was offered (R13).
 R6  After a conflict the table is read again, the commit is checked against what the others did (`model/conflicts.py`),
     planned anew on the newest snapshot, and tried again after a pause with full jitter.
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
+R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
+    offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
+R15 A table is known by its id. A version that was created in another table of the same path is taken back.
 """
 
 from __future__ import annotations
@@ -26,19 +30,32 @@ import msgspec
 from msgspec import Struct, field
 
 from indextables.config.log import RetrySettings, VersionFileSettings
-from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageError, VersionNotFoundError
+from indextables.errors import (
+    AccessDeniedError,
+    CommitUnknownError,
+    ConflictError,
+    CorruptTableError,
+    IndexTablesError,
+    StorageError,
+    StorageFullError,
+    VersionNotFoundError,
+)
 from indextables.log import names
+from indextables.log.listing import list_log
 from indextables.log.version_reader import VersionReader
-from indextables.model.actions import CommitInfo, LogAction
-from indextables.model.conflicts import Conflict, Intent, find_conflict, find_difference
+from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
+from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
 from indextables.model.protocol import check_writable
+from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire.proven_version import encode_proven
 
 READ_BACKS = 3
 AT_ONCE = 3
 """Retries that follow without a pause."""
+UNDECIDED = 10
+"""How often a version is offered whose fate the store does not tell, before the outcome is called unknown."""
 
 logger = logging.getLogger(__name__)
 
@@ -89,19 +106,25 @@ class Committer(Struct, frozen=True):
     reader: VersionReader
     newest: Callable[[], Snapshot]
     reload: Callable[[], Snapshot]
+    at_version: Callable[[int], Snapshot]
     since: Callable[[int, int], Sequence[CommittedVersion]]
+    listed: Callable[[int], ObjectInfo | None]
+    """The file that the newest snapshot's version was read from, as a listing showed it."""
     retry: RetrySettings = RetrySettings()
     files: VersionFileSettings = VersionFileSettings()
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    monotonic: Callable[[], float] = time.monotonic
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], None] = time.sleep
 
     def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> Committed:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
-        base = self.newest()
+        base, began = self.newest(), self.monotonic()
         offer: _Offer | None = None
-        outcome = PutOutcome.EXISTS
-        for attempt in range(1, self.retry.max_attempts + 1):
+        doubtful = False  # whether a version that was offered may be, or become, part of the table
+        attempt, undecided = 0, 0
+        while True:
+            attempt += 1
             # The same number is offered the same bytes: a request that is still on its way then changes nothing.
             if offer is None or offer.version.version != base.version + 1:
                 planned = self._checked(read, base, proposal)
@@ -110,23 +133,41 @@ class Committer(Struct, frozen=True):
                 offer = self._offer(base, planned, txn_id)
             try:
                 outcome = self._create(offer, txn_id)
-                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base, txn_id):
+                doubtful = outcome is not PutOutcome.EXISTS
+                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
                     return Committed(replay(base, [offer.version]), offer.version.version, attempt, offer.version)
-                if attempt < self.retry.max_attempts:
-                    self._pause(attempt)
-                    base = self.reload() if outcome is PutOutcome.UNKNOWN else self.newest()
-            except StorageError as error:
-                if outcome is PutOutcome.EXISTS:
+                if outcome is PutOutcome.CREATED:
+                    self._leave_another_table(offer, base)
+                self._pause(attempt)
+                base = self.reload() if doubtful else self.newest()
+                landed = self._landed(base, offer, txn_id)
+                if landed is not None:
+                    return Committed(base, landed, attempt)
+                if outcome is PutOutcome.CREATED:
+                    self.store.delete([names.version_path(offer.version.version)])
+            except _OtherTableError as error:
+                raise error.conflict from None
+            except IndexTablesError as error:
+                if not doubtful or isinstance(error, CommitUnknownError):
                     raise
                 raise self._unknown(offer, txn_id) from error
-            landed = self._landed(base, read, txn_id)
-            if landed is not None:
-                return Committed(base, landed, attempt)
-        raise self._unknown(offer, txn_id) if outcome is PutOutcome.UNKNOWN else self._exhausted(base)
+            doubtful = outcome is PutOutcome.UNKNOWN and base.version < offer.version.version
+            undecided += doubtful
+            seconds = self.monotonic() - began
+            if (
+                undecided >= UNDECIDED
+                or attempt >= self.retry.max_attempts
+                or seconds * 1000 >= self.retry.max_elapsed_ms
+            ):
+                raise self._unknown(offer, txn_id) if doubtful else self._exhausted(base, attempt, seconds)
 
     def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
         check_writable(base.header.protocol, path=self.store.url)
+        if base.version < read.version:
+            raise self._went_back(read, base)
+        if not is_same_table(read.metadata.id, base.metadata.id):
+            raise another_table(self.store.url, read.metadata.id, base.metadata.id)
         if base.version > read.version:
             found = self._conflict_since(read, base, proposal.intent)
             if found is not None:
@@ -144,7 +185,8 @@ class Committer(Struct, frozen=True):
         # Times never run backwards in a log, so that a timestamp picks one version.
         timestamp_ms = max(self.now_ms(), base.header.timestamp_ms + 1)
         info = msgspec.structs.replace(planned.info, txn_id=txn_id, timestamp=timestamp_ms)
-        actions = (info, *planned.actions)
+        protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
+        actions = (info, *recorded(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
         body = encode_proven(actions, url=self.store.url, version=version.version, compress=self.files.compress)
         return _Offer(version, body)
@@ -152,42 +194,67 @@ class Committer(Struct, frozen=True):
     def _create(self, offer: _Offer, txn_id: str) -> PutOutcome:
         """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file."""
         version = offer.version.version
-        for _ in range(READ_BACKS):
+        for again in range(READ_BACKS):
             try:
                 if self.store.put_if_absent(names.version_path(version), offer.body) is PutOutcome.CREATED:
                     return PutOutcome.CREATED
-            except AccessDeniedError:
+            except (AccessDeniedError, StorageFullError) as error:
+                # Refused for certain; but an earlier request may still be on its way.
+                if again:
+                    raise self._unknown(offer, txn_id) from error
                 raise
             except StorageError as error:
                 # A request that failed may still have taken effect: look, as after any other doubtful answer.
                 logger.warning("the answer to creating %s was lost: %s", names.version_path(version), error.message)
             try:
                 found = self.reader.read_one(version)
-            except StorageError:
-                # Could not look: this is not absence. The caller pauses and looks again.
+            except (StorageError, CorruptTableError) as error:
+                # Could not look: this is neither absence nor another's file. The caller pauses and looks again.
+                logger.warning("%s could not be read back: %s", names.version_path(version), error.message)
                 return PutOutcome.UNKNOWN
             if found is not None:
                 return PutOutcome.CREATED if found.info.txn_id == txn_id else PutOutcome.EXISTS
         return PutOutcome.UNKNOWN
 
-    def _is_part_of_the_table(self, base: Snapshot, txn_id: str) -> bool:
-        """R4: whether the version just created really continues the log; a stray one is taken back."""
-        if base.version < 0 or self.store.head(names.version_path(base.version)) is not None:
+    def _is_part_of_the_table(self, base: Snapshot) -> bool:
+        """R4: whether the version just created plainly continues the log that was read."""
+        if base.version < 0:
             return True
-        if txn_id in self.reload().header.recent_txn_ids:
-            return True
-        self.store.delete([names.version_path(base.version + 1)])
-        return False
+        found, read = self.store.head(names.version_path(base.version)), self.listed(base.version)
+        return found is not None and (read is None or _is_same_file(found, read))
 
-    def _landed(self, base: Snapshot, read: Snapshot, txn_id: str) -> int | None:
-        """R5: the version under which this transaction is already part of the table, if it is."""
-        if txn_id not in base.header.recent_txn_ids:
-            return None
+    def _leave_another_table(self, offer: _Offer, base: Snapshot) -> None:
+        """R15: take back a version that was created in another table, which has the place of the one that was read."""
+        listing = list_log(self.store)
+        version = offer.version.version
+        before = max((v for v in (*listing.versions, *listing.states) if v < version), default=None)
+        if before is None or listing.newest > version:
+            return
         try:
-            versions = self.since(read.version, base.version)
+            found = self.at_version(before).metadata.id
         except VersionNotFoundError:
-            return base.version  # it is in, and which version it was is no longer known
-        return next((v.version for v in reversed(versions) if v.info.txn_id == txn_id), base.version)
+            return
+        if not is_same_table(base.metadata.id, found):
+            self.store.delete([names.version_path(version)])
+            raise _OtherTableError(another_table(self.store.url, base.metadata.id, found))
+
+    def _landed(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
+        """R13: the version under which this transaction is part of the table, or None if it surely is not.
+
+        A version has at most one id, so a list of n ids reaches back over n versions at least. Beyond that the splits
+        tell: where the table is as the transaction wants it, it landed. What others have merged meanwhile tells nothing.
+        """
+        version, known = offer.version.version, newest.header.recent_txn_ids
+        if txn_id in known:
+            return version
+        if newest.version - version < len(known) or newest.version < version:
+            return None
+        if _is_in(newest, offer.version):
+            return version
+        found = self.reader.read_one(version)
+        if found is not None and found.info.txn_id != txn_id and self.store.head(names.version_path(version - 1)):
+            return None  # the number was never free
+        raise self._unknown(offer, txn_id)
 
     def _pause(self, attempt: int) -> None:
         # Somebody else's success is no reason to wait at first: each conflict means that the table has moved on.
@@ -204,13 +271,25 @@ class Committer(Struct, frozen=True):
             retry_helps=found.retry_helps,
         )
 
-    def _exhausted(self, base: Snapshot) -> ConflictError:
+    def _went_back(self, read: Snapshot, base: Snapshot) -> ConflictError:
         return ConflictError(
-            f"Other writers of {self.store.url} were first {self.retry.max_attempts} times, last at version "
-            f"{base.version}.",
-            hint="Nothing was committed. Try again, with fewer writers or a higher transaction.retry.maxAttempts.",
+            f"{self.store.url} was read at version {read.version}, and now its newest is {base.version}: its log was "
+            "replaced.",
+            hint="Nothing was committed. Open the table anew with Table.open(path) and repeat the operation.",
             path=self.store.url,
             version=base.version,
+            retry_helps=False,
+        )
+
+    def _exhausted(self, base: Snapshot, attempts: int, seconds: float) -> ConflictError:
+        return ConflictError(
+            f"Other writers of {self.store.url} were first {attempts} times in {seconds:.1f} s, last at version "
+            f"{base.version}.",
+            hint="Nothing was committed. Try again, with fewer writers, or with higher transaction.retry.maxElapsedMs and "
+            "transaction.retry.maxAttempts.",
+            path=self.store.url,
+            version=base.version,
+            attempts=attempts,
             retry_helps=True,
         )
 
@@ -222,3 +301,28 @@ class Committer(Struct, frozen=True):
             version=version,
             txn_id=txn_id,
         )
+
+
+class _OtherTableError(Exception):
+    """A version was created in another table and taken back; never leaves this module."""
+
+    def __init__(self, conflict: ConflictError) -> None:
+        super().__init__(conflict.message)
+        self.conflict = conflict
+
+
+def _is_in(newest: Snapshot, offered: CommittedVersion) -> bool:
+    """Whether a table is as a version wants it: it has what the version adds, and nothing of what it removes."""
+    if not offered.added:
+        return False
+    live = set(newest.files(columns=["path"]).column("path").to_pylist())
+    metadata = next((a for a in reversed(offered.actions) if isinstance(a, MetadataAction)), None)
+    kept = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
+    return kept and offered.added <= live and not (offered.removed - offered.added) & live
+
+
+def _is_same_file(found: ObjectInfo, listed: ObjectInfo) -> bool:
+    """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
+    times = (found.last_modified_ms, listed.last_modified_ms)
+    alike = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
+    return found.size == listed.size and alike

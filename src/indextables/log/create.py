@@ -25,6 +25,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.model.schema_registry import recorded
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
 from indextables.wire.proven_version import encode_proven
@@ -62,7 +63,7 @@ def create_table(
         operation_parameters=dict(content.parameters) if content.parameters else None,
         engine_info=engine_info,
     )
-    actions = (info, content.protocol, metadata, *content.actions)
+    actions = (info, *recorded((content.protocol, metadata, *content.actions), metadata, content.protocol))
     body = encode_proven(actions, url=log.store.url, version=0, compress=log.settings.files.compress)
     snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
     if content.actions:

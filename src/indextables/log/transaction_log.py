@@ -21,7 +21,13 @@ from indextables.config.state import (
     StateRetrySettings,
     StateWriteSettings,
 )
-from indextables.errors import NotFoundError, VersionNotFoundError
+from indextables.errors import (
+    CommitUnknownError,
+    IndexTablesError,
+    NotFoundError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from indextables.log import replay as reading
 from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
@@ -35,10 +41,10 @@ from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.version_reader import VersionReader
 from indextables.model.compaction import is_compact
-from indextables.model.conflicts import Operation
+from indextables.model.conflicts import Operation, another_table, is_same_table
 from indextables.model.protocol import SUPPORTED_VERSION, upgraded
 from indextables.model.snapshot import CommittedVersion, Snapshot
-from indextables.storage.store import Store
+from indextables.storage.store import ObjectInfo, Store
 
 AVRO_STATE_FEATURE = "avroState"
 logger = logging.getLogger(__name__)
@@ -75,7 +81,10 @@ class UpkeepCounts(Struct):
 
 
 class TransactionLog(Struct, dict=True):
-    """Reads and commits the versions of one table. Clock, ids and randomness can be given for tests."""
+    """Reads and commits the versions of one table. Clock, ids and randomness can be given for tests.
+
+    The table is known by its id once it was read (rule R15): another one in its place is a ConflictError from then on.
+    """
 
     store: Store
     settings: LogSettings = LogSettings()
@@ -84,6 +93,7 @@ class TransactionLog(Struct, dict=True):
     new_id: Callable[[], str] = lambda: str(uuid.uuid4())
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
     upkeep: UpkeepCounts = field(default_factory=UpkeepCounts)
 
     def __post_init__(self) -> None:
@@ -91,6 +101,8 @@ class TransactionLog(Struct, dict=True):
         remembered = self.cache if self.settings.cache.enabled else None
         self.reader = VersionReader(self.store, remembered, self.settings.read)
         self.bases = BaseReader(self.reader, self.settings.state_read)
+        self._table_id = ""
+        self._read: LoadedSnapshot | None = None
 
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
         """The newest version. One listing tells whether the remembered snapshot still is it.
@@ -104,7 +116,7 @@ class TransactionLog(Struct, dict=True):
         loaded, looked_ms = known
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
         if patience > 0 and self.now_ms() - looked_ms < patience * 1000:
-            return loaded.snapshot
+            return self._known_again(loaded)
         return self._remember(reading.advance(self.store, self.bases, loaded))
 
     def fresh(self) -> Snapshot:
@@ -132,27 +144,72 @@ class TransactionLog(Struct, dict=True):
             raise VersionNotFoundError(message) from error
 
     def commit(
-        self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None, keep_up: bool = True
+        self,
+        read: Snapshot,
+        proposal: Proposal,
+        *,
+        txn_id: str | None = None,
+        written: Sequence[str] = (),
+        keep_up: bool = True,
     ) -> Committed:
-        """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time."""
+        """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time.
+
+        `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
+        """
         committer = Committer(
             store=self.store,
             reader=self.reader,
             newest=self.fresh,
             reload=self.reload,
+            at_version=self.at_version,
             since=self.since,
+            listed=self._listed,
             retry=self.settings.retry,
             files=self.settings.files,
             now_ms=self.now_ms,
+            monotonic=self.monotonic,
             rng=self.rng,
             sleep=self.sleep,
         )
-        committed = committer.commit(read, proposal, txn_id=txn_id or self.new_id())
+        try:
+            committed = committer.commit(read, proposal, txn_id=txn_id or self.new_id())
+        except CommitUnknownError:
+            raise
+        except IndexTablesError:
+            self.discard(written, since=read.version)
+            raise
+        if committed.version is None:
+            self.discard(written, since=read.version)
         if committed.written is not None:
             self._remember_own(committed.written)
             if keep_up:
                 self._keep_up(committed)
         return committed
+
+    def discard(self, paths: Sequence[str], *, since: int) -> bool:
+        """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14).
+
+        What was committed since must all be there to be looked at, as the store has it now. In any doubt the splits stay:
+        a purge deletes what nobody names. Returns whether they were deleted.
+        """
+        if not paths:
+            return True
+        try:
+            newest = self.reload()
+            if newest.version < since:
+                return False
+            later = self.since(since, newest.version)
+            named = sorted({path for version in later for path in version.added} & set(paths))
+            if named:
+                logger.warning("splits of a write to %s stay: the table names %s", self.store.url, named[0])
+                return False
+            self.store.delete(paths)
+        except TableNotFoundError:
+            self.store.delete(paths)  # where there is no table, no version names them
+        except IndexTablesError as doubt:
+            logger.warning("splits that nobody may need are left to a purge of %s: %s", self.store.url, doubt.message)
+            return False
+        return True
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
         """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
@@ -276,7 +333,19 @@ class TransactionLog(Struct, dict=True):
             self._remember(replace(known[0], own=(*known[0].own, version)))
 
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
+        snapshot = self._known_again(loaded)
         if self.settings.cache.enabled:
             cost = 1_000 * (len(loaded.files) + 1)
             self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
+        return snapshot
+
+    def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
+        """Rule R15: what was read, if it is of the table that was read before."""
+        found = loaded.snapshot.metadata.id
+        if not is_same_table(self._table_id, found):
+            raise another_table(self.store.url, self._table_id, found)
+        self._table_id, self._read = found, loaded
         return loaded.snapshot
+
+    def _listed(self, version: int) -> ObjectInfo | None:
+        return self._read.files.get(version) if self._read is not None else None

@@ -11,6 +11,9 @@ from typing import Any
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MAX_LONG
 
+RESERVED_APP_IDS = "indextables."
+"""How the names of writers begin whose transactions the table itself records, such as a purge."""
+
 
 def text(name: str, value: Any) -> str:
     """A text."""
@@ -38,6 +41,10 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
         raise unexpected("txn", "a pair (app_id, version)", txn, hint='Write it as txn=("my-job", 1).')
     if not text("The app_id of txn", txn[0]):
         raise unexpected("The app_id of txn", "the name of a writer", txn[0])
+    if txn[0].startswith(RESERVED_APP_IDS):
+        hint = "Choose another name. Nothing was changed."
+        message = f"The app_id {txn[0]!r} of txn is kept for the table's own transactions."
+        raise InvalidInputError(message, hint=hint, argument="txn")
     return txn[0], whole_number("The version of txn", txn[1])
 
 

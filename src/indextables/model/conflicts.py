@@ -21,6 +21,7 @@ want to commit; `=` rebase, `P` rebase after planning again on what is live now,
     4  X: both set the metadata
 
     A change of how columns are indexed, which only an empty table can have, is X beside anything that adds data.
+    Metadata that only records doc mappings (`docMappingSchema.*`) is no change: such records are put together.
 
 Three more rules stand beside the table: a `txn` that another commit already recorded at this version or a later one makes
 ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
@@ -35,7 +36,10 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from indextables.errors import ConflictError
 from indextables.model.actions import MetadataAction
+from indextables.model.arguments import RESERVED_APP_IDS
+from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot
 
 
@@ -58,7 +62,7 @@ class Operation(StrEnum):
     REPAIR = "REPAIR"
 
 
-PURGE_TXN = "indextables.purge"
+PURGE_TXN = f"{RESERVED_APP_IDS}purge"
 """The appId whose `txn` every purge raises, so that even a snapshot tells that there was one."""
 
 
@@ -106,7 +110,7 @@ def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflic
         reason = f"{_some(intent.adds & live)} already part of the table"
     elif (intent.adds or intent.revives) and newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN):
         reason = "splits were purged meanwhile, and the log does not say which any more"
-    elif intent.sets_metadata and newest.metadata != read.metadata:
+    elif intent.sets_metadata and without_registry(newest.metadata) != without_registry(read.metadata):
         reason = "the metadata was changed too"
     elif intent.reindexes and live:
         reason = "rows were added"
@@ -131,7 +135,7 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
     if intent.reindexes and theirs.added:
         return "rows were added"
     changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
-    if changed is None:
+    if changed is None or (read is not None and without_registry(changed) == without_registry(read)):
         return None
     if intent.sets_metadata:
         return "the metadata was changed too"
@@ -148,6 +152,24 @@ def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, st
     settings = {key.lower(): value for key, value in (metadata.configuration or {}).items()}
     indexing = {k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")}
     return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
+
+
+def is_same_table(one_id: str, other_id: str) -> bool:
+    """Whether two ids are of one table. A writer that gave none tells nothing."""
+    return one_id == other_id or not (one_id and other_id)
+
+
+def another_table(url: str, known_id: str, found_id: str) -> ConflictError:
+    """The error of whoever knows a table in whose place there is another one now."""
+    return ConflictError(
+        f"The table at {url} is another one than before: it was {known_id}, and now it is {found_id}.",
+        hint="It was deleted and created again. Nothing was committed; open it anew with Table.open(path), and look "
+        "whether what you are about to do is meant for the new table.",
+        path=url,
+        table_id=known_id,
+        found_id=found_id,
+        retry_helps=False,
+    )
 
 
 def _some(paths: frozenset[str]) -> str:

@@ -9,18 +9,25 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.model.actions import AddAction, LogAction, MetadataAction, ProtocolAction
+
 KEY_PREFIX = "docMappingSchema."
 HASH_LENGTH = 16
+RECORDED_SINCE = 3
+"""The protocol version from which on readers look a doc mapping up that a split only names."""
 _REF, _JSON = "doc_mapping_ref", "doc_mapping_json"
 
 
+@lru_cache(maxsize=32)
 def schema_hash(doc_mapping_json: str) -> str:
     """The name of a doc mapping: equal for texts that differ only in spacing or in the order of keys and named items."""
     digest = hashlib.sha256(_canonical_text(doc_mapping_json).encode("utf-8", "surrogatepass")).digest()
@@ -51,6 +58,42 @@ def bare_registry(entries: Mapping[str, str]) -> dict[str, str]:
 def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
     """The registry inside a table's configuration."""
     return bare_registry({key: text for key, text in (configuration or {}).items() if key.startswith(KEY_PREFIX)})
+
+
+def without_registry(metadata: MetadataAction) -> MetadataAction:
+    """Metadata but for the doc mappings in its configuration: what is left is what people and settings say."""
+    kept = {key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)}
+    return msgspec.structs.replace(metadata, configuration=kept)
+
+
+def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction) -> tuple[LogAction, ...]:
+    """The actions of a version whose doc mappings stand once, in the metadata, and are named by the splits that it adds.
+
+    A mapping that `metadata` does not have yet is recorded by a metaData action of the same version; every mapping that
+    it has stays recorded, whatever the version says of the metadata. One that is no JSON stays where it is. Readers of
+    an older protocol know no such names: then nothing is changed.
+    """
+    written = list(actions)
+    if protocol.min_reader_version < RECORDED_SINCE:
+        return tuple(written)
+    known = {k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)}
+    grown = dict(known)
+    for place, action in enumerate(written):
+        if isinstance(action, AddAction) and action.doc_mapping_json is not None:
+            ref = _hash_or(action.doc_mapping_json, "")
+            if ref:
+                grown.setdefault(KEY_PREFIX + ref, action.doc_mapping_json)
+                written[place] = msgspec.structs.replace(action, doc_mapping_json=None, doc_mapping_ref=ref)
+    places = [place for place, action in enumerate(written) if isinstance(action, MetadataAction)]
+    if not places and grown != known:
+        first = next((p for p, a in enumerate(written) if isinstance(a, AddAction)), 0)
+        written.insert(first, metadata)
+        places = [first]
+    for place in places:
+        own = written[place]
+        assert isinstance(own, MetadataAction)
+        written[place] = msgspec.structs.replace(own, configuration={**(own.configuration or {}), **grown})
+    return tuple(written)
 
 
 def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:

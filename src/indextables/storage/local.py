@@ -23,6 +23,7 @@ from indextables.errors import (
     InvalidInputError,
     NotFoundError,
     StorageError,
+    StorageFullError,
     UnavailableError,
 )
 from indextables.storage.folder_listing import TEMP_PREFIX, list_files, list_unfinished
@@ -35,6 +36,8 @@ log = logging.getLogger(__name__)
 _ABSENT = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK}
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_REFUSED = _FULL | {errno.EACCES, errno.EROFS}
+"""Why a name cannot be given; it surely was not."""
 _UNREACHABLE = {errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 
 
@@ -172,6 +175,8 @@ class LocalStore:
             if os.stat(temp).st_nlink < 2:
                 return PutOutcome.EXISTS
         except OSError as error:
+            if error.errno in _REFUSED:
+                raise
             if error.errno in _NO_LINKS:
                 self._no_links(path, error)
             log.warning("linking %s in %s failed, its state is unknown: %s", path, self._root, error)
@@ -215,7 +220,7 @@ class LocalStore:
         if isinstance(error, PermissionError) or error.errno == errno.EROFS:
             return AccessDeniedError(message, hint="Check the owner and mode of the folder.", **context)
         if error.errno in _FULL:
-            return StorageError(message, hint="Free some space or raise the quota, then try again.", **context)
+            return StorageFullError(message, **context)
         if error.errno in _UNREACHABLE:
             return UnavailableError(message, hint="Check that the file system is mounted and answers.", **context)
         return StorageError(message, **context)

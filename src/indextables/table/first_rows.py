@@ -138,8 +138,7 @@ def finish_rows(
         else:
             table = Table(log, log.fresh(), options)
     except BaseException:
-        # Whether or not version 0 is there, it does not name these splits, and no other commit was tried.
-        log.store.delete([action.path for action in added])
+        log.discard([action.path for action in added], since=write.read_version)
         raise
     return table, table.finish_write(write, added, parameters=parameters, user_metadata=user_metadata, txn=txn)
 

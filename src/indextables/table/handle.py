@@ -11,11 +11,12 @@ from indextables import config
 from indextables.config import Settings, state
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.release import VERSION
-from indextables.errors import CommitUnknownError, IndexTablesError, RefusedError
+from indextables.errors import RefusedError
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.schema import schema_from_json
+from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 
@@ -80,8 +81,8 @@ class TableHandle:
 
     @property
     def metadata(self) -> MetadataAction:
-        """Identity, schema, partitioning and configuration."""
-        return self._snapshot.metadata
+        """Identity, schema, partitioning and configuration (but for the doc mappings that are recorded in it)."""
+        return without_registry(self._snapshot.metadata)
 
     @property
     def protocol(self) -> ProtocolAction:
@@ -107,25 +108,15 @@ class TableHandle:
                 version=self.version,
             )
 
-    def _commit(self, changes: Changes) -> int | None:
-        """Commit, and show the new version. Returns None if there was nothing to do."""
+    def _commit(self, changes: Changes, written: Sequence[AddAction] = ()) -> int | None:
+        """Commit, and show the new version. Returns None if there was nothing to do.
+
+        Splits that were just written for it are deleted again if it is certain that no version names them.
+        """
         self._refuse_if_pinned()
-        committed = self._log.commit(self._snapshot, changes)
+        committed = self._log.commit(self._snapshot, changes, written=[action.path for action in written])
         self._show(committed.snapshot)
         return committed.version
-
-    def _commit_written(self, changes: Changes, written: Sequence[AddAction]) -> int | None:
-        """Commit splits that were just written; they are deleted again if it is certain that no commit names them."""
-        try:
-            version = self._commit(changes)
-        except CommitUnknownError:
-            raise
-        except IndexTablesError:
-            self._log.store.delete([action.path for action in written])
-            raise
-        if version is None:
-            self._log.store.delete([action.path for action in written])
-        return version
 
     def _after_write(self, version: int) -> None:
         """Called when rows were committed as a version; a table may have upkeep to do then."""

@@ -12,7 +12,7 @@ from indextables import config
 from indextables.errors import ConflictError, IndexTablesError, VersionNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
-from indextables.model.conflicts import Operation, layout
+from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.scan.aggregate import aggregate_table
@@ -135,7 +135,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         try:
             self._return_to(write)
         except IndexTablesError:
-            self._log.store.delete([action.path for action in added])  # no commit has been tried that names them
+            self._discard(write, added)
             raise
         told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
         version = self._commit_rows(write, added, told)
@@ -144,20 +144,26 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         return version
 
     def _return_to(self, write: RowWrite) -> None:
-        """Show the version that a write was planned on: of the same table, with the layout its splits have (R18)."""
-        same = self.metadata.id == write.table.id
-        if same and self.version != write.read_version:
+        """Show the version that a write was planned on: of the same table, with the layout its splits have (R15, R18)."""
+        self._check_same(write)
+        if self.version != write.read_version:
             self._snapshot = self._planned_snapshot(write)
-            same = self.metadata.id == write.table.id
-        if not same or layout(self.metadata) != layout(write.table):
-            what = "its columns, its partitions or its index were changed" if same else "it was created anew"
+            self._check_same(write)
+        if layout(self.metadata) != layout(write.table):
             raise ConflictError(
-                f"{self.path} is not the table that these rows were written for: {what}.",
+                f"{self.path} is not as these rows were written for it: its columns, its partitions or its index were changed.",
                 hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
                 path=self.path,
                 version=self.version,
                 retry_helps=True,
             )
+
+    def _check_same(self, write: RowWrite) -> None:
+        if not is_same_table(write.table.id, self.metadata.id):
+            raise another_table(self.path, write.table.id, self.metadata.id)
+
+    def _discard(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
+        return self._log.discard([action.path for action in added], since=write.read_version)
 
     def _planned_snapshot(self, write: RowWrite) -> Snapshot:
         try:
@@ -174,25 +180,17 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
 
     def _commit_rows(self, write: RowWrite, added: Sequence[AddAction], told: Mapping[str, Any]) -> int | None:
         if write.where is None:
-            return self._commit_written(write.changes(added, **told, engine_info=ENGINE_INFO), added)
+            return self._commit(write.changes(added, **told, engine_info=ENGINE_INFO), added)
         try:
+            self._log.fresh()  # a table that took this one's place is told as such, before its splits are missed
             planned, kept = self._without_matches(write.where)
         except BaseException:
-            self._log.store.delete([action.path for action in added])
+            self._discard(write, added)
             raise
         changes = write.changes(added, **told, engine_info=ENGINE_INFO, looked_into=planned.candidates)
         both = [*added, *kept.adds]
-        return self._commit_written(replace(changes, adds=both, removes=kept.removes), both)
+        return self._commit(replace(changes, adds=both, removes=kept.removes), both)
 
     def abandon_write(self, write: RowWrite, added: Sequence[AddAction]) -> bool:
         """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
-        paths = {action.path for action in added}
-        newest = self._log.reload()
-        try:
-            since = self._log.since(write.read_version, newest.version)
-        except VersionNotFoundError:
-            return False
-        if any(paths & version.added for version in since):
-            return False
-        self._log.store.delete(sorted(paths))
-        return True
+        return self._discard(write, added)

@@ -12,7 +12,6 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config import Settings
-from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.log.selection import files_in_parts
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
@@ -164,13 +163,7 @@ def run(
         metrics={"numDeletedRecords": done.deleted + (planned.whole_rows or 0)},
         engine_info=engine_info,
     )
-    try:
-        version = log.commit(planned.read, changes).version
-    except CommitUnknownError:
-        raise
-    except IndexTablesError:
-        discard(log.store, [action.path for action in done.adds])
-        raise
+    version = log.commit(planned.read, changes, written=[action.path for action in done.adds]).version
     rows = None if planned.whole_rows is None else planned.whole_rows + done.deleted
     rewritten = len(done.adds)
     return DeleteReport(

@@ -98,7 +98,7 @@ class _Merge(Struct):
             except CommitUnknownError:
                 raise
             except IndexTablesError:
-                discard(self.log.store, _paths(outcomes))
+                self._discard(outcomes)
                 raise
             self.version = committed.version if committed.version is not None else self.version
             self.done += [outcome for outcome in outcomes if outcome.merged]
@@ -128,11 +128,14 @@ class _Merge(Struct):
         if len(kept) == len(outcomes) or layout(newest.metadata) != layout(self.planned.read.metadata):
             kept = []
         gone = [outcome for outcome in outcomes if outcome not in kept]
-        discard(self.log.store, _paths(gone))
+        self._discard(gone)
         for outcome in gone:
             told = {"partition_values": outcome.group.partition_values, "splits": len(outcome.merged)}
             self.dropped.append({**told, "reason": conflict.message})
         return kept
+
+    def _discard(self, outcomes: Iterable[MergeOutcome]) -> None:
+        self.log.discard(_paths(outcomes), since=self.planned.read.version)
 
     def report(self) -> MergeReport:
         """What came of it all."""

@@ -18,11 +18,11 @@ from indextables.log.purged import check_purged
 from indextables.log.selection import files_not_in
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.actions import AddAction
+from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.conflicts import Intent, Operation
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
-from indextables.model.schema_registry import restored
+from indextables.model.schema_registry import restored, without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import Store
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
@@ -58,7 +58,7 @@ class RestorePlan(Report, frozen=True):
 
     def preview(self) -> RestoreReport:
         """What a dry run reports."""
-        changes = self.files_added or self.files_removed or self.target.metadata != self.read.metadata
+        changes = self.files_added or self.files_removed or _brought_back(self.target, self.read) is not None
         return RestoreReport(
             table_path=self.table_path,
             status=DRY_RUN if changes else NO_ACTION,
@@ -147,7 +147,7 @@ class _Restoration(Struct, frozen=True):
     def intent(self) -> Intent:
         return Intent(
             Operation.RESTORE,
-            sets_metadata=self.target.metadata != self.read.metadata,
+            sets_metadata=_brought_back(self.target, self.read) is not None,
             writes_data=False,
             revives=True,
         )
@@ -158,7 +158,7 @@ class _Restoration(Struct, frozen=True):
             Operation.RESTORE,
             adds=[_revived(action) for action in self._missing(snapshot)],
             removes=removed.column("path").to_pylist(),
-            metadata=self.target.metadata if self.target.metadata != snapshot.metadata else None,
+            metadata=_brought_back(self.target, snapshot),
             parameters={"version": self.target.version},
             metrics={"numRestoredFiles": self.target.all_files.num_rows},
             engine_info=self.engine_info,
@@ -168,6 +168,12 @@ class _Restoration(Struct, frozen=True):
     def _missing(self, snapshot: Snapshot) -> list[AddAction]:
         # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
         return to_actions(restored(files_not_in(self.target, snapshot), self.target.schema_registry))
+
+
+def _brought_back(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
+    """The metadata that was, if it is another; the table stays the same one. Records of doc mappings are no difference."""
+    metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
+    return None if without_registry(metadata) == without_registry(newest.metadata) else metadata
 
 
 def _revived(action: AddAction) -> AddAction:

@@ -1,0 +1,152 @@
+"""A handle belongs to one table: if another one takes its place at the same path, nothing is written into that one."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from indextables import Table
+from indextables.errors import ConflictError
+from indextables.log.cache import LogCache
+from indextables.log.names import version_of, version_path
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import CommitInfo, MetadataAction
+from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.storage.local import LocalStore
+from indextables.storage.store import PutOutcome, Store
+from indextables.storage.wrappers import StoreWrapper
+from indextables.table.handle import log_settings
+from indextables.wire import version_file
+from tests.support.rows import ids, rows, table_of
+
+OTHER = pa.schema([("name", pa.string())])
+
+
+def recreated(root: Path, *, appends: int = 1) -> Table:
+    """Another table in the place of the one that was there."""
+    shutil.rmtree(root)
+    table = Table.create(str(root), schema=OTHER)
+    for n in range(appends):
+        table.append(pa.table({"name": [f"n{n}"]}))
+    return table
+
+
+def content(root: Path) -> tuple[int, list[str], dict[str, str] | None]:
+    """What a new process sees of the other table."""
+    table = Table.open(str(root))
+    assert table.verify(full=True).status == "healthy"
+    return table.version, sorted(table.scan().read_all().column("name").to_pylist()), table.metadata.configuration
+
+
+VERBS: dict[str, Callable[[Table], object]] = {
+    "append": lambda t: t.append(rows([9])),
+    "overwrite": lambda t: t.overwrite(rows([9])),
+    "replace": lambda t: t.overwrite(rows([9]), where="id = 9"),
+    "delete": lambda t: t.delete(where="id = 1"),
+    "update_metadata": lambda t: t.update_metadata(name="mine"),
+    "upgrade_protocol": lambda t: t.upgrade_protocol(
+        min_reader_version=4, min_writer_version=4, features=("checkpoints",)
+    ),
+    "merge": lambda t: t.merge(),
+    "restore": lambda t: t.restore(version=1),
+    "truncate": lambda t: t.truncate_time_travel(),
+    "purge": lambda t: t.purge(),
+    "checkpoint": lambda t: t.checkpoint(),
+    "refresh": lambda t: t.refresh(),
+    "drop": lambda t: t.drop_partitions("day = 1"),
+}
+
+
+@pytest.mark.parametrize("appends", [1, 2, 5], ids=["fewer", "as many", "more"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_handle_of_a_table_that_was_created_again_is_refused(tmp_path: Path, verb: str, appends: int) -> None:
+    root = tmp_path / "t"
+    old = table_of(root, appends=2, partitioned=verb == "drop")
+    new = recreated(root, appends=appends)
+    before = content(root)
+    with pytest.raises(ConflictError) as caught:
+        VERBS[verb](old)
+    assert old.metadata.id in caught.value.message
+    assert new.metadata.id in caught.value.message
+    assert "Table.open" in caught.value.hint
+    assert content(root) == before
+
+
+def test_a_write_that_was_planned_for_the_table_before_is_refused(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    planned = table_of(root, appends=1).plan_write(rows([9]).schema)
+    recreated(root)
+    added = planned.run(rows([9]).to_batches())
+    with pytest.raises(ConflictError, match="another one than before"):
+        Table.open(str(root)).finish_write(planned, added)
+    assert content(root)[0] == 1
+
+
+class Sleeper(StoreWrapper):
+    """A writer that is stopped between its last look at the table and the creation of its version."""
+
+    def __init__(self, inner: Store, meanwhile: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._meanwhile: Callable[[], object] | None = meanwhile
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        if self._meanwhile is not None and version_of(path) is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return self.inner.put_if_absent(path, data)
+
+
+@pytest.mark.parametrize("appends", [0, 1, 2, 3, 12], ids=["empty", "fewer", "as many", "one more", "checkpointed"])
+def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path, appends: int) -> None:
+    root = tmp_path / "t"
+    table = table_of(root, appends=2)
+    log = TransactionLog(
+        Sleeper(LocalStore(root), lambda: recreated(root, appends=appends)),
+        log_settings(table.settings),
+        cache=LogCache(1 << 26),
+    )
+    slow = Table(log, log.newest(), None)
+    with pytest.raises(ConflictError, match="another one than before"):
+        slow.append(rows([9]))
+    assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
+
+
+def test_a_log_that_was_replaced_by_an_older_one_is_told(tmp_path: Path) -> None:
+    """As after putting a repaired log in the place of the damaged one."""
+    old = table_of(tmp_path / "t", appends=3)
+    LocalStore(tmp_path / "t").delete([version_path(3)])
+    with pytest.raises(ConflictError, match="was read at version 3, and now its newest is 2"):
+        old.append(rows([99]))
+    assert ids(Table.open(str(tmp_path / "t"))) == list(range(20))
+
+
+def test_a_table_without_an_id_is_taken_for_what_it_was(tmp_path: Path) -> None:
+    """Another engine may leave the id empty; then nothing can be told, and nothing is refused."""
+    table_of(tmp_path / "t")
+    metadata = Table.open(str(tmp_path / "t")).metadata
+    nameless = MetadataAction(id="", schema_string=metadata.schema_string)
+    body = version_file.encode([CommitInfo(timestamp=1), NEW_TABLE_PROTOCOL, nameless])
+    LocalStore(tmp_path / "n").put(version_path(0), body)
+    table = Table.open(str(tmp_path / "n"))
+    table.append(rows([1]))
+    assert table.refresh().append(rows([2])) == 2
+    assert ids(Table.open(str(tmp_path / "n"))) == [1, 2]
+
+
+def test_restoring_keeps_the_id(tmp_path: Path) -> None:
+    """A version of another engine may have another id; bringing its content back does not make another table of it."""
+    table = table_of(tmp_path, appends=1)
+    store = LocalStore(tmp_path)
+    other = MetadataAction(
+        id="another", schema_string=table.metadata.schema_string, configuration=table.metadata.configuration
+    )
+    store.put(version_path(2), version_file.encode([CommitInfo(timestamp=1_900_000_000_000), other]))
+    reopened = Table.open(str(tmp_path))
+    reopened.append(rows([50]))
+    reopened.restore(version=1)
+    assert Table.open(str(tmp_path)).metadata.id == "another"
+    assert ids(Table.open(str(tmp_path))) == list(range(10))
