@@ -15,7 +15,7 @@ from types import TracebackType
 
 import tantivy
 
-from indextables.errors import InvalidInputError, StorageError
+from indextables.errors import BadFileError, InvalidInputError, StorageError
 from indextables.splits.cache import SplitCache
 from indextables.splits.layout import Component
 from indextables.splits.mapping import DocMapping
@@ -74,8 +74,16 @@ class IndexView:
         """Tantivy's index, with analyzers registered."""
         if self._index is None:
             with tantivy_errors(self._tail.path, "Opening"):
-                self._index = open_folder(self.folder, self._mapping)
+                self._index = self._opened()
         return self._index
+
+    def _opened(self) -> tantivy.Index:
+        index = open_folder(self.folder, self._mapping)
+        documents = index.searcher().num_docs
+        if documents != self.rows:
+            message = f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
+            raise BadFileError(message, path=self._tail.path)
+        return index
 
     @property
     def evicted(self) -> bool:

@@ -47,6 +47,9 @@ class LogCheck(Struct):
         self._compare(bases, versions)
         self._pointer(listing)
         self._settings(newest)
+        for path in listing.impossible:
+            message = f"The file is named like a version that cannot be: versions end at {names.MAX_VERSION}."
+            self.findings.append(Finding("version", WARNING, path, message))
         return newest
 
     def newest(self) -> Snapshot | None:
