@@ -193,7 +193,7 @@ def write(actor: Actor) -> None:
     table = actor.open()
     for n in actor.rounds():
         first = actor.batch(n)
-        actor.do(lambda first=first: table.append(data(first)), kind="add", batch=first)  # type: ignore[misc]
+        actor.do(lambda: table.append(data(first)), kind="add", batch=first)  # noqa: B023
         if actor.rng.random() < 0.7:
             table = actor.open()
 
@@ -207,11 +207,7 @@ def write_once(actor: Actor) -> None:
         n = found.version + 1 if found is not None else 0
         first = 900 * STRIDE + n * BATCH
         for _again in range(1 + (actor.rng.random() < 0.3)):
-            actor.do(
-                lambda n=n, first=first: table.append(data(first), txn=(app, n)),  # type: ignore[misc]
-                kind="once",
-                batch=first,
-            )
+            actor.do(lambda: table.append(data(first), txn=(app, n)), kind="once", batch=first)  # noqa: B023
 
 
 def remove(actor: Actor) -> None:

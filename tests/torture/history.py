@@ -31,7 +31,9 @@ class Op(Struct):
     error: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.batch if self.batch >= 0 else self.to} of actor {self.actor}: {self.end} {self.error}"
+        return (
+            f"{self.kind} {self.batch if self.batch >= 0 else self.to} of actor {self.actor}: {self.end} {self.error}"
+        )
 
     @property
     def place(self) -> int | None:

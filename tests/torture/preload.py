@@ -16,5 +16,14 @@ __all__ = ["actors"]
 for _room in ("table", "upkeep", "write", "scan", "log", "splits", "wire", "storage"):
     for _found in pkgutil.walk_packages([f"{indextables.__path__[0]}/{_room}"], f"indextables.{_room}."):
         importlib.import_module(_found.name)
-for _name in ("pandas", "polars", "polars_avro", "tantivy", "fastavro", "pyarrow.parquet", "pyarrow.dataset", "pyarrow.compute"):
+for _name in (
+    "pandas",
+    "polars",
+    "polars_avro",
+    "tantivy",
+    "fastavro",
+    "pyarrow.parquet",
+    "pyarrow.dataset",
+    "pyarrow.compute",
+):
     importlib.import_module(_name)
