@@ -37,6 +37,14 @@ LONGEST_NAME = 200
 """Characters of a name that a message repeats. Looking for names like it costs the square of its length."""
 
 
+LONGEST_MESSAGE = 20_000
+"""Characters of a message or a hint: what is wrong may be a text of any length, and ends up in logs and terminals."""
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+
+
 def shown(value: object) -> str:
     """A value as a message repeats it: quoted, and cut where it is very long."""
     whole = value[: LONGEST_NAME + 1] if isinstance(value, str | bytes) else value
@@ -58,9 +66,9 @@ class IndexTablesError(Exception):
     default_hint: ClassVar[str] = "Run again with logging at DEBUG and report what it shows."
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
+        self.message = _bounded(message)
+        super().__init__(self.message)
+        self.hint = _bounded(hint or self.default_hint)
         self.context = context
 
     def __str__(self) -> str:

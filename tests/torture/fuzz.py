@@ -33,7 +33,9 @@ from tests.torture.fuzz_files import CHANGES, bundle
 from tests.torture.fuzz_words import WORDS
 
 CASE_SECONDS = 20.0
-"""Longer than this is a hang: the slowest sound case takes a small part of it on a loaded machine."""
+"""More time of the processor than this for one case is a hang, however loaded the machine is."""
+SILENCE_SECONDS = 120.0
+"""Who does not even compute waits for something: this long at most."""
 CASE_MEGABYTES = 700
 """More memory than this for one case is a bomb."""
 ADDRESS_SPACE = 16 << 30
@@ -86,10 +88,12 @@ def _watched(seed: int, number: int, cases: int | None, end: float, folder: Path
     assert worker.stdout is not None
     begun: dict[str, Any] = {"what": "starting"}
     try:
-        for line in _lines(worker.stdout.fileno()):
+        for line in _lines(worker.stdout.fileno(), worker.pid):
             if line is None:
                 found.violations.append(("bounds", f"{begun['what']}: longer than {CASE_SECONDS} s", begun))
                 break
+            if time.monotonic() >= end and b'"case"' not in line:
+                return int(begun.get("case", number)) + 1
             told = json.loads(line)
             if "case" in told:
                 begun = told
@@ -112,19 +116,28 @@ def _watched(seed: int, number: int, cases: int | None, end: float, folder: Path
     return int(begun.get("case", number)) + 1
 
 
-def _lines(descriptor: int) -> Iterator[bytes | None]:
+def _lines(descriptor: int, pid: int) -> Iterator[bytes | None]:
     """What the process says, line by line; None if it says nothing for too long."""
     rest = b""
     while True:
-        ready, _, _ = select.select([descriptor], [], [], CASE_SECONDS)
-        if not ready:
-            yield None
-            return
+        begun, used = time.monotonic(), _cpu_seconds(pid)
+        while not select.select([descriptor], [], [], 1.0)[0]:
+            if time.monotonic() - begun > SILENCE_SECONDS or _cpu_seconds(pid) - used > CASE_SECONDS:
+                yield None
+                return
         data = os.read(descriptor, 1 << 16)
         if not data:
             return
         *lines, rest = (rest + data).split(b"\n")
         yield from lines
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def worker(seed: int, first: int, folder: Path) -> None:

@@ -24,6 +24,7 @@ from indextables.splits.proven import batches, read_proven
 from indextables.splits.segments import META, open_folder
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
+from indextables.splits.tantivy_files import check_store
 
 _PRESENT = b"\x01"
 _RANGES = "ranges"
@@ -143,6 +144,8 @@ def _build(folder: Path, tail: SplitTail) -> None:
     count = 0
     for component in tail.table.components:
         count += len(component.ranges)
+        if component.name == "store":
+            check_store(tail.hot(component.tail), component.tail.length, f"{tail.path} (.store)")
         with (folder / tail.table.file_name(component)).open("wb") as f:
             f.truncate(component.length)
             f.seek(component.length - component.tail.length)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +51,7 @@ def test_reading_somebodys_table_leaves_the_folders_of_the_reader_alone(tmp_path
     path = hostile(tmp_path / "t", {"cache.directoryPath": str(tmp_path / "home")})
     table = Table.open(path)
     assert table.search("message:disk").num_rows == 1
-    assert os.listdir(tmp_path / "home") == [mine.name]
+    assert list((tmp_path / "home").iterdir()) == [mine]
     assert (mine / "only-copy").read_text() == "here"
 
 

@@ -71,7 +71,7 @@ class Cursor:
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Refuse the word that comes next, saying what was expected instead."""
         token = self.token
-        found = "the end" if token.kind == "end" else repr(self.text[token.start : token.end])
+        found = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
         near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
         self.refuse(token, f"expected {expected}, found {found}", hint=near, expected=expected)
 
