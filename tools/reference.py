@@ -18,7 +18,7 @@ from indextables.commands.grammar import STATEMENTS, form
 from indextables.commands.parser import parse
 from indextables.commands.results import RESULTS
 from indextables.commands.values import Command
-from indextables.config import GROUPS, STORE_GROUPS
+from indextables.config import GROUPS
 from indextables.config.registry import Setting, declared
 from indextables.log.checkpoint import CheckpointReport
 from indextables.log.state_report import StateReport
@@ -60,10 +60,12 @@ def settings() -> str:
 
 
 def _setting_group(group: type) -> str:
-    kept = "" if group not in STORE_GROUPS else " Never kept in a table's metadata."
-    head = f"### {_spaced(group.__name__.removesuffix('Settings'))}\n\n{inspect.getdoc(group)}{kept}\n"
-    rows = [[f"`{s.key}`", _default(s), _cell(str(s.type.allowed)), _cell(s.doc)] for s in declared(group)]
-    return f"{head}\n{_table(['key', 'default', 'allowed', 'what it does'], rows)}\n"
+    head = f"### {_spaced(group.__name__.removesuffix('Settings'))}\n\n{inspect.getdoc(group)}\n"
+    rows = [
+        [f"`{s.key}`", _default(s), _cell(str(s.type.allowed)), "table" if s.in_table else "caller", _cell(s.doc)]
+        for s in declared(group)
+    ]
+    return f"{head}\n{_table(['key', 'default', 'allowed', 'decided by', 'what it does'], rows)}\n"
 
 
 def _default(found: Setting) -> str:

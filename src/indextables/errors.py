@@ -30,7 +30,34 @@ facts as plain values for programs (`kind` and `context` are stable, wording is 
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any, ClassVar
+
+LONGEST_NAME = 200
+"""Characters of a name that a message repeats. Looking for names like it costs the square of its length."""
+
+
+LONGEST_MESSAGE = 20_000
+"""Characters of a message or a hint: what is wrong may be a text of any length, and ends up in logs and terminals."""
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]}..."
+
+
+def shown(value: object) -> str:
+    """A value as a message repeats it: quoted, and cut where it is very long."""
+    whole = value[: LONGEST_NAME + 1] if isinstance(value, str | bytes) else value
+    text = repr(whole)
+    return text if len(text) <= LONGEST_NAME + 2 else f"{text[:LONGEST_NAME]}..."
+
+
+def nearest(name: str, known: Iterable[str], *, count: int = 1, cutoff: float = 0.6) -> list[str]:
+    """The known names most like a misspelt one, the best first; none for a name that nobody mistyped."""
+    if len(name) > LONGEST_NAME:
+        return []
+    return difflib.get_close_matches(name, [k for k in known if len(k) <= LONGEST_NAME], n=count, cutoff=cutoff)
 
 
 class IndexTablesError(Exception):
@@ -40,9 +67,9 @@ class IndexTablesError(Exception):
     default_hint: ClassVar[str] = "Run again with logging at DEBUG and report what it shows."
 
     def __init__(self, message: str, *, hint: str | None = None, **context: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint or self.default_hint
+        self.message = _bounded(message)
+        super().__init__(self.message)
+        self.hint = _bounded(hint or self.default_hint)
         self.context = context
 
     def __str__(self) -> str:

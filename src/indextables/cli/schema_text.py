@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 
 import pyarrow as pa
 
-from indextables.errors import InvalidInputError, UnsupportedError
+from indextables.errors import InvalidInputError, UnsupportedError, nearest
 from indextables.model.spark_types import field_from_json
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
@@ -65,5 +64,5 @@ def _column(name: str, spelled: str) -> tuple[pa.Field, str | None]:
 
 def _nearest(word: str) -> str:
     name = word.lower()
-    known = _ELSEWHERE.get(name) or next(iter(difflib.get_close_matches(name, _TYPES, n=1)), None)
+    known = _ELSEWHERE.get(name) or next(iter(nearest(name, _TYPES)), None)
     return "" if known is None else f"Did you mean {known}? "

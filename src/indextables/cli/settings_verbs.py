@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated
 
 import pyarrow as pa
@@ -11,8 +10,8 @@ import typer
 from indextables.cli import options, output
 from indextables.cli.opened import opened
 from indextables.cli.verb import verb
-from indextables.config import PREFIX, REGISTRY
-from indextables.errors import UnknownOptionError
+from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
+from indextables.errors import UnknownOptionError, nearest
 
 app = typer.Typer()
 
@@ -38,7 +37,9 @@ def configure(
     table = opened(path, option)
     given = options.settings_of(option)
     forgotten = tuple(map(_kept_as, unset or ()))
-    table.update_metadata(name=name, description=description, options=given, unset=forgotten)
+    # How the store is reached is said with the same option; everything else is meant for the table.
+    kept_settings = {key: value for key, value in given.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
+    table.update_metadata(name=name, description=description, options=kept_settings, unset=forgotten)
     kept = {"version": table.version, "name": table.metadata.name, "description": table.metadata.description}
     output.value({**kept, "settings": dict(table.metadata.configuration or {})}, as_json=json)
 
@@ -79,7 +80,7 @@ def _matching(text: str) -> list[str]:
         return [REGISTRY.find(wanted)[0].key]
     except UnknownOptionError as error:
         words = {word.lower(): key for key in REGISTRY.settings for word in key.split(".")}
-        near = [words[word] for word in difflib.get_close_matches(wanted, words)]
+        near = [words[word] for word in nearest(wanted, words, count=3)]
         if error.context["nearest"] or not near:
             raise
         hint = f"Did you mean {' or '.join(map(repr, near))}?"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NoReturn
 from indextables.commands.tokens import StatementReader, says
 from indextables.commands.values import TableName, TablePath, TableReference
 from indextables.config.values import parse_size
+from indextables.errors import LONGEST_NAME
 from indextables.model.predicate import Predicate, parse_among
 from indextables.model.predicate.cursor import Cursor
 from indextables.model.predicate.tokens import Token
@@ -205,6 +206,9 @@ class StatementCursor(Cursor):
 
 def likeness(found: str, phrase: str) -> float:
     """How much two phrases look alike, from 0 to 1."""
+    # What is much longer than any phrase is like none, and comparing it would take forever.
+    if len(found) > LONGEST_NAME:
+        return 0.0
     return difflib.SequenceMatcher(None, found, phrase, autojunk=False).ratio()
 
 

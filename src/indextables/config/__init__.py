@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from indextables.config import indexing, log, read, spark, splits, state, stats, storage, upkeep
-from indextables.config.registry import PREFIX, Registry, Setting, Settings
+from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key
+from indextables.errors import InvalidInputError
 
 GROUPS: tuple[type, ...] = (
     log.RetrySettings,
@@ -38,7 +39,7 @@ GROUPS: tuple[type, ...] = (
     upkeep.PurgeOnWriteSettings,
 )
 STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
-"""Settings of the place, not of the table: never kept in a table's metadata."""
+"""Settings of the place, not of the table: how it is reached."""
 REGISTRY = Registry(GROUPS)
 
 
@@ -51,35 +52,60 @@ def resolve(
     """The settings in force: option > session > table > default.
 
     An option that does not exist is an error; so is a session key that carries our prefix. Keys in a table's metadata
-    that are not settings (the schema registry, another engine's) are left alone.
+    that are not settings (the schema registry, another engine's) are left alone, and settings that a table may not carry
+    are not taken from there.
     """
     ours = {k: v for k, v in (session or {}).items() if k.lower().startswith(PREFIX)}
-    return Settings(REGISTRY, [known_settings(table or {}), ours, options or {}])
+    return Settings(REGISTRY, [settings_of_table(table or {}), ours, options or {}])
 
 
-def known_settings(configuration: Mapping[str, object]) -> dict[str, object]:
-    """Those entries of a table's configuration that are settings of ours."""
-    return {key: value for key, value in configuration.items() if is_setting(key)}
+def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
+    """Those entries of a table's configuration that are settings which a table may carry."""
+    return {key: v for key, v in configuration.items() if (found := REGISTRY.known(key)) and found[0].in_table}
+
+
+def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
+    """The settings among these that only a caller may give: a table that carries one would decide over its readers."""
+    found = (REGISTRY.known(key) for key in configuration)
+    return sorted({known[0].key for known in found if known is not None and not known[0].in_table})
 
 
 def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
-    """The options that a table keeps: every setting but those of the store, checked, as text without prefix."""
+    """The options that a table keeps: every setting that it may carry, checked, as text without prefix."""
     kept: dict[str, str] = {}
     for key, value in options.items():
         found, column, _ = REGISTRY.parse(key, value)
-        if found.group not in STORE_GROUPS:
+        if found.in_table:
             kept[found.key if column is None else found.key[:-1] + column] = str(value)
     return kept
 
 
+def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
+    """Settings that somebody wants to put into a table must be such that a table may carry."""
+    refused = not_of_tables(options)
+    if refused:
+        message = f"{', '.join(refused)} cannot be kept in a table: who opens it decides that, not who wrote it."
+        hint = "Pass it as an option where the table is opened, or set it in the Spark session."
+        raise InvalidInputError(message, hint=hint, keys=refused)
+
+
 def is_setting(key: str) -> bool:
     """Whether a key names a setting."""
-    bare = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
-    lowered = bare.lower()
-    return any(
-        lowered == known.lower() or (known.endswith(".*") and lowered.startswith(known[:-1].lower()))
-        for known in REGISTRY.settings
-    )
+    return REGISTRY.known(key) is not None
 
 
-__all__ = ["GROUPS", "PREFIX", "REGISTRY", "Registry", "Setting", "Settings", "is_setting", "known_settings", "resolve"]
+__all__ = [
+    "GROUPS",
+    "PREFIX",
+    "REGISTRY",
+    "Registry",
+    "Setting",
+    "Settings",
+    "bare_key",
+    "is_setting",
+    "not_of_tables",
+    "refuse_settings_of_callers",
+    "resolve",
+    "settings_of_table",
+    "table_configuration",
+]

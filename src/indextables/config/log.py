@@ -10,22 +10,33 @@ class RetrySettings(SettingsGroup, frozen=True):
     """How a commit tries again after another writer was first."""
 
     max_attempts: int = setting(
-        "transaction.retry.maxAttempts", integer(1), 1_000, "Attempts to commit a version, within the time for them."
+        "transaction.retry.maxAttempts",
+        integer(1),
+        1_000,
+        "Attempts to commit a version, within the time for them.",
+        in_table=True,
     )
     max_elapsed_ms: int = setting(
         "transaction.retry.maxElapsedMs",
         duration_ms(),
         60_000,
         "For how long a commit is tried again that conflicts with nothing but others' being first.",
+        in_table=True,
     )
-    base_delay_ms: int = setting("transaction.retry.baseDelayMs", duration_ms(), 100, "First backoff of a commit.")
-    max_delay_ms: int = setting("transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.")
+    base_delay_ms: int = setting(
+        "transaction.retry.baseDelayMs", duration_ms(), 100, "First backoff of a commit.", in_table=True
+    )
+    max_delay_ms: int = setting(
+        "transaction.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a commit.", in_table=True
+    )
 
 
 class VersionFileSettings(SettingsGroup, frozen=True):
     """How version files are written."""
 
-    compress: bool = setting("transaction.compression.enabled", boolean(), True, "Write version files as gzip.")
+    compress: bool = setting(
+        "transaction.compression.enabled", boolean(), True, "Write version files as gzip.", in_table=True
+    )
 
 
 class CacheSettings(SettingsGroup, frozen=True):
@@ -54,5 +65,5 @@ class SkipSettings(SettingsGroup, frozen=True):
     """How splits that an operation could not process are left alone."""
 
     cooldown_hours: float = setting(
-        "skippedFiles.cooldownDuration", hours(), 24.0, "For how long a skipped split is left alone."
+        "skippedFiles.cooldownDuration", hours(), 24.0, "For how long a skipped split is left alone.", in_table=True
     )

@@ -7,7 +7,6 @@ same key is given in several places the order is: option > session > table > def
 from __future__ import annotations
 
 import builtins
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -15,7 +14,7 @@ from msgspec import Struct, StructMeta, field
 from msgspec.structs import replace
 
 from indextables.config.values import ValueType
-from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, shown
 
 PREFIX = "spark.indextables."
 
@@ -28,6 +27,9 @@ class Setting(Struct, frozen=True):
     default: Any
     doc: str
     secret: bool = False
+    in_table: bool = False
+    """Whether a table's metadata may carry it. Whoever wrote the table decides then, not whoever opens it: never a place,
+    a credential, a class, threads or memory of the process that reads."""
     field_name: str = ""
     group: builtins.type = object
 
@@ -37,9 +39,20 @@ class Setting(Struct, frozen=True):
         return self.key.endswith(".*")
 
 
-def setting(key: str, type: ValueType, default: Any, doc: str, *, secret: bool = False) -> Any:  # noqa: A002
-    """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value."""
-    return Setting(key, type, default, doc, secret)
+def setting(
+    key: str,
+    type: ValueType,  # noqa: A002
+    default: Any,
+    doc: str,
+    *,
+    secret: bool = False,
+    in_table: bool = False,
+) -> Any:
+    """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value.
+
+    Only those declared with `in_table` may be kept in a table's metadata and are taken from there.
+    """
+    return Setting(key, type, default, doc, secret, in_table)
 
 
 class _Declaring(StructMeta):
@@ -77,30 +90,45 @@ class Registry:
         self._lower = {key.lower(): key for key in self.settings if not key.endswith(".*")}
         self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
 
-    def find(self, key: str) -> tuple[Setting, str | None]:
+    def known(self, key: str) -> tuple[Setting, str | None] | None:
         """The setting a key names, and the column if it is a per-column key. Keys ignore case, columns do not."""
-        bare = key[len(PREFIX) :] if key.lower().startswith(PREFIX) else key
+        bare = bare_key(key)
         exact = self._lower.get(bare.lower())
         if exact is not None:
             return self.settings[exact], None
         for family, full in self._families.items():
             if bare.lower().startswith(family) and len(bare) > len(family):
                 return self.settings[full], bare[len(family) :]
-        near = difflib.get_close_matches(bare.lower(), [*self._lower, *self._families], n=3, cutoff=0.6)
+        return None
+
+    def find(self, key: str) -> tuple[Setting, str | None]:
+        """The setting a key names; one that does not exist is an error with the nearest that do."""
+        found = self.known(key)
+        if found is not None:
+            return found
+        bare = bare_key(key)
+        near = nearest(bare.lower(), [*self._lower, *self._families], count=3)
         names = [self._lower.get(n) or self._families[n] for n in near]
         hint = f"Did you mean {' or '.join(repr(n) for n in names)}?" if names else None
-        raise UnknownOptionError(f"There is no setting {bare!r}.", hint=hint, key=bare, nearest=names)
+        raise UnknownOptionError(
+            f"There is no setting {shown(bare)}.", hint=hint, key=bare[:LONGEST_NAME], nearest=names
+        )
 
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
         """A key and its text as a typed value, or an error that names key, value and what is allowed."""
         found, column = self.find(key)
         try:
             return found, column, found.type.parse(value)
-        except (ValueError, TypeError):
-            shown = "<hidden>" if found.secret else repr(value)
-            message = f"Setting {found.key!r} cannot be {shown}."
+        except (ValueError, TypeError, OverflowError):
+            told = "<hidden>" if found.secret else shown(value)
+            message = f"Setting {found.key!r} cannot be {told}."
             hint = f"Allowed: {found.type.allowed}."
             raise InvalidInputError(message, hint=hint, key=found.key, allowed=found.type.allowed) from None
+
+
+def bare_key(key: str) -> str:
+    """A key without the prefix that it may have."""
+    return key[len(PREFIX) :] if key[: len(PREFIX)].lower() == PREFIX else key
 
 
 class Settings:

@@ -31,10 +31,12 @@ class SparkWriteSettings(SettingsGroup, frozen=True):
         boolean(),
         True,
         "Bring rows together before writing, those of a partition above all, so that few and large splits come out.",
+        in_table=True,
     )
     target_bytes: int = setting(
         "write.optimizeWrite.targetSplitSize",
         size(1 << 20),
         1 << 30,
         "Size of the splits that an optimized write aims at.",
+        in_table=True,
     )

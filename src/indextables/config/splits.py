@@ -16,19 +16,25 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         "indexWriter.tempDirectoryPath", text(), "", "Where splits are built before upload; empty: the system's choice."
     )
     target_bytes: int = setting(
-        "write.targetSplitSize", size(1 << 20), 1 << 30, "Size at which a writer goes on to the next split."
+        "write.targetSplitSize",
+        size(1 << 20),
+        1 << 30,
+        "Size at which a writer goes on to the next split.",
+        in_table=True,
     )
     max_rows: int = setting(
         "write.maxRowsPerSplit",
         integer(1, 1 << 30),
         10_000_000,
         "Number of rows at which a writer goes on to the next split.",
+        in_table=True,
     )
     timestamp_column: str = setting(
         "indexing.timestampColumn",
         text(),
         "",
         "Column whose range is recorded as a split's time range; empty: the first timestamp column.",
+        in_table=True,
     )
 
 

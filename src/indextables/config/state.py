@@ -17,19 +17,25 @@ class StateReadSettings(SettingsGroup, frozen=True):
 class CheckpointSettings(SettingsGroup, frozen=True):
     """When the log is checkpointed, and in which form."""
 
-    enabled: bool = setting("checkpoint.enabled", boolean(), True, "Write a checkpoint after every few commits.")
-    interval: int = setting("checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.")
+    enabled: bool = setting(
+        "checkpoint.enabled", boolean(), True, "Write a checkpoint after every few commits.", in_table=True
+    )
+    interval: int = setting(
+        "checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.", in_table=True
+    )
     format: str = setting(
         "state.format",
         word_of("avro", "json", "parquet"),
         "avro",
         "Form of a checkpoint: Avro state, or the JSON and Parquet checkpoints of older releases.",
+        in_table=True,
     )
     parquet_compression: str = setting(
         "checkpoint.compression",
         word_of("snappy", "zstd", "gzip", "none"),
         "snappy",
         "Compression of Parquet checkpoints.",
+        in_table=True,
     )
 
 
@@ -37,17 +43,18 @@ class StateWriteSettings(SettingsGroup, frozen=True):
     """How the manifests of a state are written."""
 
     compression: str = setting(
-        "state.compression", word_of("zstd", "snappy", "none"), "zstd", "Compression of manifests."
+        "state.compression", word_of("zstd", "snappy", "none"), "zstd", "Compression of manifests.", in_table=True
     )
-    level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.")
+    level: int = setting("state.compressionLevel", integer(1, 22), 3, "Level of zstd compression.", in_table=True)
     entries_per_manifest: int = setting(
-        "state.entriesPerManifest", integer(1), 50_000, "Most files that one manifest lists."
+        "state.entriesPerManifest", integer(1), 50_000, "Most files that one manifest lists.", in_table=True
     )
     renormalize_threshold: int = setting(
         "state.schema.renormalizeThreshold",
         integer(0),
         5,
         "Number of doc mappings above which equal ones are looked for and merged.",
+        in_table=True,
     )
 
 
@@ -55,58 +62,87 @@ class CompactionSettings(SettingsGroup, frozen=True):
     """When a state is rewritten instead of continued."""
 
     tombstone_threshold: float = setting(
-        "state.compaction.tombstoneThreshold", number(0, 1), 0.10, "Share of removed entries that calls for compaction."
+        "state.compaction.tombstoneThreshold",
+        number(0, 1),
+        0.10,
+        "Share of removed entries that calls for compaction.",
+        in_table=True,
     )
     max_manifests: int = setting(
-        "state.compaction.maxManifests", integer(1), 20, "Number of manifests that calls for compaction."
+        "state.compaction.maxManifests", integer(1), 20, "Number of manifests that calls for compaction.", in_table=True
     )
     large_remove_threshold: int = setting(
         "state.compaction.largeRemoveThreshold",
         integer(1),
         _MAX_INT,
         "Number of files removed since the last state that calls for compaction.",
+        in_table=True,
     )
-    after_merge: bool = setting("state.compaction.afterMerge", boolean(), True, "Compact the state after a merge.")
+    after_merge: bool = setting(
+        "state.compaction.afterMerge", boolean(), True, "Compact the state after a merge.", in_table=True
+    )
 
 
 class StateRetrySettings(SettingsGroup, frozen=True):
     """How writing a state tries again after another writer was first."""
 
-    max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.")
-    base_delay_ms: int = setting("state.retry.baseDelayMs", duration_ms(), 100, "First backoff of a state write.")
-    max_delay_ms: int = setting("state.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a state write.")
+    max_attempts: int = setting("state.retry.maxAttempts", integer(1), 10, "Attempts to write a state.", in_table=True)
+    base_delay_ms: int = setting(
+        "state.retry.baseDelayMs", duration_ms(), 100, "First backoff of a state write.", in_table=True
+    )
+    max_delay_ms: int = setting(
+        "state.retry.maxDelayMs", duration_ms(), 5000, "Longest backoff of a state write.", in_table=True
+    )
 
 
 class RetentionSettings(SettingsGroup, frozen=True):
     """What of the log is kept, and for how long."""
 
-    state_versions: int = setting("state.retention.versions", integer(1), 2, "Number of newest states to keep.")
-    state_hours: float = setting("state.retention.hours", hours(), 168.0, "For how long older states are kept.")
+    state_versions: int = setting(
+        "state.retention.versions", integer(1), 2, "Number of newest states to keep.", in_table=True
+    )
+    state_hours: float = setting(
+        "state.retention.hours", hours(), 168.0, "For how long older states are kept.", in_table=True
+    )
     manifest_hours: float = setting(
         "state.gc.minManifestAgeHours",
         hours(),
         1.0,
         "Age below which a manifest is never deleted; must be longer than writing a state takes.",
+        in_table=True,
     )
     log_ms: int = setting(
-        "logRetention.duration", duration_ms(), 30 * 86_400_000, "For how long version files are kept."
+        "logRetention.duration", duration_ms(), 30 * 86_400_000, "For how long version files are kept.", in_table=True
     )
     checkpoint_ms: int = setting(
-        "checkpointRetention.duration", duration_ms(), 7_200_000, "For how long superseded checkpoints are kept."
+        "checkpointRetention.duration",
+        duration_ms(),
+        7_200_000,
+        "For how long superseded checkpoints are kept.",
+        in_table=True,
     )
     versions: int = setting(
-        "checkpoint.retention", integer(0), 30, "Number of newest version files before a checkpoint to keep."
+        "checkpoint.retention",
+        integer(0),
+        30,
+        "Number of newest version files before a checkpoint to keep.",
+        in_table=True,
     )
 
 
 class CleanupSettings(SettingsGroup, frozen=True):
     """Cleaning the log by itself after a checkpoint."""
 
-    enabled: bool = setting("cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.")
+    enabled: bool = setting(
+        "cleanup.enabled", boolean(), True, "Delete expired log files after a checkpoint.", in_table=True
+    )
     failure_policy: str = setting(
         "cleanup.failurePolicy",
         word_of("continue", "fail"),
         "continue",
         "Whether a failed deletion is logged or raised.",
+        in_table=True,
     )
-    dry_run: bool = setting("cleanup.dryRun", boolean(), False, "Log what cleanup would delete, and delete nothing.")
+    dry_run: bool = setting(
+        "cleanup.dryRun", boolean(), False, "Log what cleanup would delete, and delete nothing.", in_table=True
+    )

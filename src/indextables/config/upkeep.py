@@ -13,18 +13,29 @@ class MergeSettings(SettingsGroup, frozen=True):
     """How splits are merged."""
 
     target_bytes: int = setting(
-        "merge.targetSize", size(MIN_TARGET_BYTES), 5 << 30, "Size up to which splits are merged into one."
+        "merge.targetSize",
+        size(MIN_TARGET_BYTES),
+        5 << 30,
+        "Size up to which splits are merged into one.",
+        in_table=True,
     )
     skip_threshold: float = setting(
         "merge.skipSplitThreshold",
         number(0, 1),
         0.45,
         "Share of the target size from which a split is left alone.",
+        in_table=True,
     )
     max_source_splits: int = setting(
-        "merge.maxSourceSplitsPerMerge", integer(MIN_SOURCES), 1_000, "Most splits that are merged into one."
+        "merge.maxSourceSplitsPerMerge",
+        integer(MIN_SOURCES),
+        1_000,
+        "Most splits that are merged into one.",
+        in_table=True,
     )
-    batch_groups: int = setting("merge.batchSize", integer(1), 16, "Merged splits that are committed together.")
+    batch_groups: int = setting(
+        "merge.batchSize", integer(1), 16, "Merged splits that are committed together.", in_table=True
+    )
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
 
 
@@ -36,15 +47,24 @@ class PurgeSettings(SettingsGroup, frozen=True):
         hours(),
         168.0,
         "For how long a split is kept after it was removed, or written without ever being committed.",
+        in_table=True,
     )
     log_hours: float = setting(
-        "purge.txLogRetentionHours", hours(), 720.0, "For how long version files are kept when a table is purged."
+        "purge.txLogRetentionHours",
+        hours(),
+        720.0,
+        "For how long version files are kept when a table is purged.",
+        in_table=True,
     )
     check_retention: bool = setting(
-        "purge.retentionCheckEnabled", boolean(), True, "Refuse to purge what is younger than 24 hours."
+        "purge.retentionCheckEnabled", boolean(), True, "Refuse to purge what is younger than 24 hours.", in_table=True
     )
     delete_retries: int = setting(
-        "purge.deleteRetries", integer(0, 100), 3, "How often deleting a batch of files is repeated after a failure."
+        "purge.deleteRetries",
+        integer(0, 100),
+        3,
+        "How often deleting a batch of files is repeated after a failure.",
+        in_table=True,
     )
 
 
@@ -52,19 +72,32 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
     """Merging by itself after a write."""
 
     enabled: bool = setting(
-        "mergeOnWrite.enabled", boolean(), False, "Merge small splits after a write if there are enough of them."
+        "mergeOnWrite.enabled",
+        boolean(),
+        False,
+        "Merge small splits after a write if there are enough of them.",
+        in_table=True,
     )
     asynchronous: bool = setting(
-        "mergeOnWrite.async.enabled", boolean(), True, "Merge in the background, so that the write returns at once."
+        "mergeOnWrite.async.enabled",
+        boolean(),
+        True,
+        "Merge in the background, so that the write returns at once.",
+        in_table=True,
     )
     min_splits: int = setting(
-        "mergeOnWrite.minSplits", integer(MIN_SOURCES), 20, "Number of splits worth merging that starts a merge."
+        "mergeOnWrite.minSplits",
+        integer(MIN_SOURCES),
+        20,
+        "Number of splits worth merging that starts a merge.",
+        in_table=True,
     )
     target_bytes: int = setting(
         "mergeOnWrite.targetSize",
         size(MIN_TARGET_BYTES),
         4 << 30,
         "Size up to which splits are merged into one after a write.",
+        in_table=True,
     )
     shutdown_timeout_ms: int = setting(
         "mergeOnWrite.shutdownTimeoutMs",
@@ -77,19 +110,26 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
 class PurgeOnWriteSettings(SettingsGroup, frozen=True):
     """Purging by itself after writes and merges."""
 
-    enabled: bool = setting("purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.")
+    enabled: bool = setting(
+        "purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.", in_table=True
+    )
     after_merge: bool = setting(
-        "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write."
+        "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write.", in_table=True
     )
     after_writes: int = setting(
         "purgeOnWrite.triggerAfterWrites",
         integer(0),
         0,
         "Purge after the write of every so many versions; 0: after none.",
+        in_table=True,
     )
     split_hours: float = setting(
-        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits when purging by itself."
+        "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits when purging by itself.", in_table=True
     )
     log_hours: float = setting(
-        "purgeOnWrite.txLogRetentionHours", hours(), 720.0, "Retention of version files when purging by itself."
+        "purgeOnWrite.txLogRetentionHours",
+        hours(),
+        720.0,
+        "Retention of version files when purging by itself.",
+        in_table=True,
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from msgspec import Struct
 
 from indextables.log import names
 from indextables.storage.store import ObjectInfo, Store
+
+MOST_HOLES = 1_000
+"""So many missing versions are told one by one."""
 
 
 class LogListing(Struct, frozen=True):
@@ -17,6 +21,8 @@ class LogListing(Struct, frozen=True):
     states: Mapping[int, ObjectInfo]
     checkpoints: Mapping[int, ObjectInfo]
     first_version: int = 0
+    impossible: tuple[str, ...] = ()
+    """Files named like versions that cannot be: nobody looks into them."""
 
     @property
     def newest(self) -> int:
@@ -29,8 +35,12 @@ class LogListing(Struct, frozen=True):
         return self.newest < 0
 
     def missing(self, after: int, until: int) -> list[int]:
-        """The versions in (after, until] that have no version file."""
-        return [v for v in range(after + 1, until + 1) if v not in self.versions]
+        """The versions in (after, until] that have no version file: all of them, or the first of very many.
+
+        A file can be called anything: a hole is as long as a name says, and nobody walks through all of it.
+        """
+        holes = (v for v in range(after + 1, until + 1) if v not in self.versions)
+        return list(islice(holes, MOST_HOLES))
 
 
 def list_log(store: Store, *, first_version: int = 0) -> LogListing:
@@ -43,7 +53,11 @@ def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
     versions: dict[int, ObjectInfo] = {}
     states: dict[int, ObjectInfo] = {}
     checkpoints: dict[int, ObjectInfo] = {}
+    impossible: list[str] = []
     for info in objects:
+        if names.is_impossible_version(info.path):
+            impossible.append(info.path)
+            continue
         version = names.version_of(info.path)
         if version is not None:
             versions[version] = info
@@ -56,4 +70,4 @@ def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
         version = names.checkpoint_version_of(info.path)
         if version is not None:
             checkpoints.setdefault(version, info)
-    return LogListing(versions, states, checkpoints, first_version)
+    return LogListing(versions, states, checkpoints, first_version, tuple(impossible))

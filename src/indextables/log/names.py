@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from indextables.errors import BadFileError
+from indextables.errors import BadFileError, UnsupportedError
 
 LOG = "_transaction_log"
 POINTER = f"{LOG}/_last_checkpoint"
@@ -11,10 +11,14 @@ STATE_PREFIX = "state-v"
 STATE_FILES = ("_manifest.avro", "_manifest.json")
 PARQUET_CHECKPOINTS = f"{LOG}/_checkpoints"
 _DIGITS = 20
+MAX_VERSION = 10**18
+"""No table gets this far, and every engine can count so far. A file with a higher number is none of the log's."""
 
 
 def version_path(version: int) -> str:
     """The version file of a version."""
+    if version > MAX_VERSION:
+        raise UnsupportedError(f"There is no version {version}: versions end at {MAX_VERSION}.", version=version)
     return f"{LOG}/{version:0{_DIGITS}d}.json"
 
 
@@ -64,7 +68,7 @@ def version_of(path: str) -> int | None:
     """The version of a version file, or None if the path is not one."""
     name = path.removeprefix(f"{LOG}/")
     digits, dot, rest = name.partition(".")
-    return int(digits) if dot and rest == "json" and len(digits) == _DIGITS and digits.isdecimal() else None
+    return int(digits) if dot and rest == "json" and _is_number(digits) else None
 
 
 def checkpoint_version_of(path: str) -> int | None:
@@ -99,12 +103,28 @@ def _checkpoint_name(path: str) -> tuple[str, str, bool]:
     in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
     name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
     digits, _, rest = name.partition(".")
-    return digits if len(digits) == _DIGITS and digits.isdecimal() else "", rest, in_folder
+    return digits if _is_number(digits) else "", rest, in_folder
+
+
+def _is_number(digits: str) -> bool:
+    return _is_digits(digits) and int(digits) <= MAX_VERSION
+
+
+def _is_digits(digits: str) -> bool:
+    return len(digits) == _DIGITS and digits.isascii() and digits.isdecimal()
+
+
+def is_impossible_version(path: str) -> bool:
+    """Whether a file is named like a version file or a state, of a version that cannot be."""
+    name = path.removeprefix(f"{LOG}/").removeprefix(STATE_PREFIX)
+    digits = name[:_DIGITS]
+    return _is_digits(digits) and not _is_number(digits) and name[_DIGITS:].startswith((".", "/"))
 
 
 def state_version_of(path: str) -> int | None:
     """The version of a state directory, from the path of its manifest; None for any other path."""
     folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
     digits = folder.removeprefix(STATE_PREFIX)
-    known = name in STATE_FILES and folder.startswith(STATE_PREFIX) and digits.isdecimal()
-    return int(digits) if known else None
+    # Other writers leave out the zeros before the number; a longer one than ours is no version.
+    known = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
+    return int(digits) if known and digits else None

@@ -16,6 +16,7 @@ from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
+from indextables.model.schema import check_recorded
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, Store
 
@@ -80,6 +81,7 @@ def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSn
         return load(store, reader)
     snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
     check_readable(snapshot.header.protocol, path=store.url)
+    _check_metadata(store, snapshot)
     return LoadedSnapshot(snapshot, _files(listing, snapshot))
 
 
@@ -119,7 +121,18 @@ def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base,
             path=store.url,
             version=until,
         )
+    _check_metadata(store, snapshot)
     return LoadedSnapshot(snapshot, _files(listing, snapshot))
+
+
+def _check_metadata(store: Store, snapshot: Snapshot) -> None:
+    try:
+        check_recorded(snapshot.metadata.schema_string, snapshot.metadata.partition_columns or ())
+    except CorruptTableError as error:
+        where = f"version {snapshot.version} of {store.url}"
+        context = {**error.context, "path": store.url, "version": snapshot.version}
+        hint = "Open an older version by number, or run Table.repair()."
+        raise CorruptTableError(f"{error.message} ({where})", hint=hint, **context) from error
 
 
 def _files(listing: LogListing, snapshot: Snapshot) -> dict[int, ObjectInfo | None]:
@@ -133,13 +146,12 @@ def _file(listing: LogListing, version: int) -> ObjectInfo | None:
 
 def readable_versions(listing: LogListing) -> list[int]:
     """The versions that the files of a full listing can reconstruct."""
-    starts = {-1, *listing.states, *listing.checkpoints}
+    starts = {*listing.states, *listing.checkpoints}
     found: list[int] = []
-    reached = False
-    for version in range(listing.newest + 1):
-        after_known = version in listing.versions and (reached or version == 0)
-        reached = after_known or version in starts
-        if reached:
+    # Only what has a file can be reached; the numbers between may be more than anybody can count.
+    for version in sorted({*listing.versions, *starts}):
+        after_known = version in listing.versions and (version == 0 or (bool(found) and found[-1] == version - 1))
+        if after_known or version in starts:
             found.append(version)
     return found
 

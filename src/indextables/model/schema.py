@@ -6,15 +6,22 @@ Column names are compared without regard to case, as Spark does, and keep the sp
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import pyarrow as pa
 
-from indextables.errors import CorruptTableError, InvalidInputError
-from indextables.model.spark_types import TIMESTAMP, TIMESTAMP_NTZ, field_from_json, field_to_json, type_name
+from indextables.errors import CorruptTableError, InvalidInputError, UnsupportedError, shown
+from indextables.model.spark_types import (
+    MAX_DECIMAL_PRECISION,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    field_from_json,
+    field_to_json,
+    type_name,
+)
 
-MAX_DECIMAL_PRECISION = 38
 SCORE, SNIPPET = "_score", "_snippet"
 """Columns of search results, which no new column of a table may be called."""
 
@@ -24,11 +31,15 @@ def schema_from_json(text: str) -> pa.Schema:
     """The Arrow form of a `schemaString`."""
     try:
         spark = json.loads(text)
-    except ValueError as error:
-        raise CorruptTableError(f"The schemaString of the table is not JSON: {error}.") from None
-    if not isinstance(spark, dict) or spark.get("type") != "struct" or not isinstance(spark.get("fields"), list):
-        raise CorruptTableError(f"The schemaString of the table is not a Spark struct: {text[:200]!r}.")
-    return pa.schema([field_from_json(f) for f in spark["fields"]])
+        if not isinstance(spark, dict) or spark.get("type") != "struct" or not isinstance(spark.get("fields"), list):
+            raise CorruptTableError(f"The schemaString of the table is not a Spark struct: {text[:200]!r}.")
+        schema = pa.schema([field_from_json(f) for f in spark["fields"]])
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, pa.ArrowException) as error:
+        raise CorruptTableError(f"The schemaString of the table cannot be read: {error}.") from None
+    twice = [name for name, number in Counter(schema.names).items() if number > 1]
+    if twice:
+        raise CorruptTableError(f"The schemaString of the table has two columns {shown(twice[0])}.", column=twice[0])
+    return schema
 
 
 def schema_to_json(schema: pa.Schema) -> str:
@@ -54,6 +65,20 @@ def check_reserved(new: Iterable[str]) -> None:
             hint="Rename the column.",
             column=taken,
         )
+
+
+def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
+    """Refuse metadata of a table that nothing can be read by; types of a newer release are met when rows are read."""
+    try:
+        columns = schema_from_json(schema_json).names
+    except UnsupportedError:
+        return
+    strange = [name for name in partition_columns if name not in columns]
+    if strange or len(set(partition_columns)) < len(partition_columns):
+        what = (
+            f"the partition column {shown(strange[0])}, which is no column" if strange else "a partition column twice"
+        )
+        raise CorruptTableError(f"The metadata of the table names {what}.", columns=list(partition_columns))
 
 
 def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:

@@ -16,8 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.errors import CorruptTableError, UnsupportedError
+from indextables.errors import CorruptTableError, UnsupportedError, shown
 
+MAX_DECIMAL_PRECISION = 38
 METADATA_KEY = b"SPARK::metadata::json"
 TYPE_KEY = b"SPARK::type"
 FOREIGN_KEY = "ARROW::metadata"
@@ -68,12 +69,16 @@ _WIDENED = (
 )
 
 
-def field_from_json(spark: Any) -> pa.Field:
+MAX_DEPTH = 100
+"""How deep types may be nested: more than any data has, and less than any library's stack."""
+
+
+def field_from_json(spark: Any, depth: int = 0) -> pa.Field:
     """One field of a Spark struct as an Arrow field."""
     if not isinstance(spark, dict) or not isinstance(spark.get("name"), str) or "type" not in spark:
-        raise CorruptTableError(f"Not a field of a Spark schema: {json.dumps(spark, ensure_ascii=False)[:200]}.")
+        raise CorruptTableError(f"Not a field of a Spark schema: {shown(spark)}.")
     metadata = _arrow_metadata(spark.get("metadata") or {})
-    return _typed_field(spark["name"], spark["type"], spark.get("nullable", True), metadata)
+    return _typed_field(spark["name"], spark["type"], spark.get("nullable", True), metadata, depth=depth)
 
 
 def field_to_json(field: pa.Field) -> dict[str, Any]:
@@ -107,29 +112,47 @@ def type_name(arrow: pa.DataType) -> str:
     return str(arrow) if name is None else _SQL_NAMES.get(name, name)
 
 
-def _typed_field(name: str, spark: Any, nullable: bool, metadata: dict[bytes, bytes] | None = None) -> pa.Field:
-    arrow, widened = _type_from_json(spark, name)
+def _typed_field(
+    name: str, spark: Any, nullable: bool, metadata: dict[bytes, bytes] | None = None, *, depth: int
+) -> pa.Field:
+    if not isinstance(nullable, bool):
+        raise CorruptTableError(f"Column {shown(name)} is nullable or not; {shown(nullable)} is neither.")
+    if not _is_text(name):
+        raise CorruptTableError(f"A column has a name that is no text: {shown(name)}.")
+    arrow, widened = _type_from_json(spark, name, depth)
     kept = dict(metadata or {})
     if widened:
         kept[TYPE_KEY] = json.dumps(spark, ensure_ascii=False, separators=(",", ":")).encode()
     return pa.field(name, arrow, nullable=nullable, metadata=kept or None)
 
 
-def _type_from_json(spark: Any, name: str) -> tuple[pa.DataType, bool]:
+def _is_text(name: str) -> bool:
+    """Whether a name can be written at all: half of a surrogate pair cannot."""
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, bool]:
     """The Arrow type, and whether the Spark spelling must be remembered because Arrow's type says less."""
+    if depth > MAX_DEPTH:
+        raise CorruptTableError(f"Column {shown(name)} is nested deeper than {MAX_DEPTH} levels.", column=name)
+    depth += 1
     if isinstance(spark, str):
         return _atomic_from_name(spark, name)
     kind = spark.get("type") if isinstance(spark, dict) else None
     if kind == "struct" and isinstance(spark.get("fields"), list):
-        return pa.struct([field_from_json(f) for f in spark["fields"]]), False
+        return pa.struct([field_from_json(f, depth) for f in spark["fields"]]), False
     if kind == "array" and "elementType" in spark:
-        return pa.list_(_typed_field("element", spark["elementType"], spark.get("containsNull", True))), False
+        return pa.list_(
+            _typed_field("element", spark["elementType"], spark.get("containsNull", True), depth=depth)
+        ), False
     if kind == "map" and "keyType" in spark and "valueType" in spark:
-        key = _typed_field("key", spark["keyType"], False)
-        return pa.map_(key, _typed_field("value", spark["valueType"], spark.get("valueContainsNull", True))), False
+        key = _typed_field("key", spark["keyType"], False, depth=depth)
+        return pa.map_(
+            key, _typed_field("value", spark["valueType"], spark.get("valueContainsNull", True), depth=depth)
+        ), False
     if kind == "udt" and "sqlType" in spark:
-        return _type_from_json(spark["sqlType"], name)[0], True
-    raise CorruptTableError(f"Column {name!r} has a type that is not a Spark type: {json.dumps(spark)[:200]}.")
+        return _type_from_json(spark["sqlType"], name, depth)[0], True
+    raise CorruptTableError(f"Column {shown(name)} has a type that is not a Spark type: {shown(spark)}.")
 
 
 def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
@@ -138,12 +161,15 @@ def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
     if known is not None:
         return known, False
     if match := _DECIMAL.fullmatch(_ALIASES.get(word, word)):
-        return pa.decimal128(int(match[1]), int(match[2])), False
+        digits, scale = match[1].lstrip("0") or "0", match[2]
+        if len(digits) > 2 or len(scale) > 3 or not 0 <= int(scale) <= int(digits) <= MAX_DECIMAL_PRECISION:
+            raise CorruptTableError(f"Column {shown(name)} has the type {shown(spark)}; decimals end at 38 digits.")
+        return pa.decimal128(int(digits), int(scale)), False
     for pattern, arrow in _WIDENED:
         if pattern.fullmatch(word):
             return arrow, True
     raise UnsupportedError(
-        f"Column {name!r} has the type {spark!r}, which this release cannot read.", column=name, type=spark
+        f"Column {shown(name)} has the type {shown(spark)}, which this release cannot read.", column=name, type=spark
     )
 
 
@@ -151,7 +177,7 @@ def _type_to_json(field: pa.Field) -> Any:
     remembered = (field.metadata or {}).get(TYPE_KEY)
     if remembered is not None:
         spark = json.loads(remembered)
-        if _type_from_json(spark, field.name)[0].equals(field.type):
+        if _type_from_json(spark, field.name, 0)[0].equals(field.type):
             return spark
     arrow = field.type
     if pa.types.is_decimal128(arrow):

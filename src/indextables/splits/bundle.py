@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.source import SplitSource
-from indextables.splits.tantivy_files import footer_length
+from indextables.splits.tantivy_files import check_store, footer_length, store_index
 
 _MAGIC = 403_881_646
 _VERSION = 1
@@ -125,6 +125,11 @@ def _check_file(path: Path, split: str, file: BundledFile) -> None:
         raise _bad(split, file.start, length, f"the footer of {path.name} is garbled") from e
     if crc != expected:
         raise _bad(split, file.start, length, f"the checksum of {path.name} differs")
+    if path.name.endswith(".store"):
+        start = store_index(end, path.name)
+        with path.open("rb") as f:
+            f.seek(min(start, length))
+            check_store(f.read(16), length - start, path.name)
 
 
 def _length_before(source: SplitSource, end: int) -> int:

@@ -1,7 +1,10 @@
 """Parts of splits on local disk, shared by all processes of a user, bounded in size.
 
-    <directory>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
-    <directory>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
+    <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
+    <folder>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
+
+The folder is the one that the settings name if the cache made it, else `indextables` in it. What the cache makes carries
+a marker, and nothing without it is ever removed: the folder that somebody names may hold anything.
 
 Nothing is ever cut short or replaced in place, since tantivy maps these files: an entry is built aside and renamed into
 place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
@@ -14,6 +17,7 @@ import fcntl
 import os
 import shutil
 import socket
+import stat
 import tempfile
 import threading
 import time
@@ -33,6 +37,8 @@ from indextables.splits.kept import Idle, Recent
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _RANGES = "ranges"
+_MARKER = ".indextables-cache"
+_INNER = "indextables"
 _TAIL_BYTES = 64 << 20
 _IDLE_VIEWS = 32
 _STALE_SECONDS = 60
@@ -58,9 +64,6 @@ class SplitCache:
         self.directory = directory
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
-        self._root = directory / f"{socket.gethostname()}-{_boot_id()}"
-        self._entries = self._root / "entries"
-        self._views = self._root / "views"
         self.tails: Recent[object] = Recent(_TAIL_BYTES)
         self.idle_views: Idle[DisposableView] = Idle(_IDLE_VIEWS, lambda view: view.dispose())
         self._home: tuple[int, Path, int] | None = None
@@ -76,6 +79,22 @@ class SplitCache:
     def default(cls) -> SplitCache:
         """The cache of the default settings."""
         return cls.of(SplitCacheSettings())
+
+    @property
+    def _folder(self) -> Path:
+        return self.directory if _is_marked(self.directory) or not self.directory.exists() else self.directory / _INNER
+
+    @property
+    def _root(self) -> Path:
+        return self._folder / f"{socket.gethostname()}-{_boot_id()}"
+
+    @property
+    def _entries(self) -> Path:
+        return self._root / "entries"
+
+    @property
+    def _views(self) -> Path:
+        return self._root / "views"
 
     def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
         """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
@@ -176,8 +195,10 @@ class SplitCache:
         with self._lock:
             if self._home is not None and self._home[0] == os.getpid() and self._home[1].exists():
                 return self._home[1]
-            _own(self.directory)
-            self._views.mkdir(parents=True, exist_ok=True)
+            if not _own(self.directory):
+                _own(self.directory / _INNER)
+            _own(self._root)
+            self._views.mkdir(exist_ok=True)
             self._sweep()
             home = self._views / uuid.uuid4().hex
             lock = os.open(home.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
@@ -189,8 +210,8 @@ class SplitCache:
 
     def _sweep(self) -> None:
         """Remove what dead processes and earlier boots of this machine left."""
-        for other in self.directory.glob(f"{socket.gethostname()}-*"):
-            if other != self._root:
+        for other in self._folder.glob(f"{socket.gethostname()}-*"):
+            if other != self._root and _is_marked(other):
                 shutil.rmtree(other, ignore_errors=True)
         for path in self._views.glob("*.lock"):
             if _is_stale(path):
@@ -277,12 +298,27 @@ def _folder_errors(directory: Path) -> Iterator[None]:
         raise StorageError(message, hint=hint, path=str(directory)) from e
 
 
-def _own(directory: Path) -> None:
-    """Make the folder, or make sure that it is ours: a stranger's could be changed under our feet."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if directory.stat().st_uid != os.getuid():
-        message = f"The cache folder {directory} belongs to another user."
-        raise RefusedError(message, hint="Set cache.directoryPath to a folder of your own.", path=str(directory))
+def _own(directory: Path) -> bool:
+    """Make a folder and mark it as made here; whether it has the mark. A stranger's could be changed under our feet."""
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+        (directory / _MARKER).touch(mode=0o600)
+    except FileExistsError:
+        # The link itself counts too: who may change it chooses the folder.
+        if {directory.stat().st_uid, directory.lstat().st_uid} != {os.getuid()}:
+            message = f"The cache folder {directory} belongs to another user."
+            hint = "Set cache.directoryPath to a folder of your own."
+            raise RefusedError(message, hint=hint, path=str(directory)) from None
+    return _is_marked(directory)
+
+
+def _is_marked(directory: Path) -> bool:
+    """Whether the cache made a folder: it carries the marker, both are ours, and neither is a link to something else."""
+    try:
+        found = [(directory.lstat(), stat.S_ISDIR), ((directory / _MARKER).lstat(), stat.S_ISREG)]
+    except OSError:
+        return False
+    return all(is_kind(about.st_mode) and about.st_uid == os.getuid() for about, is_kind in found)
 
 
 def _is_stale(lock: Path) -> bool:

@@ -58,7 +58,7 @@ class ForeignReader:
             if any(segment["deletes"] is not None for segment in meta["segments"]):
                 raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)
             return cls(source, schema, folder, meta)
-        except (OSError, ValueError, KeyError, TypeError) as e:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
             shutil.rmtree(folder, ignore_errors=True)
             raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
         except BaseException:

@@ -56,7 +56,16 @@ class IndexHits:
             if count == self._view.index.searcher().num_docs:
                 return np.arange(count, dtype=np.int64)
             found = marked_rows(self._view, query) if count > self._max_listed else None
+        if found is not None:
+            self._check(found)
         return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
+
+    def _check(self, rows: Rows) -> None:
+        """Postings are taken as tantivy reads them: one that names a row that is not there must not reach an array."""
+        documents = self._view.index.searcher().num_docs
+        if len(rows) and int(rows.max()) >= documents:
+            message = f"The index of {self._path} names row {int(rows.max())} of {documents}."
+            raise BadFileError(message, path=self._path)
 
     def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
@@ -66,6 +75,7 @@ class IndexHits:
             # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.
             hits = searcher.search(query, limit=bounded, count=False).hits if bounded > 0 else []
             rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+            self._check(rows)
             return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
 

@@ -40,7 +40,7 @@ def tantivy_errors(path: str, doing: str) -> Iterator[None]:
         yield
     except IndexTablesError:
         raise
-    except (ValueError, OSError, KeyError, SystemError) as e:
+    except (ValueError, TypeError, OSError, LookupError, SystemError, OverflowError, RecursionError) as e:
         raise BadFileError(f"{doing} failed in the index of {path}: {e}.", path=path) from e
     except BaseException as e:
         if not is_panic(e):

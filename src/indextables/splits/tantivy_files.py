@@ -25,6 +25,7 @@ COMPOSITE = ("term", "idx", "pos", "fieldnorm")
 COMPONENTS = (*COMPOSITE, "fast", "store")
 _MAGIC = 1337
 _MAX_FIELDS = 100_000
+_STORE_FOOTER = struct.Struct("<IQB15x")
 Mask = npt.NDArray[np.bool_]
 
 
@@ -89,8 +90,29 @@ def empty_store(rows: int) -> tuple[bytes, bytes]:
     block = b"\x80" * rows + offsets.tobytes()
     checkpoint = _to_vint(1) + _to_vint(0) + _to_vint(0) + _to_vint(rows) + _to_vint(len(block))
     index = _to_vint(1) + _to_vint(len(checkpoint)) + checkpoint
-    tail = index + struct.pack("<IQB15x", 2, len(block), 0)
+    tail = index + _STORE_FOOTER.pack(2, len(block), 0)
     return block, tail + _footer(zlib.crc32(tail, zlib.crc32(block)))
+
+
+def check_store(index: bytes, length: int, name: str) -> None:
+    """Refuse a `.store` whose list of layers cannot be so long: tantivy takes the memory for it before it looks.
+
+    `index` is how the list begins, `length` how long it is with all that follows it.
+    """
+    try:
+        count, _ = _vint(index, 0)
+    except (IndexError, ValueError) as e:
+        raise BadFileError(f"The index file {name} has a garbled list of blocks.", path=name) from e
+    if count > length:
+        raise BadFileError(f"The index file {name} claims {count} layers in {length} bytes.", path=name)
+
+
+def store_index(data: bytes, name: str) -> int:
+    """Where the list of blocks of a `.store` begins, from the file's last bytes."""
+    stop = len(data) - footer_length(data, name)
+    if stop < _STORE_FOOTER.size:
+        raise BadFileError(f"The index file {name} is cut short.", path=name)
+    return int(_STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])[1])
 
 
 def row_column(rows: int, base: int) -> bytes:

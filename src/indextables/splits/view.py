@@ -15,7 +15,7 @@ from types import TracebackType
 
 import tantivy
 
-from indextables.errors import InvalidInputError, StorageError
+from indextables.errors import BadFileError, InvalidInputError, StorageError
 from indextables.splits.cache import SplitCache
 from indextables.splits.layout import Component
 from indextables.splits.mapping import DocMapping
@@ -24,6 +24,7 @@ from indextables.splits.proven import batches, read_proven
 from indextables.splits.segments import META, open_folder
 from indextables.splits.source import SplitSource
 from indextables.splits.tail import SplitTail
+from indextables.splits.tantivy_files import check_store
 
 _PRESENT = b"\x01"
 _RANGES = "ranges"
@@ -74,8 +75,16 @@ class IndexView:
         """Tantivy's index, with analyzers registered."""
         if self._index is None:
             with tantivy_errors(self._tail.path, "Opening"):
-                self._index = open_folder(self.folder, self._mapping)
+                self._index = self._opened()
         return self._index
+
+    def _opened(self) -> tantivy.Index:
+        index = open_folder(self.folder, self._mapping)
+        documents = index.searcher().num_docs
+        if documents != self.rows:
+            message = f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
+            raise BadFileError(message, path=self._tail.path)
+        return index
 
     @property
     def evicted(self) -> bool:
@@ -135,6 +144,8 @@ def _build(folder: Path, tail: SplitTail) -> None:
     count = 0
     for component in tail.table.components:
         count += len(component.ranges)
+        if component.name == "store":
+            check_store(tail.hot(component.tail), component.tail.length, f"{tail.path} (.store)")
         with (folder / tail.table.file_name(component)).open("wb") as f:
             f.truncate(component.length)
             f.seek(component.length - component.tail.length)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 
+logger = logging.getLogger(__name__)
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
@@ -47,6 +50,12 @@ def log_settings(settings: Settings) -> LogSettings:
     )
 
 
+@lru_cache(maxsize=1024)
+def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
+    """Say once in a process which settings of a table are not taken from it."""
+    logger.warning("%s carries settings that only who opens it may choose; they are ignored: %s", path, ", ".join(keys))
+
+
 class TableHandle:
     """An open table: it shows one version, and moves on to the version of each commit made through it."""
 
@@ -60,6 +69,9 @@ class TableHandle:
 
     def _show(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+        ignored = config.not_of_tables(snapshot.metadata.configuration or {})
+        if ignored:
+            _warn_of_ignored(self.path, tuple(ignored))
         self.settings = config.resolve(options=self._options, table=snapshot.metadata.configuration)
         """The settings in force: options over the table's configuration over the defaults."""
         self._log.settings = log_settings(self.settings)

@@ -73,7 +73,7 @@ class LogVerbs(OpenVerbs):
         name: str | None = None,
         description: str | None = None,
     ) -> T:
-        """Create a table. Options that are settings of the table (not of the store) are kept in its metadata."""
+        """Create a table. Options that a table may carry are kept in its metadata; the others hold for this handle only."""
         if not isinstance(schema, pa.Schema):
             hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
             raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
@@ -137,7 +137,8 @@ class LogVerbs(OpenVerbs):
     ) -> int | None:
         """Change name, description or configuration; `unset` names settings to drop. Returns the new version."""
         old = self.metadata
-        kept = {k: v for k, v in (old.configuration or {}).items() if k not in unset}
+        config.refuse_settings_of_callers(options or {})
+        kept = {k: v for k, v in (old.configuration or {}).items() if not {k, config.bare_key(k)} & {*unset}}
         changed = msgspec.structs.replace(
             old,
             name=old.name if name is None else name,

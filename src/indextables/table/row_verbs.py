@@ -151,7 +151,8 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
             self._check_same(write)
         if layout(self.metadata) != layout(write.table):
             raise ConflictError(
-                f"{self.path} is not as these rows were written for it: its columns, its partitions or its index were changed.",
+                f"{self.path} is not as it was when these rows were written for it: its columns, its partitions or its "
+                "index were changed.",
                 hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
                 path=self.path,
                 version=self.version,

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Event, Lock, Thread
 from types import TracebackType
+from typing import Literal
 from urllib.parse import unquote
 
 from aiohttp import web
@@ -35,7 +36,7 @@ class HttpFault(Struct, frozen=True):
 
     With a `status` the server answers it (and the code of S3's error); without one it cuts the connection. With
     `takes_effect` the request is carried out first. It waits `delay_ms` before anything; `answers` says that this is
-    all that is wrong.
+    all that is wrong, but for a `body` that is damaged on its way and a listing that does not show the newest objects.
     """
 
     method: str = ""
@@ -47,6 +48,8 @@ class HttpFault(Struct, frozen=True):
     takes_effect: bool = False
     delay_ms: float = 0
     answers: bool = False
+    body: Literal["whole", "flipped", "short", "empty"] = "whole"
+    hides: int = 0
 
 
 class FaultServer:
@@ -56,6 +59,8 @@ class FaultServer:
         self.bucket = XmlBucket(page_size=page_size)
         self.requests: list[tuple[str, str]] = []
         self.headers: list[Mapping[str, str]] = []
+        self.weather: Callable[[Request], HttpFault | None] = lambda _: None
+        """Asked for every request that runs into no planned fault."""
         self._latency_ms = latency_ms
         self._faults: list[tuple[HttpFault, list[int]]] = []
         self._lock = Lock()
@@ -120,7 +125,8 @@ class FaultServer:
         if delay_ms:
             await asyncio.sleep(delay_ms / 1000)
         if fault is None or fault.answers:
-            return _response(request, self.bucket.answer(request))
+            answer = self.bucket.answer(request, hides=fault.hides if fault else 0)
+            return _response(request, answer, fault.body if fault else "whole")
         if fault.takes_effect:
             self.bucket.answer(request)
         if fault.status is not None:
@@ -140,10 +146,18 @@ class FaultServer:
                     seen[0] += 1
                     if hit is None and fault.at <= seen[0] < fault.at + fault.times:
                         hit = fault
-            return hit
+            return hit or self.weather(request)
 
 
-def _response(request: Request, answer: Answer) -> web.StreamResponse:
+def _response(request: Request, answer: Answer, body: str = "whole") -> web.StreamResponse:
     if request.method == "HEAD":
         return web.Response(status=answer.status, headers={**answer.headers, "Content-Length": str(len(answer.body))})
-    return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+    return web.Response(status=answer.status, body=_damaged(answer.body, body), headers=answer.headers)
+
+
+def _damaged(data: bytes, how: str) -> bytes:
+    """A body as it arrives: whole, or with one bit turned around, cut in half, or nothing of it."""
+    if how == "flipped" and data:
+        middle = len(data) // 2
+        return data[:middle] + bytes([data[middle] ^ 4]) + data[middle + 1 :]
+    return {"short": data[: len(data) // 2], "empty": b""}.get(how, data)

@@ -69,10 +69,10 @@ class XmlBucket:
         self._uploads: dict[str, dict[int, bytes]] = {}
         self._numbers = count(1)
 
-    def answer(self, request: Request) -> Answer:
-        """Do what the request asks and say what came of it."""
+    def answer(self, request: Request, *, hides: int = 0) -> Answer:
+        """Do what the request asks and say what came of it; a listing may hide so many of the newest objects."""
         if not request.key:
-            return self._delete_many(request) if request.method == "POST" else self._list(request.query)
+            return self._delete_many(request) if request.method == "POST" else self._list(request.query, hides)
         if request.method == "PUT":
             return self._put(request)
         if request.method == "POST":
@@ -148,10 +148,11 @@ class XmlBucket:
         span = f"bytes {start}-{start + len(part) - 1}/{len(stored.data)}"
         return Answer(206, part, {**stored.headers, "Content-Range": span})
 
-    def _list(self, query: Mapping[str, str]) -> Answer:
+    def _list(self, query: Mapping[str, str], hides: int) -> Answer:
         prefix = query.get("prefix", "")
         after = query.get("continuation-token") or query.get("start-after", "")
-        keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        hidden = sorted(self.objects, key=lambda key: self.objects[key].generation)[-hides:] if hides else []
+        keys = sorted(key for key in self.objects if key.startswith(prefix) and key > after and key not in hidden)
         page, more = keys[: self._page_size], len(keys) > self._page_size
         inner = f"<Name>b</Name><KeyCount>{len(page)}</KeyCount><IsTruncated>{str(more).lower()}</IsTruncated>"
         if more:

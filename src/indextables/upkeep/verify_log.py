@@ -9,6 +9,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from indextables import config
 from indextables.errors import (
     BadFileError,
     CorruptTableError,
@@ -45,6 +46,10 @@ class LogCheck(Struct):
         bases = self._bases(listing)
         self._compare(bases, versions)
         self._pointer(listing)
+        self._settings(newest)
+        for path in listing.impossible:
+            message = f"The file is named like a version that cannot be: versions end at {names.MAX_VERSION}."
+            self.findings.append(Finding("version", WARNING, path, message))
         return newest
 
     def newest(self) -> Snapshot | None:
@@ -121,6 +126,14 @@ class LogCheck(Struct):
                     path = names.state_dir(at) if isinstance(base.source, StateFiles) else names.LOG
                     self.findings.append(Finding("replay", ERROR, path, f"Version {at}: {message}"))
             before = base
+
+    def _settings(self, newest: Snapshot | None) -> None:
+        """Settings that a table may not carry: somebody else's folders, credentials or threads."""
+        carried = config.not_of_tables((newest.metadata.configuration if newest else None) or {})
+        if carried:
+            message = f"The table's metadata carries settings that only a caller may give: {', '.join(carried)}."
+            ignored = f"{message} They are ignored; update_metadata(unset=...) drops them."
+            self.findings.append(Finding("settings", WARNING, None, ignored))
 
     def _pointer(self, listing: LogListing) -> None:
         try:

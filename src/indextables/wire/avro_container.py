@@ -17,10 +17,12 @@ from typing import Any
 from msgspec import Struct
 
 from indextables.errors import BadFileError
+from indextables.wire.compression import check_entries
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_VARINT_BYTES = 10
+_MAX_DEPTH = 50
 _SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
 _EMPTY_FIELDS = "indextables.emptyFields"
 
@@ -99,11 +101,13 @@ def read_container(data: bytes, *, path: str) -> Container:
     sync = frame.take(SYNC_BYTES)
     blocks: list[tuple[int, int, int]] = []
     crc = _checksum(meta, ())
+    declared = 0
     while frame.at < len(data):
         start = frame.at
         count, size = frame.long(), frame.long()
         if count < 0 or size < 0:
             raise frame.bad("has a block of negative size", at=start)
+        declared += count
         blocks.append((count, frame.at, frame.at + size))
         frame.skip(size)
         crc = zlib.crc32(memoryview(data)[start : frame.at], crc)
@@ -111,6 +115,7 @@ def read_container(data: bytes, *, path: str) -> Container:
             raise frame.bad("has a block that does not end in its sync marker", at=start)
     if _CRC32 in meta and meta[_CRC32] != b"%08x" % crc:
         raise frame.bad("does not match its checksum", at=0)
+    check_entries(declared, len(data), path=path)
     codec = _text(frame, meta.get(_CODEC, b"null"))
     empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
     return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
@@ -121,6 +126,8 @@ def _metadata(frame: _Frame) -> dict[str, bytes]:
     while count := frame.long():
         if count < 0:
             frame.long()
+        if abs(count) > len(frame.data):
+            raise frame.bad("has a garbled header")
         for _ in range(abs(count)):
             key = frame.take(frame.long())
             meta[_text(frame, key)] = frame.take(frame.long())
@@ -134,7 +141,32 @@ def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
         raise frame.bad("has no readable Avro schema", at=0) from failure
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise frame.bad("holds no Avro records", at=0)
+    _check_type(frame, schema, 0)
     return schema
+
+
+def _check_type(frame: _Frame, found: Any, depth: int) -> None:
+    """Refuse types whose values take no bytes or are nested without end: of those a few bytes hold any number.
+
+    The schema is the file's own, so it decides how much memory its rows take.
+    """
+    if depth > _MAX_DEPTH:
+        raise frame.bad("has a schema that is nested too deep", at=0)
+    if isinstance(found, list):
+        for branch in found:
+            _check_type(frame, branch, depth + 1)
+    elif isinstance(found, dict):
+        kind, fields = found.get("type"), found.get("fields")
+        types = [f.get("type") if isinstance(f, dict) else None for f in fields] if isinstance(fields, list) else []
+        empty = kind == "record" and all(_is_null(one) for one in types)
+        if empty or (kind == "array" and _is_null(found.get("items"))) or (kind == "fixed" and not found.get("size")):
+            raise frame.bad("has a type whose values take no bytes", at=0)
+        for part in (*types, found.get("items"), found.get("values"), kind if not isinstance(kind, str) else None):
+            _check_type(frame, part, depth + 1)
+
+
+def _is_null(found: Any) -> bool:
+    return found is None or found == "null" or (isinstance(found, dict) and _is_null(found.get("type")))
 
 
 def _text(frame: _Frame, raw: bytes) -> str:

@@ -24,7 +24,10 @@ def read_records(data: bytes, container: Container, *, path: str) -> list[dict[s
 
 def _block(data: bytes, schema: Any, codec: str, block: tuple[int, int, int]) -> list[dict[str, Any]]:
     count, start, end = block
-    plain = io.BytesIO(unpack(codec, memoryview(data)[start:end]))
+    unpacked = unpack(codec, memoryview(data)[start:end])
+    if count > len(unpacked):
+        raise ValueError("a block declares more records than it has bytes")
+    plain = io.BytesIO(unpacked)
     records = [fastavro.schemaless_reader(plain, schema) for _ in range(count)]
     if plain.read(1):
         raise ValueError("a block holds more than its records")

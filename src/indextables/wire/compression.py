@@ -11,6 +11,28 @@ HEADED_GZIP = b"\x01\x01" + GZIP_MAGIC
 INFLATION_CAP_BYTES = 512 << 20
 
 
+_FREE_ENTRIES = 100_000
+_FREE_BYTES = 16 << 20
+_UNTYPED_RATIO = 64
+
+
+def check_entries(count: int, packed_bytes: int, *, path: str) -> None:
+    """Refuse more actions or files than so few bytes can tell apart: each names a path of its own, and that takes bytes.
+
+    A few bytes that inflate to millions of equal entries are made to use up the memory of whoever reads them.
+    """
+    if count > _FREE_ENTRIES + packed_bytes:
+        message = f"{path} has {packed_bytes} bytes and claims {count} entries, which cannot all be different."
+        raise BadFileError(message, path=path, entries=count, packed_bytes=packed_bytes)
+
+
+def check_untyped(plain_bytes: int, packed_bytes: int, *, path: str) -> None:
+    """Refuse more JSON of no known shape than was packed with it: as objects it takes twenty times its length."""
+    if plain_bytes > _FREE_BYTES + _UNTYPED_RATIO * packed_bytes:
+        message = f"{path} has {packed_bytes} bytes, of which {plain_bytes} come that no reader of the log knows."
+        raise BadFileError(message, path=path, plain_bytes=plain_bytes, packed_bytes=packed_bytes)
+
+
 def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> bytes:
     """The plain bytes of a log file, whichever way it was written. A bomb, a cut or a flipped byte is a BadFileError."""
     if data[:4] == HEADED_GZIP:

@@ -6,17 +6,19 @@ under `add`. Either may be gzipped. We write lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from indextables.errors import BadFileError
+from indextables.errors import BadFileError, shown
 from indextables.model.actions import ACTION_KEYS, LogAction, UnknownAction
 from indextables.wire import version_file
-from indextables.wire.compression import inflate
+from indextables.wire.compression import check_untyped, inflate
 
 ACTIONS_PER_PART = 100_000
+_PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
 _KEYS = frozenset(ACTION_KEYS.values())
 
 
@@ -32,22 +34,35 @@ class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=Tru
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
 msgspec.json.Decoder(MultiPartManifest)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode_checkpoint(data: bytes, *, path: str) -> list[LogAction] | MultiPartManifest:
     """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither."""
     plain = inflate(data, path=path)
+    if _is_lines(plain):
+        return decode_part(data, path=path)
+    check_untyped(len(plain), len(data), path=path)
     try:
         content = msgspec.json.decode(plain)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return decode_part(plain, path=path)  # several lines, or garbled: the reader of lines tells which
+        return decode_part(data, path=path)  # several lines, or garbled: the reader of lines tells which
     if not isinstance(content, dict):
         raise BadFileError(f"{path} holds no JSON object.", path=path)
     if "checkpointId" in content:
         return _manifest(content, path)
     if len(content) == 1 and not isinstance(next(iter(content.values())), list):
-        return decode_part(plain, path=path)
+        return decode_part(data, path=path)
     return _object_form(content, path)
+
+
+def _is_lines(plain: bytes) -> bool:
+    """Whether the first of several lines is an object by itself."""
+    first, _, rest = plain.lstrip().partition(b"\n")
+    try:
+        return bool(rest.strip()) and bool(_OBJECT.decode(first))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def decode_part(data: bytes, *, path: str) -> list[LogAction]:
@@ -76,8 +91,10 @@ def _manifest(content: dict[str, Any], path: str) -> MultiPartManifest:
     except msgspec.ValidationError as failure:
         raise BadFileError(f"{path} is not a checkpoint manifest: {failure}.", path=path) from failure
     for part in manifest.parts:
-        if "/" in part or not part:
-            raise BadFileError(f"{path} names a part outside the log: {part!r}.", path=path)
+        if not _PART_NAME.fullmatch(part) or part in (".", "..", path.rpartition("/")[2]):
+            raise BadFileError(f"{path} names a part that is none: {shown(part)}.", path=path)
+    if len(set(manifest.parts)) < len(manifest.parts):
+        raise BadFileError(f"{path} names a part twice.", path=path)
     if manifest.format != "json" or not manifest.parts:
         raise BadFileError(f"{path} names no JSON parts (format {manifest.format!r}).", path=path)
     return manifest
@@ -94,7 +111,7 @@ def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
                 continue
             try:
                 actions.append(version_file.action_from_fields(key, fields))
-            except (msgspec.ValidationError, AttributeError) as failure:
+            except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
                 raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
     if not any(not isinstance(action, UnknownAction) for action in actions):
         raise BadFileError(f"{path} holds no actions.", path=path)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from indextables.model.actions import Long
+
 JSON = "json"
 JSON_MULTI_PART = "json-multipart"
 AVRO_STATE = "avro-state"
@@ -13,12 +15,12 @@ PARQUET = "parquet"
 class LastCheckpoint(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """What the pointer says. The first releases wrote nothing but the version."""
 
-    version: int
-    size: int | None = None
-    size_in_bytes: int | None = None
-    num_files: int | None = None
-    created_time: int | None = None
-    parts: int | None = None
+    version: Long
+    size: Long | None = None
+    size_in_bytes: Long | None = None
+    num_files: Long | None = None
+    created_time: Long | None = None
+    parts: Long | None = None
     checkpoint_id: str | None = None
     format: str | None = None
     state_dir: str | None = None

@@ -21,6 +21,7 @@ from indextables.errors import BadFileError
 from indextables.model.actions import FileFormat, LogAction, MetadataAction, UnknownAction
 from indextables.model.files import FILE_SCHEMA
 from indextables.wire import version_file
+from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS
 
 _ADD, _METADATA = "add", "metadata"
@@ -71,17 +72,50 @@ def encode_parquet_checkpoint(files: pa.Table, actions: Sequence[LogAction], *, 
 def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
     """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults."""
     try:
-        rows = pq.read_table(pa.BufferReader(data), page_checksum_verification=True, use_threads=False)
+        rows = _rows(data, path)
         rows.validate(full=True)
         kinds = rows.column("actionType")
         files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
         others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
         actions = tuple(_action(row) for row in _narrow(others).to_pylist())
-    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError, AttributeError) as failure:
+    except BadFileError as failure:
+        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path) from failure
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
     if files.column("path").null_count or files.column("size").null_count:
         raise BadFileError(f"{path} has a file without a path or a size.", path=path)
     return ParquetCheckpoint(files, actions)
+
+
+def _rows(data: bytes, path: str) -> pa.Table:
+    """The rows of a checkpoint. Texts are read as what they are stored as, a few different ones and which of them each row
+    has, and laid out one by one only if that is not more than a log may hold.
+    """
+    plain = pq.ParquetFile(pa.BufferReader(data))
+    check_entries(plain.metadata.num_rows, len(data), path=path)
+    texts = [plain.metadata.schema.column(i) for i in range(plain.metadata.num_columns)]
+    shared = pq.ParquetFile(
+        pa.BufferReader(data),
+        read_dictionary=[column.path for column in texts if column.physical_type == "BYTE_ARRAY"],
+        page_checksum_verification=True,
+    ).read(use_threads=False)
+    size = sum(_plain_bytes(chunk) for column in shared.columns for chunk in column.chunks)
+    if size > INFLATION_CAP_BYTES:
+        raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+    return shared.cast(plain.schema_arrow.remove_metadata())
+
+
+def _plain_bytes(array: Any) -> int:
+    """How many bytes an array takes once every row has its own text."""
+    if pa.types.is_dictionary(array.type):
+        return int(pc.sum(pc.binary_length(array.dictionary).cast(pa.int64()).take(array.indices)).as_py() or 0)
+    if pa.types.is_map(array.type):
+        return _plain_bytes(array.keys) + _plain_bytes(array.items)
+    if pa.types.is_list(array.type):
+        return _plain_bytes(array.values)
+    if pa.types.is_struct(array.type):
+        return sum(_plain_bytes(part) for part in array.flatten())
+    return int(array.nbytes)
 
 
 def _file_rows(files: pa.Table) -> pa.Table:

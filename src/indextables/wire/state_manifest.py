@@ -16,7 +16,7 @@ from indextables.model.state import FORMAT_VERSION, Bounds, ManifestInfo, StateM
 from indextables.wire.avro_codec import block_codec
 from indextables.wire.avro_container import assemble, read_container
 from indextables.wire.avro_records import read_records
-from indextables.wire.compression import inflate
+from indextables.wire.compression import check_untyped, inflate
 from indextables.wire.state_record import PARSED_SCHEMA, SCHEMA_JSON, BoundsItem, ManifestItem, StateRecord
 from indextables.wire.version_file import action_from_fields, encode_action
 
@@ -34,7 +34,9 @@ def encode_state(state: StateManifest, *, compression: str = "zstd", level: int 
 def decode_state(data: bytes, *, path: str) -> StateManifest:
     """The state in `_manifest.avro` or `_manifest.json`, told apart by the name. BadFileError if it cannot be read."""
     if path.endswith(".json"):
-        fields = _json_object(inflate(data, path=path), path)
+        plain = inflate(data, path=path)
+        check_untyped(len(plain), len(data), path=path)
+        fields = _json_object(plain, path)
     else:
         fields = _one_record(data, path)
     return _state(fields, path)
@@ -103,7 +105,7 @@ def _line(action: Action | None) -> str | None:
 def _state(fields: dict[str, Any], path: str) -> StateManifest:
     try:
         record = msgspec.convert(fields, StateRecord)
-    except msgspec.ValidationError as failure:
+    except (msgspec.ValidationError, RecursionError) as failure:
         raise BadFileError(f"{path} is not a state: {failure}.", path=path) from failure
     if record.format_version > FORMAT_VERSION:
         message = f"{path} has state format {record.format_version}; this release reads up to {FORMAT_VERSION}."
@@ -166,6 +168,6 @@ def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
         return None
     try:
         found = action_from_fields(key, fields)
-    except (msgspec.ValidationError, AttributeError) as failure:
+    except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
         raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
     return found if isinstance(found, kind) else None

@@ -12,6 +12,7 @@ from typing import Any
 import fastavro
 import msgspec
 
+from indextables.model.actions import Long
 from indextables.model.state import FORMAT_VERSION
 
 _MAYBE_TEXT: dict[str, Any] = {"type": ["null", "string"], "default": None}
@@ -83,32 +84,32 @@ class ManifestItem(msgspec.Struct, rename="camel"):
     """One manifest."""
 
     path: str
-    num_entries: int
-    min_added_at_version: int = 0
-    max_added_at_version: int = 0
+    num_entries: Long
+    min_added_at_version: Long = 0
+    max_added_at_version: Long = 0
     partition_bounds: dict[str, BoundsItem] | None = None
-    tombstone_count: int = 0
-    live_entry_count: int = -1
+    tombstone_count: Long = 0
+    live_entry_count: Long = -1
     column_bounds: dict[str, BoundsItem] | None = None
-    size_bytes: int | None = None
+    size_bytes: Long | None = None
 
 
 class StateRecord(msgspec.Struct, rename="camel"):
     """One state. Actions are JSON text, or objects where the file itself is JSON."""
 
-    state_version: int
-    num_files: int
-    total_bytes: int
+    state_version: Long
+    num_files: Long
+    total_bytes: Long
     manifests: list[ManifestItem]
-    format_version: int = FORMAT_VERSION
-    created_at: int = 0
+    format_version: Long = FORMAT_VERSION
+    created_at: Long = 0
     tombstones: list[str] | None = None
     schema_registry: dict[str, str] | None = None
-    protocol_version: int = 4
+    protocol_version: Long = 4
     metadata: Any = None
     protocol: Any = None
-    commit_timestamp: int | None = None
-    tombstone_versions: list[int] | None = None
+    commit_timestamp: Long | None = None
+    tombstone_versions: list[Long] | None = None
     skips: list[Any] | None = None
     txns: list[Any] | None = None
     txn_ids: list[str] | None = None

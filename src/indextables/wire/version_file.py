@@ -22,7 +22,7 @@ from indextables.model.actions import (
     TxnAction,
     UnknownAction,
 )
-from indextables.wire.compression import deflate, inflate
+from indextables.wire.compression import check_entries, check_untyped, deflate, inflate
 
 _ACTION_TYPES = {key: cls for cls, key in ACTION_KEYS.items()}
 _FIELDS = {cls: {f.encode_name for f in msgspec.structs.fields(cls)} for cls in ACTION_KEYS}
@@ -34,19 +34,23 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
     add: AddAction | None = None
     remove: RemoveAction | None = None
-    commitInfo: CommitInfo | None = None  # noqa: N815
+    commitInfo: msgspec.Raw | None = None  # noqa: N815
     metaData: MetadataAction | None = None  # noqa: N815
     protocol: ProtocolAction | None = None
     txn: TxnAction | None = None
     mergeskip: SkipAction | None = None
 
     def action(self) -> LogAction | None:
-        return (
-            self.add or self.remove or self.commitInfo or self.metaData or self.protocol or self.txn or self.mergeskip
-        )
+        found = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
+        if found is not None or self.commitInfo is None or len(self.commitInfo) > _LARGE_BYTES:
+            return found
+        return _commit_info.decode(self.commitInfo)
 
 
+_LARGE_BYTES = 1 << 20
 _fast = msgspec.json.Decoder(_Line)
+_commit_info = msgspec.json.Decoder(CommitInfo)
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encoder = msgspec.json.Encoder()
 
 
@@ -71,10 +75,10 @@ def encode_action(action: LogAction) -> bytes:
 def decode(data: bytes, *, path: str) -> list[LogAction]:
     """The actions of a version file. Empty, cut short or garbled is a BadFileError that names the path and the line."""
     plain = inflate(data, path=path)
+    check_entries(plain.count(b"\n"), len(data), path=path)
     actions = _decode_at_once(plain)
     if actions is None:
-        lines = plain.split(b"\n")
-        actions = [_decode_slowly(line, path, number) for number, line in enumerate(lines, 1) if line.strip()]
+        actions = _decode_slowly(plain, path, len(data))
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
     return actions
@@ -82,29 +86,54 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
 
 def _decode_at_once(plain: bytes) -> list[LogAction] | None:
     """Every line in one go, which is what almost every file allows; None if one of them needs a closer look."""
+    if UNKNOWN_FIELD.encode() in plain:
+        return None
     try:
         actions = [line.action() for line in _fast.decode_lines(plain)]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return None if None in actions else actions  # type: ignore[return-value]
 
 
-def _decode_slowly(line: bytes, path: str, number: int) -> LogAction:
-    """A line with unknown keys or fields, or with values another writer spelt differently."""
-    try:
-        content = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad_line(path, number, line, str(error)) from error
+def _decode_slowly(plain: bytes, path: str, packed_bytes: int) -> list[LogAction]:
+    """Lines with unknown keys or fields, or with values another writer spelt differently."""
+    actions: list[LogAction] = []
+    untyped = 0
+    for number, line in enumerate(plain.split(b"\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            untyped += _untyped_bytes(line)
+            check_untyped(untyped, packed_bytes, path=path)
+            actions.append(_decode_line(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError) as error:
+            raise _bad_line(path, number, line, str(error)) from error
+    return actions
+
+
+def _decode_line(line: bytes) -> LogAction:
+    content = msgspec.json.decode(line)
     if not isinstance(content, dict):
-        raise _bad_line(path, number, line, "a line holds one JSON object")
+        raise msgspec.ValidationError("a line holds one JSON object")
     known = [key for key in content if key in _ACTION_TYPES and content[key] is not None]
     if not known:
         key = next(iter(content), "")
         return UnknownAction(key=key, value=content.get(key))
+    return action_from_fields(known[0], content[known[0]])
+
+
+def _untyped_bytes(line: bytes) -> int:
+    """How much of a line becomes objects of unknown number: texts and numbers stay about as long as they are."""
     try:
-        return action_from_fields(known[0], content[known[0]])
-    except (msgspec.ValidationError, AttributeError) as error:
-        raise _bad_line(path, number, line, str(error)) from error
+        bodies = _raw_fields.decode(line).values()
+        return sum(len(value) for body in bodies for value in _raw_values(body) if value[:1] in b"[{")
+    except msgspec.ValidationError:
+        return len(line)
+
+
+def _raw_values(body: msgspec.Raw) -> list[bytes]:
+    whole = bytes(body).strip()
+    return [bytes(value).strip() for value in _raw_fields.decode(whole).values()] if whole[:1] == b"{" else [whole]
 
 
 def action_from_fields(key: str, fields: dict[str, Any]) -> Action:

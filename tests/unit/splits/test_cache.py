@@ -121,7 +121,8 @@ def test_what_dead_processes_and_old_boots_left_is_removed(
     dead.join()
     assert dead.exitcode == 9
     old_boot = tmp_path / "c" / f"{os.uname().nodename}-an-earlier-boot"
-    (old_boot / "entries").mkdir(parents=True)
+    (this_boot,) = (tmp_path / "c").glob(f"{os.uname().nodename}-*")
+    this_boot.rename(old_boot)
     alive = SplitCache(tmp_path / "c", 1 << 30)
     kept = open_file(splits[0], alive).open_index(["c1"])
     assert not old_boot.exists()
@@ -129,6 +130,36 @@ def test_what_dead_processes_and_old_boots_left_is_removed(
     used = open_file(splits[0], other).open_index(["c1"])
     views = {p for p in (tmp_path / "c").glob("*/views/*/*") if p.is_dir()}
     assert views == {kept.folder, used.folder}
+
+
+def test_what_the_cache_did_not_make_is_never_removed(splits: list[Path], tmp_path: Path) -> None:
+    """The folder that is named may be anybody's, and hold anything whose name begins like this machine's."""
+    host, named, elsewhere = os.uname().nodename, tmp_path / "c", tmp_path / "elsewhere"
+    kept = [named / f"{host}-photographs", named / "indextables" / f"{host}-photographs", elsewhere]
+    for folder in kept:
+        folder.mkdir(parents=True)
+        (folder / "only-copy.jpg").write_text("here")
+    (elsewhere / ".indextables-cache").touch()
+    (named / "indextables" / f"{host}-link").symlink_to(elsewhere)
+    (kept[0] / ".indextables-cache").mkdir()
+    (kept[1] / ".indextables-cache").symlink_to(elsewhere / ".indextables-cache")
+    for _ in range(2):
+        assert term_rows(open_file(splits[0], SplitCache(named, 1 << 30)), "message", "timeout")
+    assert all((folder / "only-copy.jpg").exists() for folder in kept)
+    assert sorted(p.name for p in named.iterdir()) == sorted([kept[0].name, "indextables"])
+
+
+def test_a_link_that_another_user_made_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, splits: list[Path]
+) -> None:
+    """In a temp folder anybody can be first to make the name that the cache will take."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "c").symlink_to(tmp_path / "mine")
+    os.chown(tmp_path / "mine", 4321, -1)
+    monkeypatch.setattr(os, "getuid", lambda: 4321)
+    with pytest.raises(RefusedError, match="belongs to another user"):
+        open_file(splits[0], SplitCache(tmp_path / "c", 1 << 30)).open_index(["c1"])
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 def _leave_a_view(split: str, folder: str) -> None:

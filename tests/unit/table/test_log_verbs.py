@@ -35,7 +35,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_a_new_table_is_empty_and_current(path: str) -> None:
-    table = Table.create(path, schema=SCHEMA, partition_columns=["day"], options={"checkpoint.parallelism": 3})
+    table = Table.create(path, schema=SCHEMA, partition_columns=["day"], options={"checkpoint.interval": 3})
     assert table.version == 0
     assert table.files().num_rows == 0
     assert table.partition_columns == ["day"]
@@ -43,7 +43,7 @@ def test_a_new_table_is_empty_and_current(path: str) -> None:
     assert "avroState" in (table.protocol.reader_features or ())
     again = Table.open(path)
     assert again.schema.equals(SCHEMA)
-    assert again.settings["checkpoint.parallelism"] == 3
+    assert again.settings["checkpoint.interval"] == 3
     assert again.metadata.id == table.metadata.id
 
 

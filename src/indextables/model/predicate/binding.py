@@ -7,12 +7,11 @@ is written with IS NULL and constants. It still prints as SQL.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 import pyarrow as pa
 
-from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
 from indextables.model.predicate.domain import Place, place
 from indextables.model.predicate.tree import (
     And,
@@ -85,11 +84,11 @@ def _find(fields: Sequence[pa.Field], name: str, parents: tuple[str, ...], colum
     if same:
         raise QuerySyntaxError(f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.", column=column.dotted)
     lowered = {k.lower(): k for k in known}
-    near = [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)]
+    near = [lowered[n] for n in nearest(name.lower(), lowered, cutoff=0.5)]
     listed = ", ".join(repr(k) for k in known)
     hint = (f"Did you mean {near[0]!r}? " if near else "") + f"The columns are {listed}."
     raise QuerySyntaxError(
-        f"There is no column {name!r}{where}.", hint=hint, column=column.dotted, columns=known, nearest=near
+        f"There is no column {shown(name)}{where}.", hint=hint, column=column.dotted, columns=known, nearest=near
     )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import ClassVar, NoReturn, TypeVar
 
+from indextables import errors
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.model.predicate.tokens import Token, syntax_error
 from indextables.model.predicate.tree import KEYWORDS
@@ -71,7 +71,7 @@ class Cursor:
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Refuse the word that comes next, saying what was expected instead."""
         token = self.token
-        found = "the end" if token.kind == "end" else repr(self.text[token.start : token.end])
+        found = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
         near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
         self.refuse(token, f"expected {expected}, found {found}", hint=near, expected=expected)
 
@@ -83,5 +83,5 @@ class Cursor:
 def nearest(word: str, known: Sequence[str]) -> str | None:
     """A hint that names the known word closest to a misspelt one."""
     by_lower = {k.lower(): k for k in known}
-    near = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    near = errors.nearest(word.lower(), by_lower)
     return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None

@@ -43,15 +43,20 @@ class Token(Struct, frozen=True):
         return self.kind == "name" and self.value.upper() in words
 
 
+_WINDOW = 500
+
+
 def syntax_error(
     text: str, position: int, problem: str, *, subject: str = "Predicate", hint: str | None = None, **context: Any
 ) -> QuerySyntaxError:
     """The error that shows the line, the place in it and what is wrong there."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
-    line = text[start : len(text) if end < 0 else end]
     row, column = text.count("\n", 0, position) + 1, position - start + 1
-    pointer = "".join("\t" if c == "\t" else " " for c in line[: column - 1]) + "^"
+    # Of a very long line the part around the place says enough.
+    first, last = max(start, position - _WINDOW), min(len(text) if end < 0 else end, position + _WINDOW)
+    line = text[first:last]
+    pointer = "".join("\t" if c == "\t" else " " for c in text[first:position]) + "^"
     message = f"{subject}, line {row}, column {column}: {problem}.\n  {line}\n  {pointer}\n"
     return QuerySyntaxError(message, hint=hint, position=position, line=row, column=column, **context)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.indexing import SearchSettings
-from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
 from indextables.splits.json_values import normal_key
 from indextables.splits.mapping import ColumnMapping, DocMapping
 from indextables.splits.query.tree import Target
@@ -44,8 +42,9 @@ class QueryFields(Struct, frozen=True):
 
     def resolve(self, parts: NameParts) -> Target | None:
         """The column (and path in it) that a name means: the longest column name wins, then one in another case."""
+        longest = max((name.count(".") + 1 for name in self.schema.names), default=0)
         for same in (str.__eq__, _same_but_for_case):
-            for end in range(len(parts), 0, -1):
+            for end in range(min(len(parts), longest), 0, -1):
                 found = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
                 if len(found) == 1 and (end == len(parts) or self.column(found[0]).kind == "json"):
                     return Target(found[0], tuple(normal_key(key) for key in parts[end:]))
@@ -54,7 +53,7 @@ class QueryFields(Struct, frozen=True):
     def nearest(self, name: str) -> list[str]:
         """Known columns that look like a name."""
         lowered = {n.lower(): n for n in self.schema.names}
-        return [lowered[n] for n in difflib.get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)]
+        return [lowered[n] for n in nearest(name.lower(), lowered, count=3)]
 
     def default_targets(self) -> tuple[Target, ...]:
         """What a word without a column searches, or an error that says how to choose."""
@@ -98,7 +97,7 @@ def _known(fields: QueryFields, column: str) -> ColumnMapping:
     if column not in fields.schema.names:
         near = fields.nearest(column)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known columns: {', '.join(fields.schema.names)}."
-        raise InvalidInputError(f"There is no column {column!r}.", hint=hint, column=column, nearest=near)
+        raise InvalidInputError(f"There is no column {shown(column)}.", hint=hint, column=column, nearest=near)
     return fields.column(column)
 
 

@@ -15,6 +15,7 @@ import re
 
 from msgspec import Struct
 
+from indextables.errors import shown
 from indextables.splits.query.characters import BREAKS, BareWord, Characters
 from indextables.splits.query.clauses import Clauses
 from indextables.splits.query.fields import QueryFields
@@ -150,7 +151,7 @@ class _Parser:
         hint = (
             f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
         )
-        raise self.source.fail(f"There is no column {name.text!r}", at=name.start, hint=hint, nearest=near)
+        raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=hint, nearest=near)
 
     def _boosted(self, query: Query) -> Query:
         source, start = self.source, self.source.at

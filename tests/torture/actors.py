@@ -1,0 +1,342 @@
+"""The actors of the torture: processes that use one table, note all they do in a journal, and stop or die at any call.
+
+A journal is a file of JSON lines that outlives its process: an operation that begins (`op`), the versions it offered to
+the store and what the store said (`offer`, `put`), and how it ended (`ack`, `doubt`, `refused`). From all journals
+together `tests.torture.history` reconstructs the serial history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from indextables import Table
+from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.log.names import version_of
+from indextables.model import snapshot
+from indextables.storage.local import LocalStore
+from indextables.storage.remote import RemoteStore
+from indextables.storage.store import PutOutcome
+from tests.support.rows import rows
+
+BATCH = 5
+STRIDE = 1_000_000
+
+
+class Part(Struct, frozen=True):
+    """What an actor is told: its role, the table, how long, and how likely it is to stop or die at a call."""
+
+    role: str
+    url: str
+    options: dict[str, Any]
+    number: int
+    seed: int
+    seconds: float
+    journal: str
+    stops: float = 0.0
+    deaths: float = 0.0
+    stop_once: str = ""
+    """`created`: stop right after a version got its name, once; `offered`: right before."""
+    remembered: int = 0
+    """So many transactions are remembered by a snapshot, where it is a bounded number: few make a flood short."""
+
+
+class Journal:
+    """The lines of one actor, each written at once."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.op = -1
+
+    def tell(self, **what: Any) -> None:
+        """One line."""
+        os.write(self._file, json.dumps(what).encode() + b"\n")
+
+
+class Nerves:
+    """Where an actor stops or dies: at calls of the store, before or after they took effect."""
+
+    def __init__(self, part: Part, journal: Journal) -> None:
+        self._part, self._journal = part, journal
+        self._rng = random.Random(part.seed * 7919 + part.number)
+        self._once = part.stop_once
+
+    def __call__(self, verb: str, path: str, when: str) -> None:
+        """Called around every call of the store."""
+        made = verb == "put_if_absent" and version_of(path) is not None
+        if made and self._once == {"before": "offered", "after": "created"}[when]:
+            self._once = ""
+            self._stop(verb, path, when)
+            return
+        weight = 8.0 if made else 3.0 if verb in ("delete", "put_if_absent") else 1.0
+        if self._rng.random() < self._part.deaths * weight:
+            self._journal.tell(dies=[verb, path, when])
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._rng.random() < self._part.stops * weight:
+            self._stop(verb, path, when)
+
+    def _stop(self, verb: str, path: str, when: str) -> None:
+        self._journal.tell(stops=[verb, path, when])
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def tap(journal: Journal, nerves: Nerves) -> None:
+    """Let every store of this process tell what it is asked to create, and its user stop or die around each call."""
+    for cls in (LocalStore, RemoteStore):
+        for verb in ("get", "head", "put", "put_file", "delete", "put_if_absent"):
+            setattr(cls, verb, _tapped(getattr(cls, verb), verb, journal, nerves))
+
+
+def _tapped(call: Callable[..., Any], verb: str, journal: Journal, nerves: Nerves) -> Callable[..., Any]:
+    @wraps(call)
+    def tapped(store: Any, path: Any, *more: Any) -> Any:
+        if verb == "delete":
+            path = list(path)
+        name = path if isinstance(path, str) else " ".join(path[:1])
+        version = version_of(name) if verb == "put_if_absent" else None
+        nerves(verb, name, "before")
+        if version is None:
+            done = call(store, path, *more)
+        else:
+            journal.tell(offer=version, op=journal.op)
+            done = call(store, path, *more)
+            if done is not PutOutcome.UNKNOWN:
+                journal.tell(put=version, op=journal.op, created=done is PutOutcome.CREATED)
+        nerves(verb, name, "after")
+        return done
+
+    return tapped
+
+
+class Actor:
+    """One process's view: the table, its journal, and operations that end in one of four ways."""
+
+    def __init__(self, part: Part, journal: Journal) -> None:
+        self.part, self.journal = part, journal
+        self.rng = random.Random(part.seed * 104_729 + part.number)
+        self._end = time.monotonic() + part.seconds
+        self._n = 0
+
+    def rounds(self) -> Iterator[int]:
+        """Numbers until the time is over."""
+        n = 0
+        while time.monotonic() < self._end:
+            yield n
+            n += 1
+
+    def open(self, version: int | None = None) -> Table:
+        """The table, as it is now or was."""
+        return Table.open(self.part.url, version=version, options=self.part.options)
+
+    def batch(self, n: int) -> int:
+        """The first id of the n-th batch of this actor."""
+        return self.part.number * STRIDE + n * BATCH
+
+    def do(self, act: Callable[[], Any], **what: Any) -> bool:
+        """An operation: noted, carried out, and its end noted. `act` returns the version, if there is one."""
+        self._n += 1
+        self.journal.op = self._n
+        self.journal.tell(**{"begin": self._n, **what})
+        try:
+            version = act()
+        except CommitUnknownError as error:
+            self.journal.tell(doubt=self._n, why=error.message)
+            return False
+        except IndexTablesError as error:
+            self.journal.tell(refused=self._n, error=error.kind, why=error.message)
+            return False
+        self.journal.tell(ack=self._n, version=version)
+        return True
+
+    def seen(self, table: Table) -> dict[int, int]:
+        """Every batch of a table with its generation; one that is torn, mixed or double is told."""
+        found = table.scan(columns=["id", "day"]).read_all()
+        pairs = list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
+        state, wrong = state_of(pairs)
+        if wrong:
+            self.journal.tell(wrong=wrong, version=table.version)
+        return state
+
+
+def state_of(pairs: list[tuple[int, int]]) -> tuple[dict[int, int], list[str]]:
+    """Batches and their generation, and what is wrong with them, from pairs of id and generation."""
+    counted = Counter(i for i, _ in pairs)
+    wrong = [f"row {i} stands {n} times" for i, n in counted.items() if n > 1]
+    batches: dict[int, list[int]] = {}
+    for i, generation in pairs:
+        batches.setdefault(i - i % BATCH, []).append(generation)
+    for first, generations in batches.items():
+        if len(generations) != BATCH or len(set(generations)) != 1:
+            wrong.append(f"batch {first} is torn: {generations}")
+    return {first: generations[0] for first, generations in batches.items()}, wrong[:5]
+
+
+def data(first: int, generation: int = 0) -> Any:
+    """The rows of a batch."""
+    return rows(range(first, first + BATCH), day=generation)
+
+
+def write(actor: Actor) -> None:
+    """Append batch after batch, through a handle that is often old."""
+    table = actor.open()
+    for n in actor.rounds():
+        first = actor.batch(n)
+        actor.do(lambda: table.append(data(first)), kind="add", batch=first)  # noqa: B023
+        if actor.rng.random() < 0.7:
+            table = actor.open()
+
+
+def write_once(actor: Actor) -> None:
+    """Append batches exactly once: each is tried again by whoever follows a writer that died, under the same number."""
+    app = f"app-{actor.part.seed}-{actor.part.role}"
+    for _ in actor.rounds():
+        table = actor.open()
+        found = table._snapshot.header.txns.get(app)
+        n = found.version + 1 if found is not None else 0
+        first = 900 * STRIDE + n * BATCH
+        for _again in range(1 + (actor.rng.random() < 0.3)):
+            actor.do(lambda: table.append(data(first), txn=(app, n)), kind="once", batch=first)  # noqa: B023
+
+
+def remove(actor: Actor) -> None:
+    """Delete a batch that is there."""
+    for _ in actor.rounds():
+        table, known = _look(actor)
+        if table is None or len(known) < 4:
+            time.sleep(0.05)
+            continue
+        first = actor.rng.choice(sorted(known))
+        where = f"id >= {first} AND id < {first + BATCH}"
+        actor.do(lambda: table.delete(where=where).version, kind="delete", batch=first)  # noqa: B023
+        time.sleep(actor.rng.uniform(0, 0.1))
+
+
+def replace(actor: Actor) -> None:
+    """Replace a batch that is there by its next generation; now and then the whole table by a batch."""
+    for n in actor.rounds():
+        table, known = _look(actor)
+        if table is None or len(known) < 4:
+            time.sleep(0.05)
+            continue
+        if actor.rng.random() < 0.1:
+            whole = actor.batch(n)
+            actor.do(lambda: table.overwrite(data(whole)), kind="overwrite", batch=whole)  # noqa: B023
+        else:
+            first = actor.rng.choice(sorted(known))
+            generation = known[first] + 1
+            where = f"id >= {first} AND id < {first + BATCH}"
+            actor.do(
+                lambda: table.overwrite(data(first, generation), where=where),  # noqa: B023
+                kind="replace",
+                batch=first,
+                generation=generation,
+            )
+        time.sleep(actor.rng.uniform(0, 0.2))
+
+
+def restore(actor: Actor) -> None:
+    """Bring back a version of a moment ago."""
+    for _ in actor.rounds():
+        time.sleep(actor.rng.uniform(0.1, 0.6))
+        try:
+            table = actor.open()
+        except IndexTablesError as error:
+            actor.journal.tell(error=error.kind, message=error.message)
+            continue
+        version = max(0, table.version - actor.rng.randrange(1, 5))
+        actor.do(lambda: table.restore(version=version).version, kind="restore", to=version)  # noqa: B023
+
+
+def read(actor: Actor) -> None:
+    """Look at whole versions, the newest and older ones, and tell what is in them."""
+    for n in actor.rounds():
+        try:
+            table = actor.open()
+            if n % 3 == 2:
+                table = actor.open(max(0, table.version - actor.rng.randrange(6)))
+            state = actor.seen(table)
+        except IndexTablesError as error:
+            actor.journal.tell(error=error.kind, message=error.message)
+            continue
+        actor.journal.tell(saw=table.version, state=sorted(state.items()))
+        time.sleep(actor.rng.uniform(0, 0.1))
+
+
+def _look(actor: Actor) -> tuple[Table | None, dict[int, int]]:
+    try:
+        table = actor.open()
+        return table, actor.seen(table)
+    except IndexTablesError as error:
+        actor.journal.tell(error=error.kind, message=error.message)
+        return None, {}
+
+
+def upkeep(act: Callable[[Table], Any], rest: float = 0.1) -> Callable[[Actor], None]:
+    """An actor that repeats a verb which changes no row."""
+
+    def repeat(actor: Actor) -> None:
+        for _ in actor.rounds():
+            try:
+                table = actor.open()
+            except IndexTablesError as error:
+                actor.journal.tell(error=error.kind, message=error.message)
+                continue
+            actor.do(lambda: act(table) and None, kind="upkeep", verb=actor.part.role)  # noqa: B023
+            time.sleep(actor.rng.uniform(0.3, 1.0) * rest)
+
+    return repeat
+
+
+def flood(actor: Actor) -> None:
+    """As many commits as there are in `seconds`, none of which changes a row: they only push others into the past."""
+    table = actor.open()
+    for n in range(round(actor.part.seconds)):
+        with table.transaction(txn=(f"flood-{actor.part.number}", n)):
+            pass
+
+
+ROLES: dict[str, Callable[[Actor], None]] = {
+    "write": write,
+    "write_once": write_once,
+    "delete": remove,
+    "replace": replace,
+    "restore": restore,
+    "read": read,
+    "flood": flood,
+    "merge": upkeep(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
+    # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
+    "purge": upkeep(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), rest=2.0),
+    "truncate": upkeep(lambda table: table.truncate_time_travel(), rest=0.5),
+    "compact": upkeep(lambda table: table.compact(), rest=0.5),
+    "checkpoint": upkeep(lambda table: table.checkpoint(), rest=0.5),
+}
+
+
+def play(part: Part) -> None:
+    """What the process does."""
+    folder = Path(part.journal).parent / "tmp"
+    folder.mkdir(exist_ok=True)
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    journal = Journal(part.journal)
+    journal.tell(role=part.role, number=part.number)
+    tap(journal, Nerves(part, journal))
+    if part.remembered and hasattr(snapshot, "RECENT_TXN_IDS"):
+        snapshot.RECENT_TXN_IDS = part.remembered
+    try:
+        ROLES[part.role](Actor(part, journal))
+        journal.tell(end=True)
+    except BaseException:
+        journal.tell(crash=traceback.format_exc()[-2000:])
+        raise

@@ -1,0 +1,189 @@
+"""What a table must hold: the serial history, reconstructed from the journals of all who changed it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+State = Mapping[int, int]
+"""Batches, by their first id, and the generation of each."""
+MAX_DOUBTS = 12
+
+
+class Op(Struct):
+    """An operation of an actor: what it wanted, which versions it offered, and how it ended."""
+
+    actor: int
+    kind: str
+    batch: int = -1
+    generation: int = 0
+    to: int = -1
+    offers: list[int] = field(default_factory=list)
+    created: list[int] = field(default_factory=list)
+    end: Literal["ack", "doubt", "refused"] = "doubt"
+    version: int | None = None
+    error: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kind} {self.batch if self.batch >= 0 else self.to} of actor {self.actor}: {self.end} {self.error}"
+        )
+
+    @property
+    def place(self) -> int | None:
+        """The version that this operation became, if it landed."""
+        if self.end == "ack" and self.version is None:
+            return None
+        if self.end == "ack" and (self.version in self.offers or not self.offers):
+            return self.version
+        return self.offers[-1] if self.offers else None
+
+
+class Told(Struct):
+    """What all journals say."""
+
+    ops: list[Op] = field(default_factory=list)
+    sights: list[tuple[int, dict[int, int]]] = field(default_factory=list)
+    """Versions, and what a reader saw in them."""
+    counts: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    messages: dict[str, str] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    crashes: list[str] = field(default_factory=list)
+
+
+def read_journals(folder: Path) -> Told:
+    """Everything that was told; the last line of one that was killed may be cut off."""
+    told = Told()
+    for path in sorted(folder.glob("*.jsonl")):
+        lines = [json.loads(line) for line in path.read_bytes().decode().split("\n")[:-1]]
+        _read(lines, int(path.stem), told)
+    return told
+
+
+def _read(lines: Sequence[Mapping[str, Any]], number: int, told: Told) -> None:
+    ops: dict[int, Op] = {}
+    for line in lines:
+        if "begin" in line:
+            wanted = {name: line[name] for name in ("kind", "batch", "generation", "to") if name in line}
+            ops[line["begin"]] = Op(number, **wanted)
+        elif "offer" in line:
+            if line["op"] in ops:
+                ops[line["op"]].offers.append(line["offer"])
+        elif "put" in line:
+            if line["op"] in ops and line["created"]:
+                ops[line["op"]].created.append(line["put"])
+        elif "saw" in line:
+            told.sights.append((line["saw"], dict(line["state"])))
+        else:
+            _ended(line, ops, told)
+    told.ops += ops.values()
+    for op in ops.values():
+        told.counts[f"{op.kind}: {op.end}"] += 1
+
+
+def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
+    for end in ("ack", "doubt", "refused"):
+        if end in line:
+            op = ops[line[end]]
+            op.end, op.version, op.error = end, line.get("version"), line.get("error", "")  # type: ignore[assignment]
+            if op.error:
+                told.errors[op.error] += 1
+                told.messages.setdefault(op.error, line["why"])
+            return
+    for key in ("stops", "dies"):
+        if key in line:
+            told.counts[f"{key} at a call"] += 1
+    if "error" in line:
+        told.errors[line["error"]] += 1
+        told.messages.setdefault(line["error"], line["message"])
+    if "wrong" in line:
+        told.wrong.append(f"version {line['version']}: {line['wrong']}")
+    if "crash" in line:
+        told.crashes.append(line["crash"])
+
+
+def effect(op: Op, state: State, past: Sequence[State]) -> State:
+    """The table after an operation."""
+    if op.kind in ("add", "once"):
+        return {**state, op.batch: 0}
+    if op.kind == "delete":
+        return {first: generation for first, generation in state.items() if first != op.batch}
+    if op.kind == "overwrite":
+        return {op.batch: 0}
+    if op.kind == "replace":
+        return {**state, op.batch: op.generation}
+    if op.kind == "restore":
+        return past[op.to]
+    return state
+
+
+def states(ops: Sequence[Op], *, start: Sequence[State], newest: int) -> list[State]:
+    """The table at every version up to the newest: as it was made, then after the operations that landed."""
+    landed = {op.place: op for op in ops}
+    past = list(start)
+    for version in range(len(start), newest + 1):
+        op = landed.get(version)
+        past.append(past[-1] if op is None else effect(op, past[-1], past))
+    return past
+
+
+class Verdict(Struct):
+    """What does not fit the history that fits best."""
+
+    reasons: list[str] = field(default_factory=list)
+    doubts: int = 0
+
+
+def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> Verdict:
+    """Look for an outcome of everything doubtful under which the table, and all that readers saw, is the serial history."""
+    changing = [op for op in told.ops if op.kind != "upkeep"]
+    certain = [op for op in changing if op.end == "ack" and op.place is not None]
+    owners = Counter(op.place for op in certain)
+    twice = [version for version, count in owners.items() if count > 1]
+    if twice:
+        return Verdict([f"version {v} was acknowledged to {owners[v]} writers" for v in twice])
+    beyond = [op for op in certain if op.place is not None and op.place > newest]
+    if beyond:
+        return Verdict([f"{op} at version {op.place}, but the table ends at {newest}" for op in beyond])
+    open_ends = [op for op in changing if op.end == "doubt" and op.place is not None and op.place not in owners]
+    # What the store was seen to create did probably land, so these are decided last, that is: varied least.
+    open_ends.sort(key=lambda op: bool(op.created), reverse=True)
+    best = Verdict(["nothing was compared"] * 1000)
+    for some in _choices(open_ends[:MAX_DOUBTS]):
+        chosen = [*certain, *some]
+        if len({op.place for op in chosen}) < len(chosen):
+            continue
+        past = states(chosen, start=start, newest=newest)
+        reasons = list(_differences(past, final, told.sights))
+        if len(reasons) < len(best.reasons):
+            best = Verdict(reasons, len(open_ends))
+        if not reasons:
+            break
+    return best
+
+
+def _choices(doubtful: Sequence[Op]) -> Iterator[list[Op]]:
+    for landed in product(*((bool(op.created), not op.created) for op in doubtful)):
+        yield [op for op, yes in zip(doubtful, landed, strict=True) if yes]
+
+
+def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int, State]]) -> Iterator[str]:
+    if final != past[-1]:
+        yield f"the rows are not those of the history: {_difference(past[-1], final)}"
+    for version, seen in sights:
+        if version < len(past) and seen != past[version]:
+            yield f"a reader of version {version} saw other rows: {_difference(past[version], seen)}"
+
+
+def _difference(wanted: State, found: State) -> str:
+    missing = sorted(set(wanted) - set(found))
+    more = sorted(set(found) - set(wanted))
+    other = sorted(first for first in set(wanted) & set(found) if wanted[first] != found[first])
+    return f"missing batches {missing[:8]}, unexpected {more[:8]}, of another generation {other[:8]}"

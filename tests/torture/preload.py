@@ -1,0 +1,29 @@
+"""Everything that actors will load, loaded once: a process forked from here begins to act at once.
+
+It is only imported, and nothing is used: a thread that runs would not survive the fork.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import indextables
+from tests.torture import actors
+
+__all__ = ["actors"]
+
+for _room in ("table", "upkeep", "write", "scan", "log", "splits", "wire", "storage"):
+    for _found in pkgutil.walk_packages([f"{indextables.__path__[0]}/{_room}"], f"indextables.{_room}."):
+        importlib.import_module(_found.name)
+for _name in (
+    "pandas",
+    "polars",
+    "polars_avro",
+    "tantivy",
+    "fastavro",
+    "pyarrow.parquet",
+    "pyarrow.dataset",
+    "pyarrow.compute",
+):
+    importlib.import_module(_name)

@@ -1,0 +1,217 @@
+"""Processes at work on one table that are killed and stopped at any call; afterwards the rows are the serial history."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from indextables import Table
+from indextables.errors import IndexTablesError
+from indextables.log.transaction import Changes
+from indextables.model.conflicts import Operation
+from indextables.model.protocol import SUPPORTED_VERSION
+from indextables.table.handle import open_log
+from indextables.table.upkeep_verbs import verify_table
+from indextables.testing.places import Place
+from tests.support.rows import ROWS, TEXT
+from tests.torture import history
+from tests.torture.actors import BATCH, data, state_of
+from tests.torture.stage import KINDS, Stage, fresh_folder, place_of
+from tests.torture.suite import Tally
+
+OPTIONS: dict[str, Any] = {
+    "purge.retentionCheckEnabled": False,
+    "transaction.retry.maxAttempts": 60,
+    "transaction.retry.baseDelayMs": 10,
+    "transaction.retry.maxDelayMs": 300,
+    "storage.retry.baseDelayMs": 10,
+}
+CLEAR = {"missing_split", "version_not_found", "not_found", "conflict", "unavailable"}
+"""What a reader or a writer may be told while others take away what it looks at."""
+CROWD = (
+    "write",
+    "write",
+    "write_once",
+    "delete",
+    "replace",
+    "restore",
+    "merge",
+    "compact",
+    "checkpoint",
+    "read",
+    "read",
+)
+CLEANERS = ("purge", "truncate")
+START = (0, BATCH, 2 * BATCH, 3 * BATCH)
+MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
+"""The table at its first versions."""
+
+
+class Actors:
+    """A crowd in most rounds; in every third one writers that sleep while a thousand others commit and clean."""
+
+    name = "actors"
+    quick = (1, 3)
+    quick_seconds = 14.0
+
+    def run(self, seed: int, deadline: float) -> Tally:
+        """One round."""
+        rng = random.Random(seed)
+        kind = "disk" if seed < 6 else rng.choice(KINDS)
+        tally = Tally()
+        tally.count(f"rounds on {kind}")
+        with fresh_folder() as folder, place_of(kind) as place:
+            act: Callable[..., None] = sleepers if seed % 3 == 0 else crowd
+            act(place, folder, rng, tally, seed=seed, deadline=deadline)
+        return tally
+
+
+def made(place: Place, rng: random.Random) -> Table:
+    """The table, with a few batches in it."""
+    partitioned = rng.random() < 0.3
+    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10])}
+    columns = ["level"] if partitioned else []
+    table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
+    for first in START:
+        table.append(data(first))
+    return table
+
+
+def crowd(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+    """Everybody at once; whoever dies is followed by another, whoever is stopped wakes up after a while."""
+    made(place, rng)
+    lively = max(deadline - time.monotonic() - 5, 3)
+    end = time.monotonic() + lively
+    roles = [*rng.sample(CROWD, 6), rng.choice(CLEANERS), rng.choice(CLEANERS), "read"]
+    fate = {"stops": rng.choice([0.0, 0.002, 0.005]), "deaths": rng.choice([0.0, 0.002, 0.005])}
+    with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
+        cast = {stage.start(role, lively, **fate): role for role in roles}
+        while time.monotonic() < end:
+            stage.wake_sleepers(rng, longest=lively / 3)
+            chance = rng.random()
+            number = rng.choice(list(cast))
+            if chance < 0.01:
+                stage.kill(number)
+            elif chance < 0.03:
+                stage.stop(number)
+            for dead in [number for number in cast if not stage.alive(number)]:
+                role = cast.pop(dead)
+                cast[stage.start(role, max(end - time.monotonic(), 0.1), **fate)] = role
+            time.sleep(0.02)
+        late = stage.finish(60)
+        tally.count("kills from outside", stage.kills)
+        tally.count("wakings", stage.wakings)
+    if late:
+        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+    settle(place, folder, tally, seed=seed)
+
+
+VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore")
+
+
+def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+    """Writers are stopped right around their commit, others commit very often, clean up, and the sleepers wake."""
+    made(place, rng)
+    remembered = 0 if deadline - time.monotonic() > 40 else 40
+    flood = rng.choice([2, (remembered or 1000) + 5])
+    with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
+        for role in rng.sample(VICTIMS, 4):
+            point = "created" if rng.random() < 0.8 else "offered"
+            number = stage.start(role, 0.3, stop_once=point, remembered=remembered)
+            _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
+            tally.count(f"{role} asleep: {point}", int(stage.stopped(number)))
+        _wait_for(stage, stage.start("flood", flood, remembered=remembered), deadline)
+        tally.count("commits while others slept", flood)
+        for role in rng.choice(
+            [("truncate",), ("checkpoint", "purge"), ("truncate", "purge"), ("compact", "truncate")]
+        ):
+            _wait_for(stage, stage.start(role, 0.2, remembered=remembered), deadline)
+        newer = rng.random() < 0.3
+        if newer:
+            _raise_protocol(place)
+        late = stage.finish(60)
+        tally.count("wakings", stage.wakings)
+    if late:
+        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+    settle(place, folder, tally, seed=seed, writable=not newer)
+
+
+def _raise_protocol(place: Place) -> None:
+    """A newer release writes the table from now on; this one can still read it."""
+    log = open_log(place.url, {**place.options, **OPTIONS})
+    newest = log.newest()
+    raised = replace(newest.header.protocol, min_writer_version=SUPPORTED_VERSION + 1)
+    log.commit(newest, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False)
+
+
+def _wait_for(stage: Stage, number: int, deadline: float) -> None:
+    _wait(lambda: not stage.alive(number), max(deadline - time.monotonic(), 5) + 30)
+
+
+def _wait(until: Callable[[], bool], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not until() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def settle(place: Place, folder: Path, tally: Tally, *, seed: int, writable: bool = True) -> None:
+    """Compare the table with the history, let the verbs of upkeep run, and compare again."""
+    told = history.read_journals(folder)
+    tally.counts.update(told.counts)
+    for crash in told.crashes:
+        tally.violation("error", "an actor ended with an exception", seed=seed, traceback=crash)
+    for wrong in told.wrong[:3]:
+        tally.violation("wrong", wrong, seed=seed)
+    for error in set(told.errors) - CLEAR - (set() if writable else {"unsupported"}):
+        tally.violation("error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed)
+    options = {**place.options, **OPTIONS}
+    try:
+        newest = _compared(place, told, tally, seed=seed)
+        if not writable:
+            return
+        table = Table.open(place.url, options=options)
+        table.merge()
+        table.purge(older_than_hours=0, log_retention_hours=0)
+        table.truncate_time_travel()
+        _compared(place, told, tally, seed=seed, newest=newest)
+    except IndexTablesError as error:
+        tally.violation("lost", f"the table cannot be used any more: {error}", seed=seed, refused=_refused(told))
+
+
+def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newest: int | None = None) -> int:
+    """Rows and bytes; what follows the version `newest` changed no row."""
+    options = {**place.options, **OPTIONS}
+    table = Table.open(place.url, options=options)
+    found = table.scan(columns=["id", "day"]).read_all()
+    pairs = list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
+    state, wrong = state_of(pairs)
+    tally.count("rows accounted", len(pairs))
+    if wrong:
+        tally.violation("wrong", f"at the end: {wrong}", seed=seed)
+    last = table.version if newest is None else newest
+    verdict = history.judge(told, state, start=MADE, newest=last)
+    tally.count("versions in the history", last)
+    tally.count("commits whose end is not known", verdict.doubts)
+    tally.count("versions that readers saw", len(told.sights))
+    if verdict.reasons:
+        kind = (
+            "lost" if any("missing batches [0" in r or "missing batches [1" in r for r in verdict.reasons) else "wrong"
+        )
+        facts = {"reasons": verdict.reasons[:5], "refused": _refused(told), "versions": last}
+        tally.violation(kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts)
+    findings = verify_table(place.url, full=True, options=options).findings
+    if findings:
+        tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed, refused=_refused(told))
+    return last
+
+
+def _refused(told: history.Told) -> list[str]:
+    return [str(op) for op in told.ops if op.end == "refused" and op.created][:8]
+
+
+SUITE = Actors()
