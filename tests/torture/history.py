@@ -14,6 +14,9 @@ from msgspec import Struct, field
 State = Mapping[int, int]
 """Batches, by their first id, and the generation of each."""
 MAX_DOUBTS = 12
+START = (0, 5, 2 * 5, 3 * 5)
+MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
+"""The table at its first versions."""
 
 
 class Op(Struct):
@@ -56,6 +59,8 @@ class Told(Struct):
     messages: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
+    longest: float = 0.0
+    """The seconds that the slowest operation took, of those that were timed."""
 
 
 def read_journals(folder: Path) -> Told:
@@ -92,7 +97,7 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
     for end in ("ack", "doubt", "refused"):
         if end in line:
             op = ops[line[end]]
-            op.end, op.version, op.error = end, line.get("version"), line.get("error", "")  # type: ignore[assignment]
+            op.end, op.version, op.error = end, line.get("version"), line.get("error", "")
             if op.error:
                 told.errors[op.error] += 1
                 told.messages.setdefault(op.error, line["why"])
@@ -105,6 +110,7 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
         told.messages.setdefault(line["error"], line["message"])
     if "wrong" in line:
         told.wrong.append(f"version {line['version']}: {line['wrong']}")
+    told.longest = max(told.longest, line.get("took", 0.0))
     if "crash" in line:
         told.crashes.append(line["crash"])
 

@@ -20,7 +20,7 @@ from indextables.table.upkeep_verbs import verify_table
 from indextables.testing.places import Place
 from tests.support.rows import ROWS, TEXT
 from tests.torture import history
-from tests.torture.actors import BATCH, data, state_of
+from tests.torture.actors import BATCH, data, pairs_of, state_of
 from tests.torture.stage import KINDS, Stage, fresh_folder, place_of
 from tests.torture.suite import Tally
 
@@ -47,9 +47,6 @@ CROWD = (
     "read",
 )
 CLEANERS = ("purge", "truncate")
-START = (0, BATCH, 2 * BATCH, 3 * BATCH)
-MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
-"""The table at its first versions."""
 
 
 class Actors:
@@ -77,7 +74,7 @@ def made(place: Place, rng: random.Random) -> Table:
     options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10])}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
-    for first in START:
+    for first in history.START:
         table.append(data(first))
     return table
 
@@ -159,7 +156,15 @@ def _wait(until: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.01)
 
 
-def settle(place: Place, folder: Path, tally: Tally, *, seed: int, writable: bool = True) -> None:
+def settle(
+    place: Place,
+    folder: Path,
+    tally: Tally,
+    *,
+    seed: int,
+    writable: bool = True,
+    expected: frozenset[str] = frozenset(),
+) -> None:
     """Compare the table with the history, let the verbs of upkeep run, and compare again."""
     told = history.read_journals(folder)
     tally.counts.update(told.counts)
@@ -167,7 +172,7 @@ def settle(place: Place, folder: Path, tally: Tally, *, seed: int, writable: boo
         tally.violation("error", "an actor ended with an exception", seed=seed, traceback=crash)
     for wrong in told.wrong[:3]:
         tally.violation("wrong", wrong, seed=seed)
-    for error in set(told.errors) - CLEAR - (set() if writable else {"unsupported"}):
+    for error in set(told.errors) - CLEAR - expected - (set() if writable else {"unsupported"}):
         tally.violation("error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed)
     options = {**place.options, **OPTIONS}
     try:
@@ -187,14 +192,12 @@ def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newe
     """Rows and bytes; what follows the version `newest` changed no row."""
     options = {**place.options, **OPTIONS}
     table = Table.open(place.url, options=options)
-    found = table.scan(columns=["id", "day"]).read_all()
-    pairs = list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
-    state, wrong = state_of(pairs)
-    tally.count("rows accounted", len(pairs))
+    state, wrong = state_of(pairs_of(table))
+    tally.count("rows accounted", len(state) * BATCH)
     if wrong:
         tally.violation("wrong", f"at the end: {wrong}", seed=seed)
     last = table.version if newest is None else newest
-    verdict = history.judge(told, state, start=MADE, newest=last)
+    verdict = history.judge(told, state, start=history.MADE, newest=last)
     tally.count("versions in the history", last)
     tally.count("commits whose end is not known", verdict.doubts)
     tally.count("versions that readers saw", len(told.sights))
@@ -208,6 +211,11 @@ def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newe
     if findings:
         tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed, refused=_refused(told))
     return last
+
+
+def seen_of(table: Table) -> history.State:
+    """The batches of a table."""
+    return state_of(pairs_of(table))[0]
 
 
 def _refused(told: history.Told) -> list[str]:
