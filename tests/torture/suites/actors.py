@@ -22,7 +22,7 @@ from tests.support.rows import ROWS, TEXT
 from tests.torture import history
 from tests.torture.actors import BATCH, data, pairs_of, state_of
 from tests.torture.stage import KINDS, Stage, fresh_folder, place_of
-from tests.torture.suite import Tally
+from tests.torture.suite import Kind, Tally
 
 OPTIONS: dict[str, Any] = {
     "purge.retentionCheckEnabled": False,
@@ -202,9 +202,8 @@ def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newe
     tally.count("commits whose end is not known", verdict.doubts)
     tally.count("versions that readers saw", len(told.sights))
     if verdict.reasons:
-        kind = (
-            "lost" if any("missing batches [0" in r or "missing batches [1" in r for r in verdict.reasons) else "wrong"
-        )
+        missing = [r for r in verdict.reasons if "missing batches [" in r and "missing batches []" not in r]
+        kind: Kind = "lost" if missing else "wrong"
         facts = {"reasons": verdict.reasons[:5], "refused": _refused(told), "versions": last}
         tally.violation(kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts)
     findings = verify_table(place.url, full=True, options=options).findings
