@@ -49,7 +49,7 @@ class Part(Struct, frozen=True):
     stops: float = 0.0
     deaths: float = 0.0
     stop_once: str = ""
-    """`created`: stop right after a version got its name, once; `offered`: right before."""
+    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`: at the first put."""
     condition: tuple[str, int] | None = None
     """Under which condition it works (see `tests.torture.conditions`), and how bad it is."""
     remembered: int = 0
@@ -79,7 +79,8 @@ class Nerves:
     def __call__(self, verb: str, path: str, when: str) -> None:
         """Called around every call of the store."""
         made = verb == "put_if_absent" and version_of(path) is not None
-        if made and self._once == {"before": "offered", "after": "created"}[when]:
+        put = verb in ("put", "put_file", "put_if_absent")
+        if (made and self._once == {"before": "offered", "after": "created"}[when]) or (put and self._once == "opened"):
             self._once = ""
             self._stop(verb, path, when)
             return

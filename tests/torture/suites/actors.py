@@ -50,10 +50,10 @@ CLEANERS = ("purge", "truncate")
 
 
 class Actors:
-    """A crowd in most rounds; in every third one writers that sleep while a thousand others commit and clean."""
+    """A crowd in most rounds; in others writers sleep while many commit and clean, or while the table is made anew."""
 
     name = "actors"
-    quick = (1, 3)
+    quick = (1, 3, 4)
     quick_seconds = 14.0
 
     def run(self, seed: int, deadline: float) -> Tally:
@@ -63,7 +63,7 @@ class Actors:
         tally = Tally()
         tally.count(f"rounds on {kind}")
         with fresh_folder() as folder, place_of(kind) as place:
-            act: Callable[..., None] = sleepers if seed % 3 == 0 else crowd
+            act: Callable[..., None] = sleepers if seed % 3 == 0 else recreation if seed % 7 == 4 else crowd
             act(place, folder, rng, tally, seed=seed, deadline=deadline)
         return tally
 
@@ -136,6 +136,78 @@ def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, se
     if late:
         tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
     settle(place, folder, tally, seed=seed, writable=not newer)
+
+
+def recreation(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+    """The table is removed and made anew, with rows that say so, under writers that know the old one or are asleep."""
+    made(place, rng)
+    store = place.open()
+    other = data(OTHER)
+    with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
+        for role in rng.sample(VICTIMS, 3):
+            point = rng.choice(["offered", "created", "opened"])
+            number = stage.start(role, 0.3, stop_once=point)
+            _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
+            tally.count(f"{role} asleep under a new table: {point}", int(stage.stopped(number)))
+        held = Table.open(place.url, options={**place.options, **OPTIONS})
+        store.delete([info.path for info in store.list()])
+        columns = rng.choice([[], ["level"]])
+        Table.create(place.url, schema=ROWS, partition_columns=columns, options={**TEXT, **place.options})
+        fresh = Table.open(place.url, options={**place.options, **OPTIONS})
+        for _ in range(rng.choice([0, 1, held.version, held.version + 3])):
+            fresh.append(other.slice(0, 1))
+        expected = fresh.count()
+        for verb, act in _through(held).items():
+            _refused_through(verb, act, tally, seed)
+        late = stage.finish(60)
+    if late:
+        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+    _only_new(place, expected, tally, seed=seed)
+
+
+OTHER = 500_000_000
+"""The id of the rows of the new table."""
+
+
+def _through(held: Table) -> dict[str, Callable[[], object]]:
+    """What a handle of the old table may be asked to do."""
+    return {
+        "append": lambda: held.append(data(BATCH * 100)),
+        "overwrite": lambda: held.overwrite(data(BATCH * 101)),
+        "replace": lambda: held.overwrite(data(0, 1), where=f"id >= 0 AND id < {BATCH}"),
+        "delete": lambda: held.delete(where="id >= 0"),
+        "update_metadata": lambda: held.update_metadata(description="of the old table"),
+        "merge": lambda: held.merge(),
+        "restore": lambda: held.restore(version=1),
+    }
+
+
+def _refused_through(verb: str, act: Callable[[], object], tally: Tally, seed: int) -> None:
+    try:
+        act()
+    except IndexTablesError as error:
+        tally.count(f"{verb} through a handle of the old table: {error.kind}")
+    else:
+        tally.count(f"{verb} through a handle of the old table: done")
+
+
+def _only_new(place: Place, expected: int, tally: Tally, *, seed: int) -> None:
+    """The new table has its own rows, and nothing of what was meant for the old one."""
+    options = {**place.options, **OPTIONS}
+    try:
+        table = Table.open(place.url, options=options)
+        found = table.scan(columns=["id"]).read_all().column("id").to_pylist()
+        tally.count("rows accounted", len(found))
+        if found != [OTHER] * expected:
+            what = f"{len(found)} rows, of {expected} that are its own; {sorted(set(found) - {OTHER})[:9]} are not"
+            tally.violation("wrong", f"the new table has {what}", seed=seed)
+        if table.metadata.description is not None:
+            tally.violation("wrong", "the metadata of the new table was changed through the old one", seed=seed)
+        findings = verify_table(place.url, full=True, options=options).findings
+        if findings:
+            tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed)
+    except IndexTablesError as error:
+        tally.violation("lost", f"the new table cannot be used: {error}", seed=seed)
 
 
 def _raise_protocol(place: Place) -> None:
