@@ -167,7 +167,7 @@ def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> V
         if len({op.place for op in chosen}) < len(chosen):
             continue
         past = states(chosen, start=start, newest=newest)
-        reasons = list(_differences(past, final, told.sights))
+        reasons = [*_differences(past, final, told.sights), *_never_landed(changing, chosen)]
         if len(reasons) < len(best.reasons):
             best = Verdict(reasons, len(open_ends))
         if not reasons:
@@ -184,8 +184,18 @@ def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int
     if final != past[-1]:
         yield f"the rows are not those of the history: {_difference(past[-1], final)}"
     for version, seen in sights:
-        if version < len(past) and seen != past[version]:
+        if version >= len(past):
+            yield f"a reader saw version {version}, but the table ends at {len(past) - 1}"
+        elif seen != past[version]:
             yield f"a reader of version {version} saw other rows: {_difference(past[version], seen)}"
+
+
+def _never_landed(ops: Sequence[Op], landed: Sequence[Op]) -> Iterator[str]:
+    """Exactly once: whoever is told that a batch was committed before can rely on it."""
+    committed = {op.batch for op in landed if op.kind == "once"}
+    for op in ops:
+        if op.kind == "once" and op.end == "ack" and op.version is None and op.batch not in committed:
+            yield f"batch {op.batch} was said to be committed already, and never was"
 
 
 def _difference(wanted: State, found: State) -> str:

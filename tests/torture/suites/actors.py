@@ -85,16 +85,16 @@ def crowd(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed:
     lively = max(deadline - time.monotonic() - 5, 3)
     end = time.monotonic() + lively
     roles = [*rng.sample(CROWD, 6), rng.choice(CLEANERS), rng.choice(CLEANERS), "read"]
-    fate = {"stops": rng.choice([0.0, 0.002, 0.005]), "deaths": rng.choice([0.0, 0.002, 0.005])}
+    fate = {"stops": rng.choice([0.0, 0.005, 0.01]), "deaths": rng.choice([0.0, 0.005, 0.01])}
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
         cast = {stage.start(role, lively, **fate): role for role in roles}
         while time.monotonic() < end:
             stage.wake_sleepers(rng, longest=lively / 3)
             chance = rng.random()
             number = rng.choice(list(cast))
-            if chance < 0.01:
+            if chance < 0.02:
                 stage.kill(number)
-            elif chance < 0.03:
+            elif chance < 0.06:
                 stage.stop(number)
             for dead in [number for number in cast if not stage.alive(number)]:
                 role = cast.pop(dead)
