@@ -58,7 +58,7 @@ class Stage:
         self.kills = self.wakings = 0
         self._actors: dict[int, BaseProcess] = {}
         self._asleep: dict[int, float] = {}
-        self._number = 0
+        self._number = len(list(folder.glob("*.jsonl")))  # those of an earlier stage of the same round
 
     def __enter__(self) -> Stage:
         return self
