@@ -8,6 +8,7 @@
     │  └─ TableExistsError
     ├─ ConflictError          nothing was committed; another writer was first
     ├─ CommitUnknownError     it may have landed; nothing was cleaned up
+    ├─ CleanupError           it has landed; cleaning up after it failed
     ├─ UnsupportedError       the table needs a newer or another reader
     ├─ CorruptTableError      the table is damaged
     │  ├─ LogGapError                 a version is missing below a higher one
@@ -106,6 +107,13 @@ class CommitUnknownError(IndexTablesError):
 
     kind = "commit_unknown"
     default_hint = "Look for the transaction id in history() before repeating; the files it names were left in place."
+
+
+class CleanupError(IndexTablesError):
+    """The commit has landed, and cleaning up after it failed (raised where `cleanup.failurePolicy` is `fail`)."""
+
+    kind = "cleanup"
+    default_hint = "Do not repeat the write: it is in the table. The next clean-up tries again."
 
 
 class UnsupportedError(IndexTablesError):

@@ -28,6 +28,9 @@ class MergeSettings(SettingsGroup, frozen=True):
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
 
 
+PURGE_LOG_HOURS = "purge.txLogRetentionHours"
+
+
 class PurgeSettings(SettingsGroup, frozen=True):
     """What a purge keeps."""
 
@@ -38,7 +41,11 @@ class PurgeSettings(SettingsGroup, frozen=True):
         "For how long a split is kept after it was removed, or written without ever being committed.",
     )
     log_hours: float = setting(
-        "purge.txLogRetentionHours", hours(), 720.0, "For how long version files are kept when a table is purged."
+        PURGE_LOG_HOURS,
+        hours(),
+        720.0,
+        "For how long version files are kept when a table is purged. Where it is set it also counts for the clean-up "
+        "after checkpoints: the longer of this and logRetention.duration.",
     )
     check_retention: bool = setting(
         "purge.retentionCheckEnabled", boolean(), True, "Refuse to purge what is younger than 24 hours."

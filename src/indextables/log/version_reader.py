@@ -13,6 +13,7 @@ from indextables.config.log import LogReadSettings
 from indextables.errors import BadFileError, InvalidInputError, NotFoundError, UnavailableError
 from indextables.log import names
 from indextables.log.cache import LogCache
+from indextables.log.clock import bounded_time
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
 from indextables.model.snapshot import CommittedVersion
 from indextables.storage.location import inside
@@ -43,7 +44,7 @@ class VersionReader(Struct, frozen=True):
             data = self.store.get(names.version_path(version))
         except NotFoundError:
             return None
-        return decode_version(self.store.url, version, data, fallback_timestamp_ms=0)
+        return decode_version(self.store.url, version, data, file_ms=None)
 
     def _remembered(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
         found = self.cache.get("versions", self.store.url, info) if self.cache else None
@@ -68,21 +69,21 @@ class VersionReader(Struct, frozen=True):
 
     def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
         data = self.store.get(info.path)
-        read = decode_version(self.store.url, version, data, fallback_timestamp_ms=info.last_modified_ms or 0)
+        read = decode_version(self.store.url, version, data, file_ms=info.last_modified_ms)
         if self.cache:
             self.cache.put("versions", self.store.url, info, read, cost_bytes=len(data) * _PARSED_SIZE)
         return read
 
 
-def decode_version(root: str, version: int, data: bytes, *, fallback_timestamp_ms: int) -> CommittedVersion:
-    """A version file's bytes as a committed version; its time is its commitInfo's, else the file's own."""
+def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None) -> CommittedVersion:
+    """A version file's bytes as a committed version; its time is its commitInfo's, but no later than the file's own."""
     path = names.version_path(version)
     try:
         actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
     except InvalidInputError as error:
         raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
-    timestamp_ms = info.timestamp if info is not None and info.timestamp is not None else fallback_timestamp_ms
+    timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
     return CommittedVersion(version, timestamp_ms, actions)
 
 
