@@ -134,7 +134,10 @@ class LogGapError(CorruptTableError):
     """A version file is missing below a higher one."""
 
     kind = "log_gap"
-    default_hint = "Restore the missing file from a backup, open an older version by number, or run Table.repair()."
+    default_hint = (
+        "Restore the missing file from a backup, open an older version by number, or write a clean copy of what can be read "
+        "with Table.repair(path, at='another place')."
+    )
 
 
 class BadFileError(CorruptTableError):

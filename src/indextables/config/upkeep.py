@@ -84,7 +84,7 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
 class PurgeOnWriteSettings(SettingsGroup, frozen=True):
     """Purging by itself after writes and merges."""
 
-    enabled: bool = setting("purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.")
+    enabled: bool = setting("purgeOnWrite.enabled", boolean(), False, "Purge the table after merges and writes.")
     after_merge: bool = setting(
         "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write."
     )
@@ -92,7 +92,8 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
         "purgeOnWrite.triggerAfterWrites",
         integer(0),
         0,
-        "Purge after the write of every so many versions; 0: after none.",
+        "Purge after the write of every so many versions; 0: after the merges that follow writes, or after every write "
+        "if none do.",
     )
     split_hours: float = setting(
         "purgeOnWrite.splitRetentionHours", hours(), 168.0, "Retention of splits when purging by itself."

@@ -174,7 +174,8 @@ def _gap(url: str, missing: list[int]) -> LogGapError:
     before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
     return LogGapError(
         f"Version {first} of {url} is missing from its log below a higher version ({names.version_path(first)}).",
-        hint=f"Restore the file from a backup, {before}or rebuild the log with Table.repair(path).",
+        hint=f"Restore the file from a backup, {before}or write a clean copy of what can be read with "
+        "Table.repair(path, at='another place').",
         path=url,
         version=first,
         missing=missing,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -52,20 +53,30 @@ class VersionReader(Struct, frozen=True):
 
     def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other: threads only contend for the interpreter.
-        if min(len(wanted), self.settings.parallelism) < 2 or self.store.local_path(names.LOG) is not None:
-            return [self._fetch(version, info) for version, info in wanted]
-        with ThreadPoolExecutor(min(self.settings.parallelism, len(wanted))) as pool:
-            results = pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds)
-            try:
-                return list(results)
-            except FutureTimeoutError as error:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise UnavailableError(
-                    f"Reading {len(wanted)} version files of {self.store.url} took longer than "
-                    f"{self.settings.timeout_seconds} s.",
-                    hint="Raise checkpoint.read.timeoutSeconds or checkpoint.parallelism, or checkpoint the table.",
-                    path=self.store.url,
-                ) from error
+        if not wanted or self.settings.parallelism < 2 or self.store.local_path(names.LOG) is not None:
+            return list(self._one_by_one(wanted))
+        pool = ThreadPoolExecutor(min(self.settings.parallelism, len(wanted)), thread_name_prefix="indextables-log")
+        try:
+            return list(pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds))
+        except FutureTimeoutError as error:
+            raise self._too_slow(len(wanted)) from error
+        finally:
+            # Not waited for: a request that hangs would hold up the answer that it hangs.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> Iterator[CommittedVersion]:
+        deadline = time.monotonic() + self.settings.timeout_seconds
+        for version, info in wanted:
+            yield self._fetch(version, info)
+            if time.monotonic() > deadline:
+                raise self._too_slow(len(wanted))
+
+    def _too_slow(self, count: int) -> UnavailableError:
+        return UnavailableError(
+            f"Reading {count} version files of {self.store.url} took longer than {self.settings.timeout_seconds} s.",
+            hint="Raise checkpoint.read.timeoutSeconds or checkpoint.parallelism, or checkpoint the table.",
+            path=self.store.url,
+        )
 
     def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
         data = self.store.get(info.path)
