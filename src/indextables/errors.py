@@ -8,6 +8,7 @@
     │  └─ TableExistsError
     ├─ ConflictError          nothing was committed; another writer was first
     ├─ CommitUnknownError     it may have landed; nothing was cleaned up
+    ├─ CleanupError           it has landed; cleaning up after it failed
     ├─ UnsupportedError       the table needs a newer or another reader
     ├─ CorruptTableError      the table is damaged
     │  ├─ LogGapError                 a version is missing below a higher one
@@ -136,6 +137,13 @@ class CommitUnknownError(IndexTablesError):
     default_hint = "Look for the transaction id in history() before repeating; the files it names were left in place."
 
 
+class CleanupError(IndexTablesError):
+    """The commit has landed, and cleaning up after it failed (raised where `cleanup.failurePolicy` is `fail`)."""
+
+    kind = "cleanup"
+    default_hint = "Do not repeat the write: it is in the table. The next clean-up tries again."
+
+
 class UnsupportedError(IndexTablesError):
     """The table or file needs something this release does not have."""
 
@@ -154,7 +162,10 @@ class LogGapError(CorruptTableError):
     """A version file is missing below a higher one."""
 
     kind = "log_gap"
-    default_hint = "Restore the missing file from a backup, open an older version by number, or run Table.repair()."
+    default_hint = (
+        "Restore the missing file from a backup, open an older version by number, or write a clean copy of what can be read "
+        "with Table.repair(path, at='another place')."
+    )
 
 
 class BadFileError(CorruptTableError):

@@ -39,6 +39,9 @@ class MergeSettings(SettingsGroup, frozen=True):
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
 
 
+PURGE_LOG_HOURS = "purge.txLogRetentionHours"
+
+
 class PurgeSettings(SettingsGroup, frozen=True):
     """What a purge keeps."""
 
@@ -50,10 +53,11 @@ class PurgeSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     log_hours: float = setting(
-        "purge.txLogRetentionHours",
+        PURGE_LOG_HOURS,
         hours(),
         720.0,
-        "For how long version files are kept when a table is purged.",
+        "For how long version files are kept when a table is purged. Where it is set it also counts for the clean-up "
+        "after checkpoints: the longer of this and logRetention.duration.",
         in_table=True,
     )
     check_retention: bool = setting(
@@ -111,7 +115,7 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
     """Purging by itself after writes and merges."""
 
     enabled: bool = setting(
-        "purgeOnWrite.enabled", boolean(), False, "Purge the table after merges or some writes.", in_table=True
+        "purgeOnWrite.enabled", boolean(), False, "Purge the table after merges and writes.", in_table=True
     )
     after_merge: bool = setting(
         "purgeOnWrite.triggerAfterMerge", boolean(), True, "Purge after a merge that followed a write.", in_table=True
@@ -120,7 +124,8 @@ class PurgeOnWriteSettings(SettingsGroup, frozen=True):
         "purgeOnWrite.triggerAfterWrites",
         integer(0),
         0,
-        "Purge after the write of every so many versions; 0: after none.",
+        "Purge after the write of every so many versions; 0: after the merges that follow writes, or after every write "
+        "if none do.",
         in_table=True,
     )
     split_hours: float = setting(

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.log import names
+from indextables.log.clock import bounded_time
 from indextables.log.legacy_checkpoints import read_checkpoint
 from indextables.log.listing import LogListing, list_log
 from indextables.log.manifest_reader import ManifestReader
@@ -86,18 +88,16 @@ class BaseReader(Struct, frozen=True):
         self._remember("states", info, state, cost_bytes=len(data) * 4)
         return state
 
+    def alone(self, version: int, info: ObjectInfo) -> Base:
+        """A state or checkpoint that must speak for itself: what it lacks is not looked for anywhere else."""
+        if names.state_version_of(info.path) is None:
+            return self._checkpoint(version, info)
+        state = self.read_state(version, info)
+        return Base(_header(state, info), StateFiles(state, info, self.manifests, _no_other_way))
+
     def _state(self, version: int, info: ObjectInfo, listing: LogListing) -> Base:
         state = self.read_state(version, info)
-        header = Header(
-            version=version,
-            timestamp_ms=state.commit_timestamp or state.created_at or info.last_modified_ms or 0,
-            protocol=state.protocol or _plain_protocol(state.protocol_version),
-            metadata=state.metadata,
-            txns={txn.app_id: txn for txn in state.txns},
-            skips={skip.path: skip for skip in state.skips},
-            recent_txn_ids=state.txn_ids,
-            schema_registry=state.schema_registry,
-        )
+        header = _header(state, info)
         if state.metadata is None or state.protocol is None:
             header = self._completed(header, state, listing)
 
@@ -184,6 +184,23 @@ class BaseReader(Struct, frozen=True):
     def _remember(self, kind: str, info: ObjectInfo, value: object, *, cost_bytes: int) -> None:
         if self.versions.cache:
             self.versions.cache.put(kind, self.versions.store.url, info, value, cost_bytes=cost_bytes)
+
+
+def _header(state: StateManifest, info: ObjectInfo) -> Header:
+    return Header(
+        version=state.state_version,
+        timestamp_ms=bounded_time(state.commit_timestamp or state.created_at, info.last_modified_ms),
+        protocol=state.protocol or _plain_protocol(state.protocol_version),
+        metadata=state.metadata,
+        txns={txn.app_id: txn for txn in state.txns},
+        skips={skip.path: skip for skip in state.skips},
+        recent_txn_ids=state.txn_ids,
+        schema_registry=state.schema_registry,
+    )
+
+
+def _no_other_way(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+    raise failure
 
 
 def _plain_protocol(version: int) -> ProtocolAction:

@@ -51,8 +51,8 @@ class LogCache:
         self.max_bytes = max_bytes
         self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int]] = OrderedDict()
         self._bytes = 0
-        self._hits: Counter[str] = Counter()
-        self._misses: Counter[str] = Counter()
+        self._hits: Counter[tuple[str, str]] = Counter()
+        self._misses: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
     def get(self, kind: str, table: str, identity: Hashable) -> Any | None:
@@ -61,9 +61,9 @@ class LogCache:
         with self._lock:
             found = self._held.get(key)
             if found is None:
-                self._misses[kind] += 1
+                self._misses[kind, table] += 1
                 return None
-            self._hits[kind] += 1
+            self._hits[kind, table] += 1
             self._held.move_to_end(key)
             return found[0]
 
@@ -88,12 +88,22 @@ class LogCache:
             return len(gone)
 
     def stats(self, table: str | None = None) -> CacheStats:
-        """Figures since the process began; entries are those of one table if it is named."""
+        """Figures since the process began, of one table if it is named."""
         with self._lock:
-            entries = Counter(kind for kind, owner, _ in self._held if table in (None, owner))
-            return CacheStats(dict(self._hits), dict(self._misses), dict(entries), self._bytes)
+            held = {key: cost for key, (_, cost) in self._held.items() if table in (None, key[1])}
+            entries = Counter(kind for kind, _, _ in held)
+            hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
+            return CacheStats(hits, misses, dict(entries), sum(held.values()))
 
     def _forget(self, key: tuple[str, str, Hashable]) -> None:
         found = self._held.pop(key, None)
         if found is not None:
             self._bytes -= found[1]
+
+
+def _of_table(counts: Counter[tuple[str, str]], table: str | None) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for (kind, owner), count in counts.items():
+        if table in (None, owner):
+            found[kind] += count
+    return dict(found)

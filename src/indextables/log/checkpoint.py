@@ -6,18 +6,21 @@ race for it is as good as winning: whoever made it, it says the same. The pointe
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
-from indextables.errors import BadFileError, NotFoundError, UnavailableError, UnsupportedError
+from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
 from indextables.log import names
 from indextables.log.bases import BaseReader
 from indextables.log.checkpoint_pointer import move_pointer
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
+from indextables.log.proof import Prover
+from indextables.log.state_files import StateFiles
 from indextables.log.state_writer import Compact, StateWriter
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
@@ -25,6 +28,11 @@ from indextables.model.state import StateManifest
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint
 from indextables.wire.state_manifest import encode_state
+
+
+READ_BACK_BYTES = 16 << 20
+"""Manifests of an older state are read back for a checkpoint by itself as long as they are together no larger."""
+logger = logging.getLogger(__name__)
 
 
 class CheckpointReport(Report, frozen=True):
@@ -49,6 +57,7 @@ class Checkpointer(Struct, frozen=True):
     write_settings: StateWriteSettings
     compaction: CompactionSettings
     retry: StateRetrySettings
+    prover: Callable[[], Prover]
     now_ms: Callable[[], int]
     new_id: Callable[[], str]
     rng: random.Random
@@ -60,24 +69,30 @@ class Checkpointer(Struct, frozen=True):
         return self.settings.enabled and snapshot.version - last >= self.settings.interval
 
     def write(
-        self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED, only_if_due: bool = False
+        self,
+        snapshot: Snapshot,
+        *,
+        compact: Compact = Compact.AS_NEEDED,
+        only_if_due: bool = False,
+        thorough: bool = False,
     ) -> CheckpointReport:
         """Checkpoint a snapshot in the form that `state.format` says.
 
-        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do.
+        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do. The pointer
+        moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the place of this version is taken by a checkpoint
+        that is damaged: that one stays as it is, and the snapshot needs another number.
         """
         if self.settings.format != "avro":
-            legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
-            pointer = legacy.write(snapshot)
-            move_pointer(self.store, pointer)
-            return _legacy_report(snapshot, pointer)
+            return self._legacy(snapshot)
         interval = self.settings.interval if only_if_due else 1
         for attempt in range(1, self.retry.max_attempts + 1):
-            state, written = self._try_state(snapshot, compact, enough=snapshot.version - interval + 1)
+            state, written = self._try_state(
+                snapshot, compact, enough=snapshot.version - interval + 1, thorough=thorough
+            )
             if state is not None:
                 move_pointer(self.store, _pointer(state))
                 return _report(state, written=written)
-            compact = Compact.ALL  # the manifests of the state before may be the ones that are gone
+            compact = Compact.ALL  # the manifests of the state before may be the ones that are gone or damaged
             self._pause(attempt)
         raise UnavailableError(
             f"The state of version {snapshot.version} of {self.store.url} could not be written in "
@@ -86,47 +101,101 @@ class Checkpointer(Struct, frozen=True):
             version=snapshot.version,
         )
 
-    def _try_state(self, snapshot: Snapshot, compact: Compact, *, enough: int) -> tuple[StateManifest | None, bool]:
+    def _legacy(self, snapshot: Snapshot) -> CheckpointReport:
+        legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
+        pointer = legacy.write(snapshot)
+        path = legacy.path(snapshot.version)
+        there = self.store.head(path)
+        if there is None:
+            raise UnavailableError(f"{path} was written and is not there.", path=path, version=snapshot.version)
+        failure = self.prover().failure(snapshot.version, there, snapshot)
+        if failure is not None:
+            raise _spoiled(failure, snapshot.version)
+        move_pointer(self.store, pointer)
+        return _legacy_report(snapshot, pointer)
+
+    def _try_state(
+        self, snapshot: Snapshot, compact: Compact, *, enough: int, thorough: bool
+    ) -> tuple[StateManifest | None, bool]:
         """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
 
-        One that is there already will do if its version is `enough` or higher.
+        One that is there already will do if its version is `enough` or higher, and if it is what it should be.
         """
-        listing = list_log(self.store, first_version=max(snapshot.base.header.version, 0))
+        listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
         newest = max(listing.states, default=-1)
         if newest >= enough:
-            found = self._readable(newest, listing)
+            found = self._sound(newest, listing, thorough=thorough)
             if found is not None:
                 return found, False
-        state = self._writer.state_of(self._on_newest_base(snapshot, listing), compact=compact)
+        if snapshot.version in listing.states:
+            raise self._taken(snapshot.version, listing)
+        continued = self._on_newest_base(snapshot, listing)
+        state = self._writer.state_of(continued, compact=compact)
+        if self._manifest_failure(state, older=_manifests(continued), thorough=thorough) is not None:
+            return None, False
         body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
         path = names.state_path(snapshot.version)
-        if path in {info.path for info in listing.states.values()}:
-            self.store.put(path, body)  # what is there cannot be read by anybody
-            return state, True
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
-            return (state, True) if self._is_whole(state) else self._taken_back(path)
+            return (state, True) if self._is_there(state, path, body) else self._taken_back(path)
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
-        return self._readable(snapshot.version, again), False
+        return self._sound(snapshot.version, again, thorough=False), False
 
     @property
     def _writer(self) -> StateWriter:
         return StateWriter(self.store, self.write_settings, self.compaction, self.now_ms)
 
-    def _is_whole(self, state: StateManifest) -> bool:
-        """Whether no cleaner took a manifest away before it could see that this state names it."""
-        there = {info.path for info in self.store.list(names.MANIFESTS)}
-        return all(f"{names.LOG}/{manifest.path}" in there for manifest in state.manifests)
+    def _is_there(self, state: StateManifest, path: str, body: bytes) -> bool:
+        """Whether the state is as it was sent, and no cleaner took a manifest away before it could see who names it."""
+        there = {info.path: info.size for info in self.store.list(names.MANIFESTS)}
+        whole = all(there.get(f"{names.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests)
+        try:
+            return whole and self.store.get(path) == body
+        except NotFoundError:
+            return False
 
     def _taken_back(self, path: str) -> tuple[None, bool]:
         self.store.delete([path])
         return None, False
 
-    def _readable(self, version: int, listing: LogListing) -> StateManifest | None:
+    def _manifest_failure(
+        self, state: StateManifest, *, older: frozenset[str], thorough: bool
+    ) -> IndexTablesError | None:
+        """What is wrong with a manifest of a state, as it lies in the store.
+
+        New ones are always read back. Older ones were when they were new: they are read again where somebody asked for
+        the checkpoint, and otherwise as long as that costs little.
+        """
+        prover, left = self.prover(), READ_BACK_BYTES
+        for manifest in state.manifests:
+            if manifest.path in older and not thorough:
+                left -= manifest.size_bytes or 0
+                if left < 0:
+                    continue
+            failure = prover.manifest_failure(manifest)
+            if failure is not None:
+                return failure
+        return None
+
+    def _sound(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
+        """The state of a version as it lies in the store, if it can be used."""
+        if version not in listing.states:
+            return None
+        prover, info = self.prover(), listing.states[version]
         try:
-            return self.bases.read_state(version, listing.states[version]) if version in listing.states else None
+            state = prover.bases.read_state(version, info)
+            if thorough:
+                return state if prover.failure_at(listing, version) is None else None
+            ours = all(manifest.size_bytes is not None for manifest in state.manifests)
+            older = frozenset(manifest.path for manifest in state.manifests)
+            return state if not ours or self._manifest_failure(state, older=older, thorough=False) is None else None
         except (BadFileError, NotFoundError, UnsupportedError):
             return None
+
+    def _taken(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
+        path = listing.states[version].path
+        failure = self.prover().failure_at(listing, version)
+        return _spoiled(failure or BadFileError(f"{path} cannot be used.", path=path), version)
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
         """The same version on the newest state that is there: it may have been written since the snapshot was read."""
@@ -143,6 +212,24 @@ class Checkpointer(Struct, frozen=True):
     def _pause(self, attempt: int) -> None:
         ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - 1))
         self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
+
+
+def _manifests(snapshot: Snapshot) -> frozenset[str]:
+    source = snapshot.base.source
+    return frozenset(m.path for m in source.state.manifests) if isinstance(source, StateFiles) else frozenset()
+
+
+class SpoiledCheckpointError(Exception):
+    """The place of a checkpoint is taken by one that is damaged; never leaves this room."""
+
+    def __init__(self, failure: IndexTablesError) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _spoiled(failure: IndexTablesError, version: int) -> SpoiledCheckpointError:
+    logger.warning("the checkpoint of version %d cannot be used and is written anew: %s", version, failure.message)
+    return SpoiledCheckpointError(failure)
 
 
 def _pointer(state: StateManifest) -> LastCheckpoint:

@@ -1,22 +1,26 @@
 """Cleaning the log: taking stock, deciding with `model.retention`, deleting oldest first.
 
-A cleaner never deletes what it has not seen covered: the newest base is looked at again before every batch, and if it has
-gone the cleaner stops. A deletion that fails leaves a file too many, never one too few.
+A cleaner never deletes what it has not seen covered: the states or checkpoints that everything kept begins with are read
+from the store and proven first (`log/proof.py`), the newest is looked at again before every batch, and if it has gone the
+cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never one too few.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from indextables.config.state import CleanupSettings, RetentionSettings
-from indextables.errors import BadFileError, NotFoundError, StorageError, UnsupportedError
+from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
 from indextables.log import names
 from indextables.log.bases import BaseReader
+from indextables.log.clock import StoreClock
+from indextables.log.listing import list_log
+from indextables.log.proof import Prover
 from indextables.model.retention import (
     HOUR_MS,
     BaseFiles,
@@ -41,6 +45,8 @@ class CleaningReport(Struct, frozen=True):
     deleted: tuple[Expired, ...] = ()
     failures: tuple[str, ...] = ()
     dry_run: bool = False
+    damaged: tuple[int, ...] = ()
+    """Versions whose state or checkpoint was found to be of no use as cover; `failures` says why."""
 
     def deleted_of(self, kind: str) -> int:
         """How many files of a kind were deleted."""
@@ -77,8 +83,51 @@ class Cleaner(Struct, frozen=True):
     now_ms: Callable[[], int]
 
     def plan(self, policy: RetentionPolicy) -> Expiry:
-        """What may be deleted. Nothing is changed."""
+        """What may be deleted, by this machine's time. Nothing is changed."""
         return find_expired(self.inventory(), policy, now_ms=self.now_ms())
+
+    def clean(
+        self,
+        policy: RetentionPolicy,
+        *,
+        only: Collection[str] | None = None,
+        settings: CleanupSettings | None = None,
+        told: Callable[[int], None] | None = None,
+    ) -> CleaningReport:
+        """Delete what has had its time by the store's clock and is covered by what is proven.
+
+        `only` these files, if they are given. What a damaged state or checkpoint would have to cover stays.
+        """
+        chosen, log = settings or CleanupSettings(), self.inventory()
+
+        def expired(now_ms: int, damaged: Collection[int] = ()) -> Expiry:
+            expiry = find_expired(log.without(damaged), policy, now_ms=now_ms)
+            return expiry if only is None else expiry.only(only)
+
+        # Whichever clock is ahead: what neither of them calls old needs no further look.
+        latest = expired(max(self.now_ms(), log.newest_ms))
+        if chosen.dry_run or not latest.expired:
+            return CleaningReport(latest.expired, dry_run=chosen.dry_run)
+        now_ms = StoreClock(self.store, self.now_ms).tell()
+        failures: dict[int, str] = {}
+        while True:
+            expiry = expired(now_ms, failures)
+            found = self.uncovered(expiry)
+            if not found:
+                break
+            failures |= {version: failure.message for version, failure in found.items()}
+        report = self._deleted(expiry, chosen, told)
+        return replace(report, failures=(*failures.values(), *report.failures), damaged=tuple(failures))
+
+    def uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
+        """Which of the states and checkpoints that would stand for what is deleted cannot, and why."""
+        if not expiry.expired:
+            return {}
+        listing = list_log(self.store)
+        versions = self.bases.versions
+        prover = Prover.of(self.store, versions.settings, self.bases.settings)
+        failures = {version: prover.failure_at(listing, version) for version in expiry.covers}
+        return {version: failure for version, failure in failures.items() if failure is not None}
 
     def inventory(self) -> LogInventory:
         """Everything in the log, and what each state and checkpoint names."""
@@ -96,13 +145,22 @@ class Cleaner(Struct, frozen=True):
     def run(
         self, expiry: Expiry, *, settings: CleanupSettings | None = None, told: Callable[[int], None] | None = None
     ) -> CleaningReport:
-        """Delete what a plan found. A failed batch is reported, or raised if the settings say so.
+        """Delete what a plan found, if its cover is proven. A failed batch is reported, or raised if the settings say so.
 
         `told` hears after each batch how many files are gone.
         """
         chosen = settings or CleanupSettings()
         if chosen.dry_run:
             return CleaningReport(expiry.expired, dry_run=True)
+        found = self.uncovered(expiry)
+        if found:
+            if chosen.failure_policy == "fail":
+                raise next(iter(found.values()))
+            failures = tuple(failure.message for failure in found.values())
+            return CleaningReport(expiry.expired, failures=failures, damaged=tuple(found))
+        return self._deleted(expiry, chosen, told)
+
+    def _deleted(self, expiry: Expiry, chosen: CleanupSettings, told: Callable[[int], None] | None) -> CleaningReport:
         deleted: list[Expired] = []
         failures: list[str] = []
         for at in range(0, len(expiry.expired), _BATCH):

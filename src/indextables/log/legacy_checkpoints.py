@@ -12,6 +12,7 @@ from msgspec import Struct
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, NotFoundError
 from indextables.log import names
+from indextables.log.clock import bounded_time
 from indextables.log.manifest_reader import with_relative_paths
 from indextables.model.actions import AddAction, CommitInfo, LogAction
 from indextables.model.file_list import from_actions
@@ -67,7 +68,7 @@ def _parquet_base(store: Store, version: int, info: ObjectInfo) -> Base:
 def _base(root: str, version: int, info: ObjectInfo, actions: Iterable[LogAction], files: pa.Table) -> Base:
     others = tuple(action for action in actions if not isinstance(action, AddAction))
     times = [a.timestamp for a in others if isinstance(a, CommitInfo) and a.timestamp is not None]
-    timestamp_ms = max(times, default=info.last_modified_ms or 0)
+    timestamp_ms = bounded_time(max(times, default=None), info.last_modified_ms)
     header = replay(Base(), [CommittedVersion(version, timestamp_ms, others)]).header
     return Base(header, ListedFiles(with_relative_paths(files, root=root)))
 

@@ -30,8 +30,13 @@ class LegacyWriter(Struct, frozen=True):
     now_ms: Callable[[], int]
     new_id: Callable[[], str]
 
+    def path(self, version: int) -> str:
+        """Where the checkpoint of a version is, or what makes it whole."""
+        of = names.parquet_checkpoint_path if self.settings.format == PARQUET else names.json_checkpoint_path
+        return of(version)
+
     def write(self, snapshot: Snapshot) -> LastCheckpoint:
-        """Write the checkpoint; returns the pointer to it."""
+        """Write the checkpoint; returns the pointer to it. What is there already is left for the caller to judge."""
         others = [_with_registry(action, snapshot) for action in checkpoint_header(snapshot.header)]
         if self.settings.format == PARQUET:
             return self._write_parquet(snapshot, others)

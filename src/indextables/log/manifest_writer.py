@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config.state import StateWriteSettings
+from indextables.errors import NotFoundError
 from indextables.log import names
 from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.schema_registry import deduplicated, in_use, renamed
@@ -44,10 +46,7 @@ class ManifestWriter(Struct):
         self.num_files += files.num_rows
         self.total_bytes += pc.sum(files.column("size")).as_py()
         content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
-        name = manifest_name(content)
-        # Named by its content, so one that is there already is the same; writing it again makes it young, and a cleaner
-        # that found it unnamed lets it be.
-        self.store.put(f"{names.MANIFESTS}/{name}", content)
+        name = self._stored(content)
         partition_bounds, column_bounds = self.bounds.of(files)
         versions = pc.min_max(files.column("added_at_version").fill_null(0))
         return ManifestInfo(
@@ -61,3 +60,26 @@ class ManifestWriter(Struct):
             column_bounds=column_bounds or None,
             size_bytes=len(content),
         )
+
+    def _stored(self, content: bytes) -> str:
+        """The name under which the content is stored.
+
+        Named by its content, so one that is there already should be the same; writing it again makes it young, and a
+        cleaner that found it unnamed lets it be. What is there and is not the same was damaged: it stays as it is.
+        """
+        for again in count():
+            name = manifest_name(content, again=again)
+            path = f"{names.MANIFESTS}/{name}"
+            if self._is_free_for(path, content):
+                self.store.put(path, content)
+                return name
+        raise AssertionError("there is always another name")
+
+    def _is_free_for(self, path: str, content: bytes) -> bool:
+        there = self.store.head(path)
+        if there is None:
+            return True
+        try:
+            return there.size == len(content) and self.store.get(path) == content
+        except NotFoundError:
+            return True

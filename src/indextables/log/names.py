@@ -6,6 +6,8 @@ from indextables.errors import BadFileError, UnsupportedError
 
 LOG = "_transaction_log"
 POINTER = f"{LOG}/_last_checkpoint"
+CLOCK = f"{LOG}/_clock"
+"""An empty file that a cleaner writes to learn what time it is in the store."""
 MANIFESTS = f"{LOG}/manifests"
 STATE_PREFIX = "state-v"
 STATE_FILES = ("_manifest.avro", "_manifest.json")

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import names
 from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
+from indextables.log.clock import bounded_time
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
@@ -79,10 +81,17 @@ def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSn
         own |= {version.version: version for version in reader.versions.read(wanted)}
     except NotFoundError:
         return load(store, reader)
-    snapshot = replay(known.snapshot, [own[v] for v in range(at + 1, newest + 1)])
+    later = [_received(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
+    snapshot = replay(known.snapshot, later)
     check_readable(snapshot.header.protocol, path=store.url)
     _check_metadata(store, snapshot)
     return LoadedSnapshot(snapshot, _files(listing, snapshot))
+
+
+def _received(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:
+    """A version of our own as others will read it: dated no later than the store received it."""
+    timestamp_ms = bounded_time(version.timestamp_ms, info.last_modified_ms)
+    return version if timestamp_ms == version.timestamp_ms else replace(version, timestamp_ms=timestamp_ms)
 
 
 def _load(
@@ -177,7 +186,8 @@ def _gap(url: str, missing: list[int]) -> LogGapError:
     before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
     return LogGapError(
         f"Version {first} of {url} is missing from its log below a higher version ({names.version_path(first)}).",
-        hint=f"Restore the file from a backup, {before}or rebuild the log with Table.repair(path).",
+        hint=f"Restore the file from a backup, {before}or write a clean copy of what can be read with "
+        "Table.repair(path, at='another place').",
         path=url,
         version=first,
         missing=missing,

@@ -22,7 +22,9 @@ from indextables.config.state import (
     StateWriteSettings,
 )
 from indextables.errors import (
+    CleanupError,
     CommitUnknownError,
+    CorruptTableError,
     IndexTablesError,
     NotFoundError,
     TableNotFoundError,
@@ -31,10 +33,11 @@ from indextables.errors import (
 from indextables.log import replay as reading
 from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
-from indextables.log.checkpoint import Checkpointer, CheckpointReport
+from indextables.log.checkpoint import Checkpointer, CheckpointReport, SpoiledCheckpointError
 from indextables.log.cleaning import Cleaner, policy_of
 from indextables.log.commit import Committed, Committer, Proposal
 from indextables.log.listing import list_log
+from indextables.log.proof import Prover
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.state_files import StateFiles
 from indextables.log.state_writer import Compact
@@ -76,6 +79,8 @@ class UpkeepCounts(Struct):
     failures: int = 0
     last_failure: str | None = None
     failed_last: bool = False
+    cleanup_failure: CleanupError | None = None
+    """What went wrong with cleaning, for the table to raise (`cleanup.failurePolicy=fail`)."""
     overdue_since: tuple[int, int] | None = None
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
@@ -221,9 +226,43 @@ class TransactionLog(Struct, dict=True):
             snapshot = self._upgraded(snapshot)
         if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
             snapshot = self._uncompacted(snapshot)
-        report = self._checkpointer.write(snapshot, compact=compact)
+        report = self._write_checkpoint(snapshot, compact, thorough=True)
         self.reload()
         return report
+
+    def damage(self) -> IndexTablesError | None:
+        """What is wrong with the newest state or checkpoint, read from the store; None if it can be trusted."""
+        listing = list_log(self.store)
+        newest = max([*listing.states, *listing.checkpoints], default=-1)
+        return None if newest < 0 else self.prover().failure_at(listing, newest)
+
+    def heal(self) -> IndexTablesError | None:
+        """Write the newest state or checkpoint anew if it is damaged; returns what was wrong with it.
+
+        It gets another name; the damaged one stays where it is, and goes when it is old enough.
+        """
+        failure = self.damage()
+        if failure is not None:
+            self.checkpoint()
+        return failure
+
+    def _write_checkpoint(
+        self, snapshot: Snapshot, compact: Compact, *, only_if_due: bool = False, thorough: bool = False
+    ) -> CheckpointReport:
+        """Checkpoint a snapshot; if the place is taken by a checkpoint that is damaged, as a version of its own."""
+        for _ in range(self.settings.state_retry.max_attempts):
+            try:
+                return self._checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
+            except SpoiledCheckpointError as spoiled:
+                failure = spoiled.failure
+            snapshot.files(columns=["path"])  # or it is told here, before anything is written, that they cannot be read
+            snapshot = self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
+            compact = Compact.ALL
+        raise failure
+
+    def prover(self) -> Prover:
+        """A prover of states and checkpoints, which has read nothing yet."""
+        return Prover.of(self.store, self.settings.read, self.settings.state_read)
 
     def checkpoint_version(self, snapshot: Snapshot) -> int:
         """The version that a checkpoint of this snapshot would be of: its own, or that of the upgrade it needs first."""
@@ -244,17 +283,21 @@ class TransactionLog(Struct, dict=True):
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
             compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
-            self._checkpointer.write(snapshot, compact=compact, only_if_due=not tidy)
+            self._write_checkpoint(snapshot, compact, only_if_due=not tidy)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
-            if self.settings.cleanup.enabled:
-                self._clean_up()
         except Exception as failure:
-            self.upkeep.failures += 1
+            self._count_failure(failure, "checkpointed")
             self.upkeep.failed_last = True
-            self.upkeep.last_failure = str(failure)
-            logger.warning("%s was committed, but not checkpointed: %s", self.store.url, failure, exc_info=True)
+            return
+        if self.settings.cleanup.enabled:
+            self._clean_up(committed)
+
+    def _count_failure(self, failure: Exception, what: str) -> None:
+        self.upkeep.failures += 1
+        self.upkeep.last_failure = str(failure)
+        logger.warning("%s was committed, but not %s: %s", self.store.url, what, failure, exc_info=True)
 
     def _falls_to_us(self, snapshot: Snapshot) -> bool:
         """Whether this commit is the one to checkpoint at: of many writers at once, one does the work.
@@ -269,12 +312,24 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.overdue_since = (last, self.now_ms())
         return self.now_ms() - self.upkeep.overdue_since[1] > CHECKPOINT_GRACE_MS
 
-    def _clean_up(self) -> None:
-        cleaner = self.cleaner()
-        expiry = cleaner.plan(policy_of(self.settings.retention))
-        if expiry.expired:
-            report = cleaner.run(expiry, settings=self.settings.cleanup)
-            logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
+    def _clean_up(self, committed: Committed) -> None:
+        """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
+        try:
+            report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
+            if report.found:
+                logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
+            if report.damaged:
+                self.heal()
+                raise CorruptTableError(f"{report.failures[0]} What it would have to stand for was kept.")
+        except Exception as failure:
+            self._count_failure(failure, "cleaned up")
+            if self.settings.cleanup.failure_policy == "fail":
+                self.upkeep.cleanup_failure = CleanupError(
+                    f"Version {committed.version} of {self.store.url} was committed, but cleaning up after it failed: "
+                    f"{failure.message if isinstance(failure, IndexTablesError) else failure}",
+                    path=self.store.url,
+                    version=committed.version,
+                )
 
     @property
     def _checkpointer(self) -> Checkpointer:
@@ -285,6 +340,7 @@ class TransactionLog(Struct, dict=True):
             write_settings=self.settings.state_write,
             compaction=self.settings.compaction,
             retry=self.settings.state_retry,
+            prover=self.prover,
             now_ms=self.now_ms,
             new_id=self.new_id,
             rng=self.rng,

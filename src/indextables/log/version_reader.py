@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -13,6 +14,7 @@ from indextables.config.log import LogReadSettings
 from indextables.errors import BadFileError, InvalidInputError, NotFoundError, UnavailableError
 from indextables.log import names
 from indextables.log.cache import LogCache
+from indextables.log.clock import bounded_time
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
 from indextables.model.snapshot import CommittedVersion
 from indextables.storage.location import inside
@@ -43,7 +45,7 @@ class VersionReader(Struct, frozen=True):
             data = self.store.get(names.version_path(version))
         except NotFoundError:
             return None
-        return decode_version(self.store.url, version, data, fallback_timestamp_ms=0)
+        return decode_version(self.store.url, version, data, file_ms=None)
 
     def _remembered(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
         found = self.cache.get("versions", self.store.url, info) if self.cache else None
@@ -51,38 +53,48 @@ class VersionReader(Struct, frozen=True):
 
     def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other: threads only contend for the interpreter.
-        if min(len(wanted), self.settings.parallelism) < 2 or self.store.local_path(names.LOG) is not None:
-            return [self._fetch(version, info) for version, info in wanted]
-        with ThreadPoolExecutor(min(self.settings.parallelism, len(wanted))) as pool:
-            results = pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds)
-            try:
-                return list(results)
-            except FutureTimeoutError as error:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise UnavailableError(
-                    f"Reading {len(wanted)} version files of {self.store.url} took longer than "
-                    f"{self.settings.timeout_seconds} s.",
-                    hint="Raise checkpoint.read.timeoutSeconds or checkpoint.parallelism, or checkpoint the table.",
-                    path=self.store.url,
-                ) from error
+        if not wanted or self.settings.parallelism < 2 or self.store.local_path(names.LOG) is not None:
+            return list(self._one_by_one(wanted))
+        pool = ThreadPoolExecutor(min(self.settings.parallelism, len(wanted)), thread_name_prefix="indextables-log")
+        try:
+            return list(pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds))
+        except FutureTimeoutError as error:
+            raise self._too_slow(len(wanted)) from error
+        finally:
+            # Not waited for: a request that hangs would hold up the answer that it hangs.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> Iterator[CommittedVersion]:
+        deadline = time.monotonic() + self.settings.timeout_seconds
+        for version, info in wanted:
+            yield self._fetch(version, info)
+            if time.monotonic() > deadline:
+                raise self._too_slow(len(wanted))
+
+    def _too_slow(self, count: int) -> UnavailableError:
+        return UnavailableError(
+            f"Reading {count} version files of {self.store.url} took longer than {self.settings.timeout_seconds} s.",
+            hint="Raise checkpoint.read.timeoutSeconds or checkpoint.parallelism, or checkpoint the table.",
+            path=self.store.url,
+        )
 
     def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
         data = self.store.get(info.path)
-        read = decode_version(self.store.url, version, data, fallback_timestamp_ms=info.last_modified_ms or 0)
+        read = decode_version(self.store.url, version, data, file_ms=info.last_modified_ms)
         if self.cache:
             self.cache.put("versions", self.store.url, info, read, cost_bytes=len(data) * _PARSED_SIZE)
         return read
 
 
-def decode_version(root: str, version: int, data: bytes, *, fallback_timestamp_ms: int) -> CommittedVersion:
-    """A version file's bytes as a committed version; its time is its commitInfo's, else the file's own."""
+def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None) -> CommittedVersion:
+    """A version file's bytes as a committed version; its time is its commitInfo's, but no later than the file's own."""
     path = names.version_path(version)
     try:
         actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
     except InvalidInputError as error:
         raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
-    timestamp_ms = info.timestamp if info is not None and info.timestamp is not None else fallback_timestamp_ms
+    timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
     return CommittedVersion(version, timestamp_ms, actions)
 
 

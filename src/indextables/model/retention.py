@@ -7,9 +7,10 @@ file whose age is not known never is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 HOUR_MS = 3_600_000
 
@@ -37,6 +38,21 @@ class LogInventory(Struct, frozen=True):
     checkpoints: Mapping[int, BaseFiles] = field(default_factory=dict)
     manifests: Mapping[str, LogObject] = field(default_factory=dict)
     parts: Mapping[str, LogObject] = field(default_factory=dict)
+
+    @property
+    def newest_ms(self) -> int:
+        """When the youngest file of the log was written, by the store's clock."""
+        bases = (file for base in (*self.states.values(), *self.checkpoints.values()) for file in base.files)
+        files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *bases)
+        return max((file.last_modified_ms or 0 for file in files), default=0)
+
+    def without(self, damaged: Collection[int]) -> LogInventory:
+        """The same, with the states and checkpoints of some versions known to be of no use."""
+        if not damaged:
+            return self
+        states = {v: replace(base, names=None) if v in damaged else base for v, base in self.states.items()}
+        checkpoints = {v: replace(base, names=None) if v in damaged else base for v, base in self.checkpoints.items()}
+        return replace(self, states=states, checkpoints=checkpoints)
 
     def usable(self) -> tuple[list[int], list[int]]:
         """The versions of the states and of the checkpoints that are whole."""
@@ -70,11 +86,22 @@ class Expired(Struct, frozen=True):
 class Expiry(Struct, frozen=True):
     """What may be deleted, in the order in which it must be: versions oldest first, bases, then what only they named.
 
-    `anchor` is the newest base; without it nothing is expired.
+    `anchor` is the newest base; without it nothing is expired. `start` is the base that everything kept begins with; -1 if
+    that is version 0. What is expired may go only if both are proven to be what they should be.
     """
 
     anchor: int | None
     expired: tuple[Expired, ...] = ()
+    start: int = -1
+
+    @property
+    def covers(self) -> frozenset[int]:
+        """The bases without which the table, or a version that must stay readable, would be lost."""
+        return frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
+
+    def only(self, paths: Collection[str]) -> Expiry:
+        """The same, for some of the files."""
+        return replace(self, expired=tuple(file for file in self.expired if file.path in paths))
 
 
 def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> Expiry:
@@ -96,7 +123,7 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
         *search.unnamed(log.checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
         *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
-    return Expiry(bases[-1], tuple(found))
+    return Expiry(bases[-1], tuple(found), start)
 
 
 def _is_whole(base: BaseFiles, known: Mapping[str, LogObject]) -> bool:

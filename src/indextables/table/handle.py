@@ -8,15 +8,18 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from indextables import config
 from indextables.config import Settings, state
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.release import VERSION
+from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
 from indextables.errors import RefusedError
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
+from indextables.model.retention import HOUR_MS
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
@@ -45,7 +48,7 @@ def log_settings(settings: Settings) -> LogSettings:
         state_write=settings.group(state.StateWriteSettings),
         compaction=settings.group(state.CompactionSettings),
         state_retry=settings.group(state.StateRetrySettings),
-        retention=settings.group(state.RetentionSettings),
+        retention=_retention(settings),
         cleanup=settings.group(state.CleanupSettings),
     )
 
@@ -54,6 +57,14 @@ def log_settings(settings: Settings) -> LogSettings:
 def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
     """Say once in a process which settings of a table are not taken from it."""
     logger.warning("%s carries settings that only who opens it may choose; they are ignored: %s", path, ", ".join(keys))
+
+
+def _retention(settings: Settings) -> state.RetentionSettings:
+    """How long the log is kept: where a purge was told to keep version files for longer, so does the clean-up."""
+    retention, purge_hours = settings.group(state.RetentionSettings), settings.group(PurgeSettings).log_hours
+    if PURGE_LOG_HOURS not in settings.given():
+        return retention
+    return replace(retention, log_ms=max(retention.log_ms, round(purge_hours * HOUR_MS)))
 
 
 class TableHandle:
@@ -75,6 +86,9 @@ class TableHandle:
         self.settings = config.resolve(options=self._options, table=snapshot.metadata.configuration)
         """The settings in force: options over the table's configuration over the defaults."""
         self._log.settings = log_settings(self.settings)
+        failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
+        if failure is not None:
+            raise failure
 
     @property
     def path(self) -> str:

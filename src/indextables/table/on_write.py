@@ -31,8 +31,11 @@ class OnWrite(UpkeepVerbs):
         purging = self.settings.group(PurgeOnWriteSettings)
         if merging.enabled:
             self._reported("merging", lambda: self._merge_after_write(merging, purging))
-        if purging.enabled and purging.after_writes:
-            self._reported("purging", lambda: self._purge_after_write(version, purging))
+        if purging.enabled:
+            follows_merges = merging.enabled and purging.after_merge
+            every = purging.after_writes or (0 if follows_merges else 1)
+            if every:
+                self._reported("purging", lambda: self._purge_after_write(version, purging, every))
 
     def _merge_after_write(self, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
         bounds = MergeBounds.of(self.settings.group(MergeSettings), target_bytes=merging.target_bytes)
@@ -60,9 +63,9 @@ class OnWrite(UpkeepVerbs):
             self._count_failure(job.error_message)
         self._show(self._log.fresh())
 
-    def _purge_after_write(self, version: int, purging: PurgeOnWriteSettings) -> None:
+    def _purge_after_write(self, version: int, purging: PurgeOnWriteSettings, every: int) -> None:
         """Purge at the first write at or after each multiple of so many versions, whoever made the others."""
-        due = version - version % purging.after_writes
+        due = version - version % every
         listing = list_log(self._log.store, first_version=due)
         between = [(v, info) for v, info in listing.versions.items() if due <= v < version]
         if not any(earlier.info.operation in _WRITES for earlier in self._log.reader.read(between)):

@@ -23,9 +23,13 @@ class StateVerbs(TableHandle):
         return self._write_state(Compact.ALL, dry_run=dry_run)
 
     def state(self) -> StateReport:
-        """What the newest state or checkpoint holds, and whether it should be compacted."""
+        """What the newest state or checkpoint holds, whoever wrote it, and whether it should be compacted.
+
+        Of a table that was opened at an older version, the one that the version is read from.
+        """
         compaction, writing = self.settings.group(CompactionSettings), self.settings.group(StateWriteSettings)
-        return state_report(self._snapshot, path=self.path, compaction=compaction, writing=writing)
+        snapshot = self._snapshot if self._pinned else self._log.reload()
+        return state_report(snapshot, path=self.path, compaction=compaction, writing=writing)
 
     def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
         if self._pinned:

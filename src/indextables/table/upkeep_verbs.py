@@ -9,12 +9,13 @@ from indextables.config.read import ReadSettings
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.config.values import parse_size
-from indextables.errors import InvalidInputError
+from indextables.errors import CorruptTableError, InvalidInputError, TableNotFoundError
 from indextables.log.history import version_at
 from indextables.log.names import LOG
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.arguments import whole_number
 from indextables.storage.spec import StoreSpec
-from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
+from indextables.table.handle import ENGINE_INFO, TableHandle, log_settings, open_log
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
 from indextables.upkeep import (
@@ -118,7 +119,7 @@ class UpkeepVerbs(TableHandle):
         retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
         planned = purge_plan.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
         if dry_run:
-            return purge.preview(planned)
+            return purge.preview(planned, self._log)
         report = purge.run(
             planned,
             self._log,
@@ -196,19 +197,34 @@ class UpkeepVerbs(TableHandle):
         dry_run: bool = False,
         progress: Progress = silent,
     ) -> RepairReport:
-        """Make a new log for a table that cannot be opened. No file that is there is changed.
+        """Make a table whole again. No file that is there is changed.
 
-        Without `at` a lost log is rebuilt in place from the splits alone. With it, a clean copy of the damaged log is
-        written to another place: its newest version that can be read, without splits that are missing.
+        Without `at` a lost log is rebuilt in place from the splits alone, and of a log that can be read the newest state
+        or checkpoint is written anew if it is damaged. With it, a clean copy of the damaged log is written to another
+        place: its newest version that can be read, without splits that are missing.
         """
         source = open_log(_without_log_folder(path), options)
         if at is None:
+            readable = _opened(source, options)
+            if readable is not None:
+                return rebuild.heal(readable, dry_run=dry_run)
             parallelism = config.resolve(options=options).group(ReadSettings).parallelism
             planned = rebuild.plan(source, parallelism=parallelism, progress=progress)
             return planned.preview() if dry_run else rebuild.run(planned, source, engine_info=ENGINE_INFO)
         target = open_log(_without_log_folder(at), options)
         copied = log_copy.plan(source, target)
         return copied.preview() if dry_run else log_copy.run(copied, target, engine_info=ENGINE_INFO)
+
+
+def _opened(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:
+    """The log with the settings of its table, if the table can be opened."""
+    try:
+        snapshot = log.reload()
+        snapshot.files(columns=["path"])
+    except (CorruptTableError, TableNotFoundError):
+        return None
+    log.settings = log_settings(config.resolve(options=options, table=snapshot.metadata.configuration))
+    return log
 
 
 def _without_log_folder(path: str) -> str:

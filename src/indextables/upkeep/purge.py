@@ -2,9 +2,9 @@
 
 Before the first file goes, a version of its own says in the log that a purge takes place. It is the record for the history
 and a fence for writers: it removes by name the splits that somebody may have been about to commit, and a commit that adds
-one of them fails instead of naming a file that is gone. Its file also tells what time it is by the store's clock, which
-is the one that ages are measured by. Before every batch the newest version is looked at again, and whatever has come
-alive stays.
+one of them fails instead of naming a file that is gone. Ages are measured by the store's clock, which is asked before
+anything is changed. Before every batch the newest version is looked at again, and whatever has come alive stays. The
+newest checkpoint is proven before anything goes, and written anew if it is damaged.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config.state import CleanupSettings
-from indextables.errors import StorageError
+from indextables.errors import IndexTablesError, StorageError
 from indextables.log.cleaning import CleaningReport
+from indextables.log.clock import StoreClock
 from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
@@ -27,12 +29,13 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.purge_clock import by_the_stores_clock
-from indextables.upkeep.purge_plan import PurgeFile, PurgePlan, sizes_by_kind
+from indextables.upkeep.purge_plan import PurgeFile, PurgePlan, Retention, log_policy, plan, sizes_by_kind
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
 T = TypeVar("T")
 BATCH = 1_000
+TOLERANCE_MS = 10_000
+"""So far this machine may be ahead of the store before what is old is looked for again, by the store's clock."""
 _BATCH_ELSEWHERE = 20_000
 """Files that are deleted together elsewhere than in this process: sending work away pays for many files only."""
 logger = logging.getLogger(__name__)
@@ -83,10 +86,13 @@ def run(
     `delete` deletes files elsewhere than in this process.
     """
     began_ms = log.now_ms()
+    damage = log.heal()
     if not any(True for _ in planned.all_files()):
-        return _report(planned, (), status=NO_ACTION, duration_ms=0)
+        return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
+    planned = by_the_stores_clock(planned, log)
+    if not any(True for _ in planned.all_files()):
+        return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
     fence = _put_up_fence(planned, log, engine_info)
-    planned = by_the_stores_clock(planned, log, fence.version)
     deleted: list[PurgeFile] = []
     work, newest, unfenced = planned.files, _Newest(log), planned.in_flight - fence.removed
     total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
@@ -96,22 +102,41 @@ def run(
         _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
         progress(min(at + step, len(work)), total, "files")
-    cleaner, strict = log.cleaner(), CleanupSettings(failure_policy="fail")
 
     def clean() -> CleaningReport:
-        return cleaner.run(
-            planned.expiry, settings=strict, told=lambda done: progress(len(work) + done, total, "files")
+        return log.cleaner().clean(
+            log_policy(planned.settings, log_hours=planned.log_retention_hours),
+            only={file.path for file in planned.expiry.expired},
+            settings=CleanupSettings(failure_policy="fail"),
+            told=lambda done: progress(len(work) + done, total, "files"),
         )
 
     cleaned = _again_if_it_fails(clean, retries)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
-    return _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms)
+    return _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
 
 
-def preview(planned: PurgePlan) -> PurgeReport:
+def preview(planned: PurgePlan, log: TransactionLog) -> PurgeReport:
     """What a dry run reports."""
-    found = tuple(planned.all_files())
-    return _report(planned, found, status=DRY_RUN if found else NO_ACTION, duration_ms=0, dry_run=True)
+    found, damage = tuple(planned.all_files()), log.damage()
+    status = DRY_RUN if found or damage else NO_ACTION
+    return _report(planned, found, status=status, duration_ms=0, dry_run=True, damage=damage)
+
+
+def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
+    """The part of a plan that is old enough by the store's clock too. RefusedError if the clocks are far apart."""
+    now_ms = StoreClock(log.store, log.now_ms).tell()
+    if planned.now_ms - now_ms <= TOLERANCE_MS or not (planned.retention_hours or planned.log_retention_hours):
+        return planned
+    retention = Retention(planned.retention_hours, planned.log_retention_hours)
+    again = plan(log, retention=retention, settings=planned.settings, now_ms=now_ms)
+    promised = {file.path for file in planned.all_files()}
+    return replace(
+        planned,
+        files=tuple(file for file in again.files if file.path in promised),
+        expiry=again.expiry.only(promised),
+        in_flight=planned.in_flight | again.in_flight,
+    )
 
 
 def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> CommittedVersion:
@@ -188,7 +213,13 @@ class _Fence(Struct, frozen=True):
 
 
 def _report(
-    planned: PurgePlan, files: Sequence[PurgeFile], *, status: str, duration_ms: int, dry_run: bool = False
+    planned: PurgePlan,
+    files: Sequence[PurgeFile],
+    *,
+    status: str,
+    duration_ms: int,
+    dry_run: bool = False,
+    damage: IndexTablesError | None = None,
 ) -> PurgeReport:
     found, done = sizes_by_kind(planned.all_files()), sizes_by_kind(() if dry_run else files)
 
@@ -197,6 +228,11 @@ def _report(
 
     verb = "would be deleted" if dry_run else f"{was(len(files))} deleted"
     size = sum(file.size for file in files)
+    message = "There is nothing to purge."
+    if files:
+        message = f"{counted(len(files), 'file')} of {counted(size, 'byte')} {verb}."
+    if damage is not None:
+        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew. {message}"
     return PurgeReport(
         table_path=planned.table_path,
         status=status,
@@ -210,8 +246,6 @@ def _report(
         manifests_deleted=count(done, "manifest"),
         dry_run=dry_run,
         duration_ms=duration_ms,
-        message=f"{counted(len(files), 'file')} of {counted(size, 'byte')} {verb}."
-        if files
-        else "There is nothing to purge.",
+        message=message,
         files=tuple(files),
     )

@@ -1,6 +1,7 @@
 """Truncating time travel: the log shrinks to the newest version. Splits stay; those nobody needs go with the next purge.
 
-If the newest version has no checkpoint yet it gets one first, for without it the older versions are what it is made of.
+If the newest version has no checkpoint yet, or a damaged one, it gets one first, for without it the older versions are what
+it is made of.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report, counted, was
-from indextables.model.retention import BaseFiles, Expired, Expiry, LogInventory, RetentionPolicy, find_expired
+from indextables.model.retention import BaseFiles, Expired, LogInventory, RetentionPolicy, find_expired
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
 
@@ -40,7 +41,9 @@ class TruncatePlan(Report, frozen=True):
     files_preserved: int
     files: tuple[Expired, ...]
     policy: RetentionPolicy
-    hidden: ClassVar[tuple[str, ...]] = ("policy",)
+    damage: str | None = None
+    """What is wrong with the newest checkpoint, which is then written anew."""
+    hidden: ClassVar[tuple[str, ...]] = ("policy", "damage")
 
     def preview(self) -> TruncateReport:
         """What a dry run reports."""
@@ -51,7 +54,11 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     """What truncating would delete. Nothing is changed."""
     newest = log.fresh()
     version = log.checkpoint_version(newest)
+    damage = log.damage()
     inventory = log.cleaner().inventory()
+    if damage is not None:
+        last = max({*inventory.states, *inventory.checkpoints})
+        inventory, version = inventory.without([last]), max(version, last + 1)
     states, checkpoints = inventory.usable()
     needed = version not in {*states, *checkpoints}
     policy = replace(policy_of(settings), log_ms=0, state_ms=0, checkpoint_ms=0, versions=0, state_versions=1)
@@ -64,23 +71,21 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
         files_preserved=newest.files(columns=["path"]).num_rows,
         files=expiry.expired,
         policy=policy,
+        damage=damage.message if damage is not None else None,
     )
 
 
 def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = silent) -> TruncateReport:
     """Checkpoint if need be, then delete what the plan found and what is still not needed."""
-    if not planned.files:
+    if not planned.files and planned.damage is None:
         return _report(planned, (), status=NO_ACTION)
     if planned.needs_checkpoint:
-        log.checkpoint()
-    cleaner = log.cleaner()
-    expiry = cleaner.plan(planned.policy)
-    wanted = {file.path for file in planned.files}
-    chosen = Expiry(expiry.anchor, tuple(file for file in expiry.expired if file.path in wanted))
-    done = cleaner.run(
-        chosen,
+        planned = replace(planned, checkpoint_version=log.checkpoint().version)
+    done = log.cleaner().clean(
+        planned.policy,
+        only={file.path for file in planned.files},
         settings=CleanupSettings(failure_policy="fail"),
-        told=lambda count: progress(count, len(chosen.expired), "files"),
+        told=lambda count: progress(count, len(planned.files), "files"),
     )
     log.reload()
     return _report(planned, done.deleted, status=SUCCESS)
@@ -96,6 +101,10 @@ def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
 
 def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -> TruncateReport:
     verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
+    message = f"{counted(len(files), 'file')} of the log {verb}." if files else "There is no older version."
+    if planned.damage is not None:
+        healed = "is written anew first" if status == DRY_RUN else f"was written anew at {planned.checkpoint_version}"
+        message = f"{planned.damage} The checkpoint {healed}. {message}"
     return TruncateReport(
         table_path=planned.table_path,
         status=status,
@@ -103,6 +112,6 @@ def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -
         versions_deleted=sum(1 for file in files if file.kind == "version"),
         checkpoints_deleted=sum(1 for file in files if file.kind in ("state", "checkpoint")),
         files_preserved=planned.files_preserved,
-        message=f"{counted(len(files), 'file')} of the log {verb}." if files else "There is no older version.",
+        message=message,
         files=files,
     )

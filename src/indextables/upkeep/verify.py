@@ -70,7 +70,7 @@ def plan(log: TransactionLog, *, full: bool = False) -> VerifyPlan:
     listing = list_log(log.store)
     if listing.is_empty:
         raise TableNotFoundError(f"There is no table at {log.store.url}: no transaction log found.", path=log.store.url)
-    snapshot = LogCheck(log).newest()
+    snapshot = LogCheck.of(log).newest()
     sizes = snapshot.files(columns=["size"]).column("size").to_pylist() if snapshot else None
     return VerifyPlan(
         table_path=log.store.url,
@@ -93,7 +93,7 @@ def run(
     progress: Progress = silent,
 ) -> VerifyReport:
     """Verify a table, also one that cannot be opened. Commits made meanwhile are no findings."""
-    checking = LogCheck(log)
+    checking = LogCheck.of(log)
     snapshot = checking.run()
     found = checking.findings
     count = 0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-import msgspec
 import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -18,25 +17,29 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.log import names
-from indextables.log.bases import Found
+from indextables.log.bases import BaseReader, Found
 from indextables.log.listing import LogListing, list_log
+from indextables.log.proof import differences
 from indextables.log.state_files import StateFiles
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.actions import MetadataAction
-from indextables.model.schema_registry import KEY_PREFIX
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
 from indextables.storage.store import ObjectInfo
 from indextables.upkeep.findings import ERROR, WARNING, Finding
 from indextables.wire.last_checkpoint import UnusablePointer, decode_pointer
-
-_COMPARED = ["path", "size", "num_records"]
 
 
 class LogCheck(Struct):
     """A check of the log: what it found, and the newest version if it can be opened."""
 
     log: TransactionLog
+    bases: BaseReader
+    """Begins with no memory of the log: what the process read before says nothing of what is there now."""
     findings: list[Finding] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, log: TransactionLog) -> LogCheck:
+        """A check that has read nothing yet."""
+        return cls(log, log.prover().bases)
 
     def run(self) -> Snapshot | None:
         """Check everything. A file that the cleaner takes away meanwhile is no finding."""
@@ -65,7 +68,7 @@ class LogCheck(Struct):
     def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
         wanted = [*listing.versions.items()]
         try:
-            return {version.version: version for version in self.log.reader.read(wanted)}
+            return {version.version: version for version in self.bases.versions.read(wanted)}
         except (BadFileError, UnsupportedError, NotFoundError):
             return self._versions_one_by_one(wanted)
 
@@ -73,7 +76,7 @@ class LogCheck(Struct):
         found: dict[int, CommittedVersion] = {}
         for version, info in wanted:
             try:
-                found[version] = self.log.reader.read([(version, info)])[0]
+                found[version] = self.bases.versions.read([(version, info)])[0]
             except (BadFileError, UnsupportedError) as error:
                 self._add("version", ERROR, error, path=info.path)
             except NotFoundError:
@@ -105,7 +108,7 @@ class LogCheck(Struct):
         states = {**older, version: info} if check == "state" else {}
         alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
         found = Found()
-        base = next(self.log.bases.bases(alone, until=version, found=found))
+        base = next(self.bases.bases(alone, until=version, found=found))
         if found.failures:
             raise found.failures[0]
         if base.header.version != version:
@@ -122,7 +125,7 @@ class LogCheck(Struct):
             between = range(before.header.version + 1, at + 1)
             if _is_derived(base) and all(version in versions for version in between):
                 told = replay(before, [versions[v] for v in between])
-                for message in _differences(told, base):
+                for message in differences(told, base):
                     path = names.state_dir(at) if isinstance(base.source, StateFiles) else names.LOG
                     self.findings.append(Finding("replay", ERROR, path, f"Version {at}: {message}"))
             before = base
@@ -161,35 +164,3 @@ def _is_derived(base: Base) -> bool:
     """Whether a base was made from versions. Another engine's state may be the commit itself, with no version file."""
     source = base.source
     return not isinstance(source, StateFiles) or all(m.size_bytes is not None for m in source.state.manifests)
-
-
-def _differences(told: Snapshot, base: Base) -> Iterator[str]:
-    """Where a base differs from what the versions say."""
-    files, expected = _by_path(base.source.files(columns=_COMPARED)), _by_path(told.files(columns=_COMPARED))
-    for what, paths in (
-        ("has {} that the versions do not", files.keys() - expected.keys()),
-        ("lacks {}", expected.keys() - files.keys()),
-        ("describes {} otherwise", {p for p in files.keys() & expected.keys() if files[p] != expected[p]}),
-    ):
-        if paths:
-            more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-            yield f"the checkpoint {what.format(min(paths) + more)}."
-    if base.header.metadata is not None and _bare(base.header.metadata) != _bare(told.header.metadata):
-        yield "the checkpoint holds other metadata than the versions."
-    if base.header.protocol != told.header.protocol:
-        yield "the checkpoint holds another protocol than the versions."
-
-
-def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
-    """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings."""
-    if metadata is None:
-        return None
-    kept = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
-    return msgspec.structs.replace(metadata, configuration=kept)
-
-
-def _by_path(files: pa.Table) -> dict[str, tuple[int, int | None]]:
-    return {
-        path: (size, records)
-        for path, size, records in zip(*(files.column(name).to_pylist() for name in _COMPARED), strict=True)
-    }

@@ -133,9 +133,10 @@ def _is_empty(files: pa.Table, field: EntryField) -> bool:
     return bool(files.column(field.column).null_count == files.num_rows)
 
 
-def manifest_name(content: bytes) -> str:
-    """The name of a manifest: 16 hex digits of its content's SHA-256."""
-    return f"manifest-{hashlib.sha256(content).hexdigest()[:16]}.avro"
+def manifest_name(content: bytes, *, again: int = 0) -> str:
+    """The name of a manifest: 16 hex digits of its content's SHA-256; another one where that place is taken."""
+    digest = hashlib.sha256(content + (b"again %d" % again if again else b""))
+    return f"manifest-{digest.hexdigest()[:16]}.avro"
 
 
 def _slices(files: pa.Table) -> Iterator[pa.Table]:
