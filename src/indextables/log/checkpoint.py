@@ -16,6 +16,7 @@ from indextables.errors import BadFileError, NotFoundError, UnavailableError, Un
 from indextables.log import names
 from indextables.log.bases import BaseReader
 from indextables.log.checkpoint_pointer import move_pointer
+from indextables.log.descent import check_descent
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
 from indextables.log.state_writer import Compact, StateWriter
@@ -135,6 +136,7 @@ class Checkpointer(Struct, frozen=True):
             at = base.header.version
             if at <= known:
                 break
+            check_descent(self.bases, base, listing)
             if not listing.missing(at, snapshot.version):
                 between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]
                 return replay(base, self.bases.versions.read(between))
@@ -164,7 +166,7 @@ def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
         format=AVRO_STATE,
         num_files=state.num_files,
         num_actions=state.num_files + others,
-        protocol_version=state.protocol_version,
+        protocol_version=state.protocol.min_reader_version if state.protocol else state.protocol_version,
         num_manifests=len(state.manifests),
         written=written,
     )

@@ -14,6 +14,7 @@ from indextables.errors import CorruptTableError, LogGapError, NotFoundError, Ta
 from indextables.log import names
 from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
+from indextables.log.descent import check_descent
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
@@ -67,6 +68,9 @@ def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSn
     listing = list_log(store, first_version=min(known.files))
     if any(_file(listing, version) != info for version, info in known.files.items()):
         return load(store, reader)
+    if max(listing.states, default=-1) > known.snapshot.base.header.version:
+        # A state that was not there before may be another engine's, beside versions that are known here.
+        return load(store, reader)
     newest = listing.newest
     if newest == at:
         return known
@@ -95,6 +99,7 @@ def _load(
     for base in reader.bases(listing, until=until, found=found):
         missing = listing.missing(base.header.version, until)
         if not missing:
+            check_descent(reader, base, listing)
             return _replayed(store, reader, listing, base, until)
     if not last_try:
         raise LogMovedError

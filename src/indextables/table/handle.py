@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
+from indextables.splits.live_indexing import LiveIndexing, live_indexing
 from indextables.storage.spec import StoreSpec, open_store
 
 ENGINE_INFO = f"indextables-python/{VERSION}"
@@ -59,9 +61,21 @@ class TableHandle:
 
     def _show(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self.settings = config.resolve(options=self._options, table=snapshot.metadata.configuration)
-        """The settings in force: options over the table's configuration over the defaults."""
-        self._log.settings = log_settings(self.settings)
+        self._log.settings = log_settings(
+            config.resolve(options=self._options, table=snapshot.metadata.configuration)
+        )
+        self.__dict__.pop("_indexing", None)
+        self.__dict__.pop("settings", None)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force: options over the table's configuration, and what its splits say, over the defaults."""
+        return config.resolve(options=self._options, table=self._indexing.configuration)
+
+    @cached_property
+    def _indexing(self) -> LiveIndexing:
+        """How the columns are indexed, by the word of the splits."""
+        return live_indexing(self._snapshot)
 
     @property
     def path(self) -> str:
