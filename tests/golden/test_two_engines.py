@@ -147,6 +147,22 @@ def test_a_version_on_top_of_their_state_does_not_hide_it(tmp_path: Path) -> Non
         fresh(table)
 
 
+def test_verify_finds_what_an_earlier_release_covered_up(tmp_path: Path) -> None:
+    """An earlier release read the other engine's state, went on, and wrote a state of its own over the loss."""
+    table = appended_by_an_earlier_release(copied(jvm_table("t13_checkpointed"), tmp_path))
+    root, lost = Path(table.path), table.version
+    theirs = other_engine_commits(root)
+    hidden = tmp_path / "hidden"
+    (root / names.version_path(lost)).rename(hidden)
+    again = fresh(table)
+    again.append(one_row(again))
+    hidden.rename(root / names.version_path(lost))
+    assert fresh(table).version == again.version
+    (finding,) = [f for f in fresh(table).verify().findings if "does not descend" in f.message]
+    assert names.version_path(lost) in finding.message
+    assert names.state_path(theirs) in finding.message
+
+
 def test_the_way_out_leads_to_the_rows_of_both(tmp_path: Path) -> None:
     golden = jvm_table("t13_checkpointed")
     table = appended_by_an_earlier_release(copied(golden, tmp_path))

@@ -51,6 +51,14 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
             return
 
 
+def check_newest_state(reader: BaseReader, listing: LogListing) -> None:
+    """The same for the newest state of a listing, if it can be read."""
+    newest = max(listing.states)
+    base = next(reader.bases(LogListing({}, listing.states, {}), until=newest))
+    if base.header.version == newest:
+        check_descent(reader, base, listing)
+
+
 def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
     assert isinstance(base.source, StateFiles)
     number = base.header.version

@@ -14,7 +14,7 @@ from indextables.errors import CorruptTableError, LogGapError, NotFoundError, Ta
 from indextables.log import names
 from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
-from indextables.log.descent import check_descent
+from indextables.log.descent import check_descent, check_newest_state
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
@@ -69,8 +69,8 @@ def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSn
     if any(_file(listing, version) != info for version, info in known.files.items()):
         return load(store, reader)
     if max(listing.states, default=-1) > known.snapshot.base.header.version:
-        # A state that was not there before may be another engine's, beside versions that are known here.
-        return load(store, reader)
+        # It may be another engine's, beside versions that are known here.
+        check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
         return known

@@ -182,7 +182,9 @@ class TransactionLog(Struct, dict=True):
         )
         committed = committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
         if committed.written is not None:
-            if is_shared(read.header.protocol) and any(isinstance(a, ProtocolAction) for a in committed.written.actions):
+            if is_shared(read.header.protocol) and any(
+                isinstance(a, ProtocolAction) for a in committed.written.actions
+            ):
                 logger.warning(_TAKEN_OVER, self.store.url, committed.version)
             self._remember_own(committed.written)
             if keep_up:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+_ESCAPED = re.compile(r"%([0-7][0-9A-Fa-f])")
 _OUR_NAME = re.compile(r"(?:^|/)splits/split-[^/]+\.split\Z")
 
 Values = Mapping[str, str | None]
@@ -24,8 +24,14 @@ def escape(text: str) -> str:
 
 
 def unescape(text: str) -> str:
-    """What `escape` was given; a `%` that starts no escape stands for itself."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+    """What `escape` was given; a `%` that starts no escape of anybody stands for itself."""
+    return _ESCAPED.sub(_character, text)
+
+
+def _character(match: re.Match[str]) -> str:
+    """Nobody escapes letters and digits: in `per%cent` there is no escape."""
+    found = chr(int(match[1], 16))
+    return match[0] if found.isalnum() else found
 
 
 def folder_value(value: str | None) -> str:

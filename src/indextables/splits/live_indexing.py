@@ -155,7 +155,8 @@ def _named(snapshot: Snapshot) -> set[str]:
 
 def _agrees(configured: DocMapping, text: str, body: pa.Schema) -> bool:
     return all(
-        (old := configured.find(name)) is None or same_index(old, column) for name, column in _parsed(text, body).items()
+        (old := configured.find(name)) is None or same_index(old, column)
+        for name, column in _parsed(text, body).items()
     )
 
 

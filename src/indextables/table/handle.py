@@ -61,9 +61,7 @@ class TableHandle:
 
     def _show(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._log.settings = log_settings(
-            config.resolve(options=self._options, table=snapshot.metadata.configuration)
-        )
+        self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
         self.__dict__.pop("settings", None)
 

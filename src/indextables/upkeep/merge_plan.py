@@ -173,9 +173,7 @@ def _worthwhile(
 
 def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
     limit = bounds.skip_threshold * bounds.target_bytes
-    for (values, _), entries in groupby(
-        sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)
-    ):
+    for (values, _), entries in groupby(sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)):
         sources = [source for _, source in entries]
         for source in sources:
             if source.foreign and source.size >= limit:

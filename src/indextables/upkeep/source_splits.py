@@ -21,9 +21,7 @@ _COLUMNS = [
 ]
 
 
-def source_splits(
-    files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None
-) -> list[ListedSplit]:
+def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None) -> list[ListedSplit]:
     """The splits of a file list. `registry` holds the doc mappings that they may name."""
     found: list[ListedSplit] = []
     columns = (files.column(name).to_pylist() for name in _COLUMNS)

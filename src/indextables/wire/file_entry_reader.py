@@ -61,9 +61,7 @@ def _as_meant(files: pa.Table, data: bytes, container: Container, path: str) -> 
         return _one(_file_list(raw, [column], container.rows, path)[column])
 
     maps = _one(files["partition_values"])
-    right = partition_values.as_meant(
-        maps, lambda: read("path"), lambda: (read("min_values"), read("max_values"))
-    )
+    right = partition_values.as_meant(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
     if right is maps:
         return files
     place = files.column_names.index("partition_values")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from indextables.model.partition_text import NULL_PARTITION, meant
 
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
+_DOUBTFUL = re.compile(b"%|" + NULL_PARTITION.encode())
 
 
 def columns_without_value(maps: Any) -> Any:
@@ -42,6 +44,10 @@ def with_null_values(maps: Any, columns: Any) -> Any:
 
 def as_meant(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
     """The maps with the values that their entries mean; paths and bounds are read only where a value is doubtful."""
+    letters = maps.items.buffers()[2]
+    # Almost no table has such a value, and a search cannot afford to load what finds it.
+    if letters is None or not _DOUBTFUL.search(letters):
+        return maps
     rows, keys, values = _entries(maps)
     doubtful = pc.or_(pc.match_substring(values, "%"), pc.equal(values, NULL_PARTITION))
     places = np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False))
