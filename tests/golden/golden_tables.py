@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-GOLDEN = Path(__file__).parents[2].parent / "shared" / "golden" / "indextables_spark_v0.5.4"
+_BESIDE = Path(__file__).parents[2].parent / "shared" / "golden"
+GOLDEN = _BESIDE / "indextables_spark_v0.5.4"
+JVM = _BESIDE / "jvm_v0.5.3"
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,17 @@ class GoldenTable:
         return max(self.log.glob("state-v*"))
 
 
-def golden_tables() -> list[GoldenTable]:
+def golden_tables(folder: Path = GOLDEN) -> list[GoldenTable]:
     """Every golden table; none where the folder is absent."""
-    return [GoldenTable(Path(str(p).removesuffix(".expected.json"))) for p in sorted(GOLDEN.glob("*.expected.json"))]
+    return [GoldenTable(Path(str(p).removesuffix(".expected.json"))) for p in sorted(folder.glob("*.expected.json"))]
+
+
+def jvm_table(name: str) -> GoldenTable:
+    """A table of the JVM engine with all its rows; the test is skipped where the folder is absent."""
+    if not JVM.is_dir():
+        pytest.skip("the folder of the JVM engine's tables is absent")
+    return GoldenTable(JVM / name)
 
 
 for_each_table = pytest.mark.parametrize("table", golden_tables(), ids=lambda t: t.path.name)
+for_each_jvm_table = pytest.mark.parametrize("table", golden_tables(JVM), ids=lambda t: t.path.name)

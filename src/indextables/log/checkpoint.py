@@ -17,6 +17,7 @@ from indextables.errors import BadFileError, IndexTablesError, NotFoundError, Un
 from indextables.log import names
 from indextables.log.bases import BaseReader
 from indextables.log.checkpoint_pointer import move_pointer
+from indextables.log.descent import check_descent
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
 from indextables.log.proof import Prover
@@ -28,7 +29,6 @@ from indextables.model.state import StateManifest
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint
 from indextables.wire.state_manifest import encode_state
-
 
 READ_BACK_BYTES = 16 << 20
 """Manifests of an older state are read back for a checkpoint by itself as long as they are together no larger."""
@@ -204,6 +204,7 @@ class Checkpointer(Struct, frozen=True):
             at = base.header.version
             if at <= known:
                 break
+            check_descent(self.bases, base, listing)
             if not listing.missing(at, snapshot.version):
                 between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]
                 return replay(base, self.bases.versions.read(between))
@@ -251,7 +252,7 @@ def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
         format=AVRO_STATE,
         num_files=state.num_files,
         num_actions=state.num_files + others,
-        protocol_version=state.protocol_version,
+        protocol_version=state.protocol.min_reader_version if state.protocol else state.protocol_version,
         num_manifests=len(state.manifests),
         written=written,
     )

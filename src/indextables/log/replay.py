@@ -16,6 +16,7 @@ from indextables.log import names
 from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
 from indextables.log.clock import bounded_time
+from indextables.log.descent import check_descent, check_newest_state
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
@@ -70,6 +71,9 @@ def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSn
     listing = list_log(store, first_version=min(known.files))
     if any(_file(listing, version) != info for version, info in known.files.items()):
         return load(store, reader)
+    if max(listing.states, default=-1) > known.snapshot.base.header.version:
+        # It may be another engine's, beside versions that are known here.
+        check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
         return known
@@ -106,6 +110,7 @@ def _load(
     for base in reader.bases(listing, until=until, found=found):
         missing = listing.missing(base.header.version, until)
         if not missing:
+            check_descent(reader, base, listing)
             return _replayed(store, reader, listing, base, until)
     if not last_try:
         raise LogMovedError

@@ -25,7 +25,7 @@ from indextables.log.state_changes import StateChanges, changes_since, still_nee
 from indextables.log.state_files import StateFiles
 from indextables.model.compaction import StateCounts, compaction_reason, is_most_of, worth_rewriting
 from indextables.model.manifest_bounds import BoundsFinder
-from indextables.model.protocol import SUPPORTED_VERSION
+from indextables.model.protocol import state_protocol_version
 from indextables.model.schema_registry import deduplicated, renames
 from indextables.model.snapshot import Snapshot
 from indextables.model.state import ManifestInfo, StateManifest, Tombstone
@@ -139,7 +139,7 @@ class StateWriter(Struct, frozen=True):
             created_at=self.now_ms(),
             tombstones=tuple(tombstones),
             schema_registry=dict(sorted(registry.items())),
-            protocol_version=max(SUPPORTED_VERSION, header.protocol.min_reader_version),
+            protocol_version=state_protocol_version(header.protocol),
             metadata=header.metadata,
             protocol=header.protocol,
             commit_timestamp=header.timestamp_ms,

@@ -35,7 +35,8 @@ from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
 from indextables.log.checkpoint import Checkpointer, CheckpointReport, SpoiledCheckpointError
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import Committed, Committer, Proposal
+from indextables.log.commit import Committed, Committer, Plan, Proposal
+from indextables.log.descent import is_of_another_engine
 from indextables.log.listing import list_log
 from indextables.log.proof import Prover
 from indextables.log.replay import LoadedSnapshot
@@ -43,17 +44,31 @@ from indextables.log.state_files import StateFiles
 from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.version_reader import VersionReader
+from indextables.model.actions import ProtocolAction
 from indextables.model.compaction import is_compact
-from indextables.model.conflicts import Operation, another_table, is_same_table
-from indextables.model.protocol import SUPPORTED_VERSION, upgraded
+from indextables.model.conflicts import Intent, Operation, another_table, is_same_table
+from indextables.model.protocol import (
+    AVRO_STATE,
+    PARQUET_SPLITS,
+    SUPPORTED_VERSION,
+    is_shared,
+    taken_over,
+    upgraded,
+)
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.store import ObjectInfo, Store
 
-AVRO_STATE_FEATURE = "avroState"
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
 """For how long a checkpoint that is due is left to the writer whose commit completed the interval."""
 PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
+
+
+_TAKEN_OVER = (
+    "%s was another engine's table until now. Version %d raises its protocol: from here on it can be read and written by "
+    "this package alone, because the other engine reads neither its splits nor its version files, and is refused. Older "
+    "versions can still be opened by their number."
+)
 
 
 class LogSettings(Struct, frozen=True):
@@ -83,6 +98,24 @@ class UpkeepCounts(Struct):
     """What went wrong with cleaning, for the table to raise (`cleanup.failurePolicy=fail`)."""
     overdue_since: tuple[int, int] | None = None
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
+
+
+class _TakingOver(Struct, frozen=True):
+    """A proposal that also raises the protocol of a table that another engine could go on writing beside us."""
+
+    proposal: Proposal
+
+    @property
+    def intent(self) -> Intent:
+        return self.proposal.intent
+
+    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
+        planned = self.proposal.plan(snapshot, now_ms=now_ms)
+        if not planned.actions or not is_shared(snapshot.header.protocol):
+            return planned
+        own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
+        rest = [a for a in planned.actions if not isinstance(a, ProtocolAction)]
+        return replace(planned, actions=[taken_over(own[-1] if own else snapshot.header.protocol), *rest])
 
 
 class TransactionLog(Struct, dict=True):
@@ -177,7 +210,7 @@ class TransactionLog(Struct, dict=True):
             sleep=self.sleep,
         )
         try:
-            committed = committer.commit(read, proposal, txn_id=txn_id or self.new_id())
+            committed = committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
         except IndexTablesError:
@@ -186,6 +219,10 @@ class TransactionLog(Struct, dict=True):
         if committed.version is None:
             self.discard(written, since=read.version)
         if committed.written is not None:
+            if is_shared(read.header.protocol) and any(
+                isinstance(a, ProtocolAction) for a in committed.written.actions
+            ):
+                logger.warning(_TAKEN_OVER, self.store.url, committed.version)
             self._remember_own(committed.written)
             if keep_up:
                 self._keep_up(committed)
@@ -247,12 +284,19 @@ class TransactionLog(Struct, dict=True):
         return failure
 
     def _write_checkpoint(
-        self, snapshot: Snapshot, compact: Compact, *, only_if_due: bool = False, thorough: bool = False
+        self,
+        snapshot: Snapshot,
+        compact: Compact,
+        *,
+        settings: CheckpointSettings | None = None,
+        only_if_due: bool = False,
+        thorough: bool = False,
     ) -> CheckpointReport:
         """Checkpoint a snapshot; if the place is taken by a checkpoint that is damaged, as a version of its own."""
+        checkpointer = self._checkpointer if settings is None else replace(self._checkpointer, settings=settings)
         for _ in range(self.settings.state_retry.max_attempts):
             try:
-                return self._checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
+                return checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
             except SpoiledCheckpointError as spoiled:
                 failure = spoiled.failure
             snapshot.files(columns=["path"])  # or it is told here, before anything is written, that they cannot be read
@@ -277,13 +321,16 @@ class TransactionLog(Struct, dict=True):
         written, snapshot = committed.written, committed.snapshot
         merged = written is not None and written.info.operation == Operation.MERGE
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
-        if not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
+        # As long as the newest state is another engine's, that engine does not see our versions, and writes beside them.
+        shut = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
+        if shut and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
             return
         try:
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
             compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
-            self._write_checkpoint(snapshot, compact, only_if_due=not tidy)
+            settings = self.settings.checkpoint if shut else self._avro_checkpoints
+            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=shut and not tidy)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
@@ -347,6 +394,10 @@ class TransactionLog(Struct, dict=True):
             sleep=self.sleep,
         )
 
+    @property
+    def _avro_checkpoints(self) -> CheckpointSettings:
+        return replace(self.settings.checkpoint, format="avro")
+
     def _needs_upgrade(self, snapshot: Snapshot) -> bool:
         protocol = snapshot.header.protocol
         oldest = min(protocol.min_reader_version, protocol.min_writer_version)
@@ -357,7 +408,7 @@ class TransactionLog(Struct, dict=True):
             snapshot.header.protocol,
             min_reader_version=SUPPORTED_VERSION,
             min_writer_version=SUPPORTED_VERSION,
-            features=(AVRO_STATE_FEATURE,),
+            features=(AVRO_STATE, PARQUET_SPLITS),
         )
         return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False).snapshot
 

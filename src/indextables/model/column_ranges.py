@@ -20,7 +20,6 @@ from indextables.model.file_values import UNKNOWN_COUNT, Mask, TextMaps, null_co
 from indextables.model.predicate.tree import Column
 from indextables.model.stat_text import decode_values, successor
 
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _CUT_LENGTH = 32
 _ASTRAL = r"[\x{10000}-\x{10FFFF}]"
 _ABOVE_SURROGATES = r"[\x{E000}-\x{FFFF}]"
@@ -71,10 +70,6 @@ class FileRanges:
     def _partition(self, column: Column) -> ColumnRange:
         texts, present = self._partition_values.lookup(column.name)
         missing = pc.is_null(texts).to_numpy(zero_copy_only=False)
-        hive = pc.fill_null(pc.equal(texts, HIVE_NULL), False)
-        if pc.any(hive).as_py():
-            missing = missing | hive.to_numpy(zero_copy_only=False)
-            texts = pc.if_else(hive, pa.scalar(None, pa.string()), texts)
         is_null = missing & present
         values = decode_values(texts, column.type)
         unknown = pc.is_null(values).to_numpy(zero_copy_only=False) & ~is_null

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.model.actions import MetadataAction
-from indextables.model.column_ranges import HIVE_NULL, FileRanges
+from indextables.model.column_ranges import FileRanges
 from indextables.model.file_values import TextMaps
 from indextables.model.predicate.tree import Column
 from indextables.model.schema import is_atomic, schema_from_json
@@ -65,7 +65,7 @@ class BoundsFinder:
 
     def _agreeing(self, files: pa.Table, name: str, typed: Bounds) -> Bounds | None:
         texts, _ = TextMaps(files.column("partition_values")).lookup(name)
-        ends = pc.min_max(texts.filter(pc.fill_null(pc.not_equal(texts, HIVE_NULL), False)))
+        ends = pc.min_max(texts)
         kind = self._types[name]
         low, high = ends["min"].as_py(), ends["max"].as_py()
         if low is None or high is None or None in typed:

@@ -17,6 +17,11 @@ FEATURES = (
 )
 """What a new table names. `parquetSplits` is ours: its splits are Parquet files with an embedded index."""
 
+AVRO_STATE = "avroState"
+PARQUET_SPLITS = "parquetSplits"
+_SHUT_STATE_VERSION = 5
+"""What a state says where splits are ours: an engine that looks at nothing else of a state refuses it then."""
+
 _KNOWN_FEATURES = frozenset(FEATURES) | {"checkpoints", "conditionalWrites", "tantivy4java"}
 FEATURES_SINCE = 3
 
@@ -50,6 +55,29 @@ def _check(version: int, features: tuple[str, ...] | None, verb: str, path: str)
     if missing:
         message = f"{path} needs {role} features that this release does not have: {', '.join(missing)}."
         raise UnsupportedError(message, path=path, needed=missing, supported=sorted(_KNOWN_FEATURES))
+
+
+def state_protocol_version(protocol: ProtocolAction) -> int:
+    """The protocol version in a state's own record. The whole protocol stands beside it, for those who read it."""
+    if PARQUET_SPLITS in (protocol.reader_features or ()):
+        return _SHUT_STATE_VERSION
+    return max(SUPPORTED_VERSION, protocol.min_reader_version)
+
+
+def is_shared(protocol: ProtocolAction) -> bool:
+    """Whether another engine that reads Avro states takes the table for its own, as long as we have not written to it."""
+    current = min(protocol.min_reader_version, protocol.min_writer_version) >= SUPPORTED_VERSION
+    return current and PARQUET_SPLITS not in (protocol.reader_features or ())
+
+
+def taken_over(protocol: ProtocolAction) -> ProtocolAction:
+    """The protocol of a shared table once we have written to it: engines that cannot read our splits refuse it."""
+    return upgraded(
+        protocol,
+        min_reader_version=SUPPORTED_VERSION,
+        min_writer_version=SUPPORTED_VERSION,
+        features=(AVRO_STATE, PARQUET_SPLITS),
+    )
 
 
 def upgraded(

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, consistent
 from indextables.model.file_values import Mask
+from indextables.model.partition_text import NULL_PARTITION, is_doubtful
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -93,6 +94,9 @@ def manifests_may_match(
     the bounds were found by comparing values of the column's type; bounds found by comparing text, or by guessing at
     numbers, are used only where every order agrees with the type's.
     """
+    if NULL_PARTITION in str(bound):
+        # Earlier releases took this text for null and left it out of the bounds.
+        return pa.array(np.ones(count, np.bool_))
     return pa.array(_Possible(_ManifestRanges(bounds, count, typed), nulls=False).true(bound))
 
 
@@ -122,9 +126,9 @@ def _certain_bounds(pair: Bounds, arrow: pa.DataType) -> Bounds:
     if low is None or high is None:
         return None, None
     if pa.types.is_string(arrow):
-        # Letters sort above digits in both orders. Empty texts may have been left out of the bounds.
-        agrees = low[:1].isalpha() and high[:1].isalpha() and (low + high).isascii()
-        return None, high if agrees else None
+        # Such writers escape values, and compare them escaped: only where all are one is it the one that is meant.
+        # Empty texts may have been left out of the bounds.
+        return None, high if low == high and not is_doubtful(high) else None
     agrees = pa.types.is_date(arrow) or (low == high and not pa.types.is_floating(arrow))
     return pair if agrees else (None, None)
 

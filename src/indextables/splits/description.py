@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
@@ -28,6 +31,9 @@ _FOREIGN_TYPES = {
 }
 
 
+_LOG_TYPES = {"json_object": "object", "ip_addr": "ip", "date": "datetime"}
+
+
 class SplitDescription(Struct, frozen=True):
     """A split by its own words. Another engine's has no mapping of ours and says nothing of where it belongs."""
 
@@ -38,6 +44,8 @@ class SplitDescription(Struct, frozen=True):
     origin: Origin | None = None
     mapping: DocMapping | None = None
     info: SplitInfo | None = None
+    foreign_mapping: str | None = None
+    """How another engine's split is indexed, in the words that its engine has for it in the log."""
 
     def add_action(self, partition_values: dict[str, str | None], *, modification_time: int) -> AddAction:
         """The log entry of the split."""
@@ -51,6 +59,7 @@ class SplitDescription(Struct, frozen=True):
             size=self.size,
             modification_time=modification_time,
             num_records=self.rows,
+            doc_mapping_json=self.foreign_mapping,
         )
 
 
@@ -95,7 +104,23 @@ def _foreign(source: SplitSource) -> SplitDescription:
         try:
             meta = read_meta(Path(folder))
             fields = [pa.field(e["name"], _FOREIGN_TYPES.get(e["type"], pa.string())) for e in meta["schema"]]
+            mapping = [_doc_mapping_entry(e) for e in meta["schema"]]
             rows = sum(int(segment["max_doc"]) for segment in meta["segments"])
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
-    return SplitDescription(source.path, source.size, rows, pa.schema(fields))
+    told = json.dumps(mapping, ensure_ascii=False, separators=(",", ":"))
+    return SplitDescription(source.path, source.size, rows, pa.schema(fields), foreign_mapping=told)
+
+
+def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A field of a tantivy schema as an entry of the doc mapping that its engine records for it."""
+    options = entry.get("options", {})
+    indexing = options.get("indexing") or {}
+    words = {key: indexing[key] for key in ("tokenizer", "record") if key in indexing}
+    return {
+        "name": entry["name"],
+        "type": _LOG_TYPES.get(entry["type"], entry["type"]),
+        "indexed": bool(indexing or options.get("indexed")),
+        "stored": bool(options.get("stored")),
+        **words,
+    }

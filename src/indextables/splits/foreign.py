@@ -21,7 +21,7 @@ import tantivy
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
 from indextables.splits.bundle import read_directory, unbundle
-from indextables.splits.foreign_values import to_array
+from indextables.splits.foreign_values import plain_address, to_array
 from indextables.splits.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
 from indextables.splits.panics import tantivy_errors
 from indextables.splits.searchable import Mask, Rows, SearchView
@@ -29,6 +29,7 @@ from indextables.splits.segments import read_meta
 from indextables.splits.source import ReadStats, SplitSource
 
 _BATCH_ROWS = 4_096
+_ADDRESS = "ip_addr"
 _FAST_TYPES = ("i64", "u64", "f64", "bool")
 """What can be read back from its column where the documents do not store it."""
 
@@ -140,6 +141,8 @@ class ForeignReader:
                     values[field.name] = [_first(document.get(field.name)) for document in documents]
                 else:
                     values[field.name] = searcher.fast_field_values(field.name, places)
+                if self._fields[field.name]["type"] == _ADDRESS:
+                    values[field.name] = [plain_address(value) for value in values[field.name]]
         arrays = [to_array(values[f.name], f, self.path) for f in fields]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
@@ -185,7 +188,7 @@ def _column(field: pa.Field, number: int, entry: dict[str, Any]) -> ColumnMappin
     known = indexing.get("tokenizer") in TOKENIZERS
     tokenizer = indexing["tokenizer"] if known else "default"
     name = f"c{number}"
-    if entry["type"] == "ip_addr" and options.get("indexed"):
+    if entry["type"] == _ADDRESS and options.get("indexed"):
         return ColumnMapping(field.name, name, "ip")
     if entry["type"] == "json_object" and indexing:
         return ColumnMapping(field.name, name, "json", "default", indexing.get("record", "position"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import ipaddress
 import json
 from collections.abc import Sequence
 from decimal import Decimal
@@ -25,6 +26,18 @@ def to_array(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
     except (pa.ArrowException, ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as e:
         message = f"Column {field.name!r} of the split {path} does not fit the table's {field.type}: {e}."
         raise BadFileError(message, path=path, column=field.name) from e
+
+
+def plain_address(value: Any) -> Any:
+    """An address as people write it: the other engine stores `10.0.0.1` as `::ffff:10.0.0.1`."""
+    if not isinstance(value, str):
+        return value
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        return value
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return value if mapped is None else str(mapped)
 
 
 def _convert(value: Any, kind: pa.DataType, *, nested: bool) -> Any:

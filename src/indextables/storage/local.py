@@ -12,7 +12,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NoReturn
 
@@ -91,6 +91,7 @@ class LocalStore:
             return PutOutcome.EXISTS
         try:
             with self._staged(full, lambda file: _write_all(file, data)) as temp:
+                _drop_checksum(full)
                 return self._link(path, temp, full)
         except OSError as error:
             raise self._failure("write", path, error) from error
@@ -141,6 +142,7 @@ class LocalStore:
         for path in paths:
             full = self._full(path, may_be_temporary=True)
             try:
+                _drop_checksum(full)
                 os.unlink(full)
             except _ABSENT:
                 continue
@@ -162,6 +164,7 @@ class LocalStore:
         full = self._full(path)
         try:
             with self._staged(full, fill) as temp:
+                _drop_checksum(full)
                 os.replace(temp, full)
             _sync_folder(os.path.dirname(full))
         except OSError as error:
@@ -224,6 +227,16 @@ class LocalStore:
         if error.errno in _UNREACHABLE:
             return UnavailableError(message, hint="Check that the file system is mounted and answers.", **context)
         return StorageError(message, **context)
+
+
+def _drop_checksum(full: str) -> None:
+    """Remove the checksum that Hadoop's local file system keeps beside a file: of other content, it makes that unreadable.
+
+    It goes first: a file without one is read unchecked, a file with a stale one not at all.
+    """
+    folder, name = os.path.split(full)
+    with suppress(*_ABSENT):
+        os.unlink(f"{folder}/.{name}.crc")
 
 
 def _create(temp: str, folder: str) -> BinaryIO:

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from indextables.errors import InvalidInputError
+from indextables.model.partition_text import NULL_PARTITION, escape, folder_value, unescape
 
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-_SPECIAL = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
-
-
-def escape(text: str) -> str:
-    """A column name or value as it stands in a folder name."""
-    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
-
-
-def unescape(text: str) -> str:
-    """What `escape` was given; a `%` that starts no escape stands for itself."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)
+__all__ = ["NULL_PARTITION", "escape", "partition_folder", "partition_values", "unescape"]
 
 
 def partition_folder(values: Mapping[str, str | None]) -> str:
-    """The folder of a partition, columns in the order given.
-
-    A null and an empty value share one folder, as in Spark: a folder name cannot be empty. The log tells them apart.
-    """
-    folders = ((escape(column), escape(value) if value else NULL_PARTITION) for column, value in values.items())
-    return "/".join(f"{column}={value}" for column, value in folders)
+    """The folder of a partition, columns in the order given."""
+    return "/".join(f"{escape(column)}={folder_value(value)}" for column, value in values.items())
 
 
 def partition_values(path: str) -> dict[str, str | None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ from indextables.model.retention import HOUR_MS
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
+from indextables.splits.live_indexing import LiveIndexing, live_indexing
 from indextables.storage.spec import StoreSpec, open_store
 
 logger = logging.getLogger(__name__)
@@ -83,12 +84,22 @@ class TableHandle:
         ignored = config.not_of_tables(snapshot.metadata.configuration or {})
         if ignored:
             _warn_of_ignored(self.path, tuple(ignored))
-        self.settings = config.resolve(options=self._options, table=snapshot.metadata.configuration)
-        """The settings in force: options over the table's configuration over the defaults."""
-        self._log.settings = log_settings(self.settings)
+        self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
+        self.__dict__.pop("_indexing", None)
+        self.__dict__.pop("settings", None)
         failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
         if failure is not None:
             raise failure
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings in force: options over the table's configuration, and what its splits say, over the defaults."""
+        return config.resolve(options=self._options, table=self._indexing.configuration)
+
+    @cached_property
+    def _indexing(self) -> LiveIndexing:
+        """How the columns are indexed, by the word of the splits."""
+        return live_indexing(self._snapshot)
 
     @property
     def path(self) -> str:

@@ -10,6 +10,7 @@ from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import query_fields
+from indextables.splits.live_indexing import LiveIndexing, same_terms
 from indextables.splits.mapping import DocMapping, check_compatible
 
 
@@ -29,12 +30,26 @@ def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configur
 
 
 def check_same_index(
-    schema: pa.Schema, partition_columns: Sequence[str], before: Mapping[str, str], after: Mapping[str, str]
+    schema: pa.Schema, partition_columns: Sequence[str], before: LiveIndexing, after: Mapping[str, str]
 ) -> None:
-    """Refuse a configuration under which rows that are there would have to be indexed in another way."""
+    """Refuse a configuration under which rows that are there would have to be indexed in another way.
+
+    What it leaves out the splits tell; and a column that they index in several ways may be settled on one of them.
+    """
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     try:
-        known = DocMapping.from_settings(body, config.resolve(table=before).group(IndexingSettings))
+        known = DocMapping.from_settings(body, config.resolve(table=before.configuration).group(IndexingSettings))
     except InvalidInputError:
         return  # no row was ever written under it, and mending it must be possible
-    check_compatible(known, DocMapping.from_settings(body, config.resolve(table=after).group(IndexingSettings)))
+    wanted = config.resolve(table=after).group(IndexingSettings)
+    named = {*wanted.typemap, *wanted.tokenizer, *wanted.record_option, *wanted.nonindexed}
+    asked = DocMapping.from_settings(body, wanted)
+    for column in asked.columns:
+        ways = before.disputed.get(column.name, ())
+        if ways and column.name in named and not any(same_terms(way, column) for way in ways):
+            shown = " or ".join(way.terms for way in ways)
+            raise InvalidInputError(
+                f"Column {column.name!r} is indexed as {shown}; it cannot be {column.terms}.", column=column.name
+            )
+    told = {*before.disputed, *(before.followed - named)}
+    check_compatible(known, DocMapping(tuple(c for c in asked.columns if c.name not in told)))

@@ -147,10 +147,10 @@ class LogVerbs(OpenVerbs):
         )
         if changed == old:
             return None
-        before, after = old.configuration or {}, changed.configuration or {}
+        after = changed.configuration or {}
         check_indexing(self.schema, self.partition_columns, after)
         if self._snapshot.all_files.num_rows:
-            check_same_index(self.schema, self.partition_columns, before, after)
+            check_same_index(self.schema, self.partition_columns, self._indexing, after)
         reindexes = layout(changed) != layout(old)
         return self._commit(Changes(Operation.METADATA, metadata=changed, reindexes=reindexes, engine_info=ENGINE_INFO))
 

@@ -110,11 +110,13 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
     ) -> RowWrite:
         """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
         self._refuse_if_pinned()
+        if operation is not Operation.OVERWRITE:
+            self._indexing.check_settled()
         plan = plan_write(
             self._spec,
             self.metadata,
             data,
-            recorded=config.resolve(table=self.metadata.configuration),
+            recorded=config.resolve(table=self._indexing.configuration),
             settings=self.settings,
             merge_schema=merge_schema,
             new_layout=operation is Operation.OVERWRITE,

@@ -31,7 +31,7 @@ from indextables.upkeep.status import NO_ACTION, SUCCESS
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:
     """The plan's groups as work that travels."""
-    rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
+    rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings, decided=planned.decided)
     return [MergeTask(rewriter, group) for group in planned.groups]
 
 

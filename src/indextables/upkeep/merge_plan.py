@@ -18,9 +18,10 @@ from indextables.model.report import Report
 from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
 from indextables.splits.layout import MAX_ROWS
+from indextables.splits.live_indexing import Disputes, live_indexing
 from indextables.upkeep.merge_report import MergeReport
 from indextables.upkeep.rewriting import SourceSplit
-from indextables.upkeep.source_splits import ListedSplit, are_foreign, source_splits
+from indextables.upkeep.source_splits import ListedSplit, source_splits, to_be_rewritten
 from indextables.upkeep.status import DRY_RUN, NO_ACTION
 
 
@@ -94,7 +95,9 @@ class MergePlan(Report, frozen=True):
     cooling_files: int
     """Splits left alone because an earlier merge failed to read them."""
     read: Snapshot
-    hidden: ClassVar[tuple[str, ...]] = ("read",)
+    decided: tuple[str, ...] = ()
+    """Columns that are indexed in several ways, and as the table's configuration says after the merge."""
+    hidden: ClassVar[tuple[str, ...]] = ("read", "decided")
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """The groups, and the splits of each."""
@@ -140,7 +143,9 @@ def plan(
     """Group the small splits of a snapshot; those in cooldown are left alone."""
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
     ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
-    listed = source_splits(_worthwhile(ready, snapshot.schema_registry, bounds), snapshot.schema_registry)
+    disputes = live_indexing(snapshot).disputes
+    registry = snapshot.schema_registry
+    listed = source_splits(_worthwhile(ready, registry, bounds, disputes), registry, disputes)
     groups = sorted(
         _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )
@@ -153,18 +158,22 @@ def plan(
         groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
         cooling_files=chosen.num_rows - ready.num_rows,
         read=snapshot,
+        decided=() if disputes is None else tuple(sorted(disputes.right)),
     )
 
 
-def _worthwhile(files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds) -> pa.Table:
-    """The splits that a merge does not leave alone: small ones, and those of another engine."""
+def _worthwhile(
+    files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds, disputes: Disputes | None
+) -> pa.Table:
+    """The splits that a merge does not leave alone: small ones, those of another engine, and wrongly indexed ones."""
     small = pc.less(files.column("size"), bounds.skip_threshold * bounds.target_bytes)
-    return files.filter(pc.or_(small, pa.chunked_array([pa.array(are_foreign(files, registry), pa.bool_())])))
+    odd = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
+    return files.filter(pc.or_(small, pa.chunked_array([odd])))
 
 
 def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
     limit = bounds.skip_threshold * bounds.target_bytes
-    for values, entries in groupby(listed, key=lambda f: f[0]):
+    for (values, _), entries in groupby(sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)):
         sources = [source for _, source in entries]
         for source in sources:
             if source.foreign and source.size >= limit:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings
 from indextables.config.stats import StatsSettings
-from indextables.errors import StorageError
+from indextables.errors import InvalidInputError, StorageError
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.schema import schema_from_json
 from indextables.splits.layout import Origin, path_mark
-from indextables.splits.mapping import DocMapping
+from indextables.splits.live_indexing import decision_hint, richer, same_terms
+from indextables.splits.mapping import ColumnMapping, DocMapping
 from indextables.splits.merge import MergeSource, merge_splits
 from indextables.splits.naming import new_split_name, split_path
 from indextables.splits.searchable import Searchable
@@ -49,7 +50,9 @@ class SourceSplit(Struct, frozen=True):
     split_tags: tuple[str, ...]
     modification_time: int
     foreign: bool = False
-    """Whether another engine wrote it; then rewriting makes its index searchable."""
+    """Whether it is written anew even if it stands alone: another engine wrote it, or it is wrongly indexed."""
+    side: str = ""
+    """Which of several ways it indexes disputed columns; only splits of one way are merged."""
 
     def entry(self, partition_values: dict[str, str | None]) -> SplitEntry:
         """What opening it needs."""
@@ -73,9 +76,13 @@ class SplitRewriter(Struct, frozen=True, dict=True):
     """How columns are indexed that no source has; for the others the sources' own way stays."""
     splits: SplitWriterSettings
     stats: StatsSettings
+    decided: tuple[str, ...] = ()
+    """Columns that live splits index in several ways, of which the table's configuration says which is right."""
 
     @classmethod
-    def of(cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings) -> SplitRewriter:
+    def of(
+        cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings, decided: Sequence[str] = ()
+    ) -> SplitRewriter:
         """The rewriter of a table."""
         columns = tuple(metadata.partition_columns or ())
         body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in columns])
@@ -86,6 +93,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
             mapping=DocMapping.from_settings(body, settings.group(IndexingSettings)),
             splits=settings.group(SplitWriterSettings),
             stats=settings.group(StatsSettings),
+            decided=tuple(decided),
         )
 
     @cached_property
@@ -109,7 +117,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         data_change: bool,
     ) -> AddAction | None:
         """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
-        mapping = kept_mapping([source.reader for _, source in sources], self.mapping)
+        mapping = kept_mapping([source.reader for _, source in sources], self.mapping, self.decided)
         tags = sorted({tag for source, _ in sources for tag in source.split_tags})
         values = {name: partition_values.get(name) for name in self.partition_columns}
         merged = merge_splits(
@@ -140,14 +148,35 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         return action
 
 
-def kept_mapping(readers: Sequence[Searchable], wanted: DocMapping) -> DocMapping:
-    """The mapping of the new split: a column stays indexed as it is in the newest source that has it."""
+def kept_mapping(readers: Sequence[Searchable], wanted: DocMapping, decided: Collection[str] = ()) -> DocMapping:
+    """The mapping of the new split: a column stays indexed as it is in the sources that have it.
+
+    They must agree: rows that were found by their words would else be found by them no more. Columns that the table's
+    configuration decides are indexed as it says.
+    """
     columns = []
     for column in wanted.columns:
-        known = (reader.mapping.find(column.name) for reader in reversed(readers))
-        found = next((own for own in known if own is not None), column)
+        found = column if column.name in decided else _kept(readers, column)
         columns.append(replace(found, field=column.field))
     return DocMapping(tuple(columns))
+
+
+def _kept(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping:
+    known = [(reader.path, own) for reader in readers if (own := reader.mapping.find(column.name)) is not None]
+    if not known:
+        return column
+    first, kept = known[0]
+    for path, other in known[1:]:
+        if not same_terms(kept, other):
+            raise InvalidInputError(
+                f"Column {column.name!r} is indexed as {kept.terms} in {first} and as {other.terms} in {path}; "
+                "they are not merged.",
+                hint=decision_hint(column.name),
+                column=column.name,
+                splits=[first, path],
+            )
+        kept = richer(kept, other)
+    return kept
 
 
 def discard(store: Store, paths: Sequence[str]) -> None:

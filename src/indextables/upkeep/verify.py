@@ -12,10 +12,11 @@ from indextables.log.listing import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot
+from indextables.splits.live_indexing import decision_hint, live_indexing
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 from indextables.upkeep.execution import Execute, in_threads
-from indextables.upkeep.findings import ERROR, Finding
+from indextables.upkeep.findings import ERROR, WARNING, Finding
 from indextables.upkeep.progress import Progress, silent
 from indextables.upkeep.source_splits import are_foreign
 from indextables.upkeep.status import DRY_RUN
@@ -100,6 +101,7 @@ def run(
     if snapshot is not None:
         files = snapshot.files(columns=[*_COLUMNS, "doc_mapping_json", "doc_mapping_ref"])
         count = files.num_rows
+        found += _disputed_columns(snapshot)
         splits = _SplitCheck(log.store, snapshot, files, spec, full=planned.full)
         found += _unless_removed(
             splits.run(execute or in_threads(log.store, parallelism=parallelism), progress), log, snapshot
@@ -112,6 +114,20 @@ def run(
         splits_checked=count,
         findings=tuple(found),
     )
+
+
+def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
+    """Columns that live splits index in several ways: a search finds a word in the one and not in the other."""
+    return [
+        Finding(
+            "index",
+            WARNING,
+            None,
+            f"Column {name!r} is indexed as {' and as '.join(way.terms for way in ways)} in splits of the table. "
+            f"{decision_hint(name)}",
+        )
+        for name, ways in live_indexing(snapshot).disputed.items()
+    ]
 
 
 def _unless_removed(found: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:

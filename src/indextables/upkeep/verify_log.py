@@ -18,6 +18,7 @@ from indextables.errors import (
 )
 from indextables.log import names
 from indextables.log.bases import BaseReader, Found
+from indextables.log.descent import check_descent
 from indextables.log.listing import LogListing, list_log
 from indextables.log.proof import differences
 from indextables.log.state_files import StateFiles
@@ -47,6 +48,7 @@ class LogCheck(Struct):
         newest = self.newest()
         versions = self._versions(listing)
         bases = self._bases(listing)
+        self._descent(bases, listing)
         self._compare(bases, versions)
         self._pointer(listing)
         self._settings(newest)
@@ -116,6 +118,15 @@ class LogCheck(Struct):
         if isinstance(base.source, StateFiles):
             return replace(base, source=replace(base.source, fallback=_fail))
         return base
+
+    def _descent(self, bases: Sequence[Base], listing: LogListing) -> None:
+        """Every state against the version of its number, also where a later one is what the table is read from."""
+        for base in bases:
+            try:
+                check_descent(self.log.bases, base, listing)
+            except CorruptTableError as error:
+                if error.message not in {finding.message for finding in self.findings}:
+                    self._add("replay", ERROR, error)
 
     def _compare(self, bases: Sequence[Base], versions: Mapping[int, CommittedVersion]) -> None:
         """Each base against the one before it and the versions between."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.model.files import FILE_SCHEMA
-from indextables.wire import avro_rows, null_partitions
+from indextables.wire import avro_rows, partition_values
 from indextables.wire.avro_codec import BlockCodec, block_codec
 from indextables.wire.avro_container import assemble
 
@@ -154,7 +154,7 @@ def _rows(files: pa.Table) -> Any:
     pieces: list[avro_rows.Piece] = []
     for field in FIELDS:
         if field.name == NULL_PARTITIONS:
-            column = null_partitions.columns_without_value(_array(files, "partition_values"))
+            column = partition_values.columns_without_value(_array(files, "partition_values"))
         else:
             column = _array(files, field.column)
         encode = _ENCODERS[field.type]

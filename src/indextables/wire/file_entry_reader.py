@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from indextables.errors import BadFileError
 from indextables.model.files import FILE_SCHEMA
-from indextables.wire import null_partitions
+from indextables.wire import partition_values
 from indextables.wire.avro_container import Container, read_container
 from indextables.wire.avro_records import read_records
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS, EntryField
@@ -46,7 +46,26 @@ def decode_file_entries(
     raw = _read(data, container, names, path) if names else {}
     if any(len(column) != container.rows for column in raw.values()):
         raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
-    return _file_list(raw, wanted, container.rows, path)
+    files = _file_list(raw, wanted, container.rows, path)
+    return _as_meant(files, data, container, path) if "partition_values" in wanted else files
+
+
+def _as_meant(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
+    """The list with the partition values that its entries mean, whoever wrote them."""
+
+    def read(column: str) -> Any:
+        if column in files.column_names:
+            return _one(files[column])
+        names = _fields_to_read(container, [column], path)
+        raw = _read(data, container, names, path) if names else {}
+        return _one(_file_list(raw, [column], container.rows, path)[column])
+
+    maps = _one(files["partition_values"])
+    right = partition_values.as_meant(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
+    if right is maps:
+        return files
+    place = files.column_names.index("partition_values")
+    return files.set_column(place, FILE_SCHEMA.field("partition_values"), right)
 
 
 def _fields_to_read(container: Container, wanted: Sequence[str], path: str) -> list[str]:
@@ -144,7 +163,7 @@ def _file_list(raw: dict[str, Any], wanted: Sequence[str], rows: int, path: str)
         columns.append(column)
     files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in wanted]))
     if NULL_PARTITIONS in raw and raw[NULL_PARTITIONS].null_count < rows:
-        maps = null_partitions.with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
+        maps = partition_values.with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
         files = files.set_column(wanted.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
     return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _KNOWN})
 

@@ -110,7 +110,7 @@ def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
                 actions.append(UnknownAction(key=key, value=fields))
                 continue
             try:
-                actions.append(version_file.action_from_fields(key, fields))
+                actions.append(version_file.as_meant(version_file.action_from_fields(key, fields)))
             except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
                 raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
     if not any(not isinstance(action, UnknownAction) for action in actions):

@@ -23,6 +23,7 @@ from indextables.model.files import FILE_SCHEMA
 from indextables.wire import version_file
 from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS
+from indextables.wire.partition_values import as_meant
 
 _ADD, _METADATA = "add", "metadata"
 _ENTRY_NAMES = {field.column: field.name for field in FIELDS if field.name != NULL_PARTITIONS}
@@ -150,7 +151,15 @@ def _file_list(rows: pa.Table) -> pa.Table:
         name = _ENTRY_NAMES[field.name]
         found = rows.column(name).cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
         columns[field.name] = found
-    return pa.table(columns, schema=FILE_SCHEMA)
+    files = pa.table(columns, schema=FILE_SCHEMA)
+    maps = files["partition_values"].combine_chunks()
+    right = as_meant(
+        maps,
+        lambda: files["path"].combine_chunks(),
+        lambda: (files["min_values"].combine_chunks(), files["max_values"].combine_chunks()),
+    )
+    place = files.column_names.index("partition_values")
+    return files if right is maps else files.set_column(place, FILE_SCHEMA.field(place), right)
 
 
 def _narrow(rows: pa.Table) -> pa.Table:

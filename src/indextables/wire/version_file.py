@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,8 +22,10 @@ from indextables.model.actions import (
     TxnAction,
     UnknownAction,
 )
+from indextables.model.partition_text import is_doubtful, meant
 from indextables.wire.compression import check_entries, check_untyped, deflate, inflate
 
+A = TypeVar("A", bound=LogAction)
 _ACTION_TYPES = {key: cls for cls, key in ACTION_KEYS.items()}
 _FIELDS = {cls: {f.encode_name for f in msgspec.structs.fields(cls)} for cls in ACTION_KEYS}
 _TEXT_MAPS = ("partitionValues", "minValues", "maxValues")
@@ -81,7 +83,18 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
         actions = _decode_slowly(plain, path, len(data))
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
-    return actions
+    return [as_meant(action) for action in actions]
+
+
+def as_meant(action: A) -> A:
+    """The action with the partition values that its writer means (see `model.partition_text`)."""
+    if not isinstance(action, AddAction | RemoveAction) or not action.partition_values:
+        return action
+    if not any(is_doubtful(value) for value in action.partition_values.values()):
+        return action
+    low, high = (action.min_values, action.max_values) if isinstance(action, AddAction) else (None, None)
+    values = meant(action.path, action.partition_values, low or {}, high or {})
+    return msgspec.structs.replace(action, partition_values=values)
 
 
 def _decode_at_once(plain: bytes) -> list[LogAction] | None:

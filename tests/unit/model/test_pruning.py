@@ -58,7 +58,7 @@ PARTITIONED = listed(
     entry({"hour": "10", "day": "2024-01-02"}),
     entry({"day": None, "hour": "10"}),
     entry({"day": "garbled", "hour": "10"}),
-    entry({"hour": "__HIVE_DEFAULT_PARTITION__", "day": "2024-01-03"}),
+    entry({"hour": None, "day": "2024-01-03"}),
     entry({}),
     entry(None),
 )
@@ -232,5 +232,11 @@ def test_untyped_bounds_are_used_only_where_every_order_agrees() -> None:
     assert manifests("hour = 10", "hour", ("1", "9"), ("3", "3"), typed=False) == [True, False]
     assert manifests("day = '2024-06-01'", "day", ("2024-01-01", "2024-03-01"), typed=False) == [False]
     assert manifests("s = '10'", "s", ("9", "95"), typed=False) == [True]
-    assert manifests("s = 'z'", "s", ("a", "c"), typed=False) == [False]
-    assert manifests("s = ''", "s", ("a", "c"), typed=False) == [True]
+    assert manifests("s = 'z'", "s", ("a", "a"), ("a", "c"), typed=False) == [False, True]
+    assert manifests("s = ''", "s", ("a", "a"), typed=False) == [True]
+    # Escaped, `a/b` sorts below `a0`.
+    assert manifests("s = 'a/b'", "s", ("a%2Fb", "a%2Fb"), ("a", "a.c"), typed=False) == [True, True]
+
+
+def test_bounds_of_earlier_releases_leave_out_the_text_that_stands_for_null() -> None:
+    assert manifests("s = '__HIVE_DEFAULT_PARTITION__'", "s", ("a", "c")) == [True]

@@ -278,3 +278,27 @@ def test_files_are_readable_by_others_as_the_umask_says(store: LocalStore, tmp_p
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "table" / "x").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("change", ["put", "put_if_absent", "put_file", "delete"])
+def test_a_checksum_of_hadoop_goes_with_the_content_it_was_of(store: LocalStore, tmp_path: Path, change: str) -> None:
+    """Hadoop's local file system refuses a file whose `.name.crc` is of other content."""
+    folder = tmp_path / "table" / "_transaction_log"
+    folder.mkdir(parents=True)
+    stale, other = folder / "._last_checkpoint.crc", folder / ".other.crc"
+    stale.write_bytes(b"crc\0")
+    other.write_bytes(b"crc\0")
+    (tmp_path / "source").write_bytes(b"new")
+    path = "_transaction_log/_last_checkpoint"
+    if change == "put":
+        (folder / "_last_checkpoint").write_bytes(b"old")
+        store.put(path, b"new")
+    elif change == "put_if_absent":
+        assert store.put_if_absent(path, b"new") is PutOutcome.CREATED
+    elif change == "put_file":
+        store.put_file(path, tmp_path / "source")
+    else:
+        (folder / "_last_checkpoint").write_bytes(b"old")
+        store.delete([path])
+    assert not stale.exists()
+    assert other.exists()

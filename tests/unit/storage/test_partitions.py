@@ -55,9 +55,16 @@ def test_folders_that_make_no_sense(path: str) -> None:
         partition_values(path)
 
 
-@given(st.dictionaries(st.text(min_size=1), st.none() | st.text(min_size=1), max_size=3))
+@given(st.dictionaries(st.text(min_size=1), st.none() | st.just(NULL_PARTITION) | st.text(min_size=1), max_size=3))
 def test_every_value_survives_and_makes_a_safe_path(values: dict[str, str | None]) -> None:
     path = f"{partition_folder(values)}/x".lstrip("/")
     assert check(path) == path
     read = partition_values(path)
-    assert read == {name: None if value == NULL_PARTITION else value for name, value in values.items()}
+    assert read == values
+
+
+def test_the_text_that_stands_for_null_is_another_folder_than_null() -> None:
+    folder = partition_folder({"p": NULL_PARTITION})
+    assert folder == "p=%5F_HIVE_DEFAULT_PARTITION__"
+    assert partition_values(f"{folder}/x") == {"p": NULL_PARTITION}
+    assert partition_values(f"{partition_folder({'p': None})}/x") == {"p": None}

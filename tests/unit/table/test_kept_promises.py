@@ -57,7 +57,7 @@ class Slow(StoreWrapper):
             time.sleep(self.seconds)
         return super().get(path)
 
-    def local_path(self, path: str) -> Path | None:  # noqa: ARG002
+    def local_path(self, path: str) -> Path | None:
         return None
 
 

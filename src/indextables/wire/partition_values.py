@@ -1,14 +1,19 @@
-"""Partition values that are null. The format's map holds strings only, so their column names travel in a field beside."""
+"""Partition values of a file list: nulls, which travel beside the map of texts, and what other writers mean by theirs."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.model.partition_text import NULL_PARTITION, meant
+
 _TEXT_MAP = pa.map_(pa.string(), pa.string())
+_DOUBTFUL = re.compile(b"%|" + NULL_PARTITION.encode())
 
 
 def columns_without_value(maps: Any) -> Any:
@@ -35,6 +40,33 @@ def with_null_values(maps: Any, columns: Any) -> Any:
     all_values = pa.concat_arrays([values, pa.nulls(len(missing), pa.string())]).take(pa.array(order))
     counts = np.bincount(rows, minlength=len(maps)) + np.bincount(missing_rows, minlength=len(maps))
     return pa.MapArray.from_arrays(_offsets(counts), all_keys, all_values, type=_TEXT_MAP)
+
+
+def as_meant(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
+    """The maps with the values that their entries mean; paths and bounds are read only where a value is doubtful."""
+    letters = maps.items.buffers()[2]
+    # Almost no table has such a value, and a search cannot afford to load what finds it.
+    if letters is None or not _DOUBTFUL.search(letters):
+        return maps
+    rows, keys, values = _entries(maps)
+    doubtful = pc.or_(pc.match_substring(values, "%"), pc.equal(values, NULL_PARTITION))
+    places = np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False))
+    if not len(places):
+        return maps
+    wanted = pa.array(np.unique(rows[places]))
+    lows, highs = (column.take(wanted).to_pylist() for column in bounds())
+    known = zip(paths().take(wanted).to_pylist(), maps.take(wanted).to_pylist(), lows, highs, strict=True)
+    told = {
+        row: meant(path, dict(own), dict(low or ()), dict(high or ()))
+        for row, (path, own, low, high) in zip(wanted.to_pylist(), known, strict=True)
+    }
+    names = keys.take(pa.array(places)).to_pylist()
+    right = [told[int(row)][name] for row, name in zip(rows[places], names, strict=True)]
+    mask = np.zeros(len(values), np.bool_)
+    mask[places] = True
+    changed = pc.replace_with_mask(values, pa.array(mask), pa.array(right, pa.string()))
+    counts = np.bincount(rows, minlength=len(maps))
+    return pa.MapArray.from_arrays(_offsets(counts), keys, changed, type=_TEXT_MAP)
 
 
 def _entries(maps: Any) -> tuple[np.ndarray[Any, Any], Any, Any]:
