@@ -29,6 +29,10 @@ class FramedSchema extends StructType {
     return new FramedSchema(plain, first.metadata().getString(KEY));
   }
 
+  public String typeName() { // Python is told the columns as JSON, which names the type
+    return "struct";
+  }
+
   /** Executors do not know this class, and do not need it. */
   public Object writeReplace() {
     return new StructType(fields());
