@@ -1,0 +1,1 @@
+"""A module per suite, each with an object `SUITE`: see `tests.torture`."""
