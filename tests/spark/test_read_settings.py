@@ -104,7 +104,8 @@ for damage in (b"x" * len(kept), None):
     split.unlink()
     if damage is not None:
         split.write_bytes(damage)
-    for made in (lambda: frame, lambda: its.table(spark, "t"), lambda: spark.read.format("indextables").load(os.path.abspath("t"))):
+    source = lambda: spark.read.format("indextables").load(os.path.abspath("t"))
+    for made in (lambda: frame, lambda: its.table(spark, "t"), source):
         try:
             print("read", len(made().collect()))
         except Exception as error:

@@ -83,7 +83,9 @@ def test_a_table_that_was_created_anew_is_an_error(source: Table, commits: int, 
     if restart:
         stream.start()
     for _ in range(2):
-        with pytest.raises(ConflictError, match=r"another table than the one .* read up to version 3: it was created anew"):
+        with pytest.raises(
+            ConflictError, match=r"another table than the one .* read up to version 3: it was created anew"
+        ):
             stream.batch()
 
 
@@ -192,7 +194,9 @@ def test_of_a_restoration_only_the_rows_that_come_back_are_sent(source: Table) -
 
 
 def test_of_a_restoration_equal_rows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = pa.schema([("id", pa.int64()), ("part", pa.string()), ("x", pa.float64()), ("tags", pa.list_(pa.string()))])
+    schema = pa.schema(
+        [("id", pa.int64()), ("part", pa.string()), ("x", pa.float64()), ("tags", pa.list_(pa.string()))]
+    )
     table = Table.create(str(tmp_path / "partitioned"), schema=schema, partition_columns=["part"])
 
     def some(*ids: int) -> pa.Table:

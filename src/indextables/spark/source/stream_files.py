@@ -74,6 +74,11 @@ class Restoration(Struct, frozen=True):
         """The bytes that come back."""
         return sum(file.size for file in self.added)
 
+    @property
+    def paths(self) -> list[str]:
+        """The splits that must be read to know what came back."""
+        return [file.path for file in self.added] + [file.path for file in self.removed]
+
 
 @dataclass
 class RestoredRows(InputPartition):
@@ -161,13 +166,13 @@ class StreamFiles:
                     break
         # Opened after the files were found: had the table been created anew meanwhile, they would not all be its own.
         table = self.table(start, end)
-        self._check_there(table, [*found, *(f for r in restored for f in (*r.added, *r.removed))])
+        self._check_there(table, [file.path for file in found] + [path for one in restored for path in one.paths])
         return table, found, restored
 
-    def _check_there(self, table: Table, files: Sequence[AddAction | RemoveAction]) -> None:
+    def _check_there(self, table: Table, paths: Sequence[str]) -> None:
         """A split that is not live any more may have been purged: said here, and not by a task that cannot find it."""
-        live = set(table.files()["path"].to_pylist()) if files else set()
-        old = [file.path for file in files if file.path not in live]
+        live = set(table.files()["path"].to_pylist()) if paths else set()
+        old = [path for path in paths if path not in live]
         store = open_store(StoreSpec.from_url(table.path, table.settings))
         gone = next((path for path in old if store.head(path) is None), None)
         if gone is not None:
@@ -194,7 +199,9 @@ class StreamFiles:
         parts = max(1, -(-rows // ROWS_PER_PART))
         return [RestoredRows(added, removed, plan.columns, part, parts) for part in range(parts)]
 
-    def _steps(self, table: Table, start: Offset, until: int) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
+    def _steps(
+        self, table: Table, start: Offset, until: int
+    ) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
         """Each file after an offset with the offset behind it; the end of each version without a file."""
         known = replace(start, table=table.metadata.id)
         if start.files != DONE:
@@ -249,13 +256,15 @@ class StreamFiles:
             if offset.table not in (None, table.metadata.id):
                 raise self._other("it was created anew", offset)
             if offset.version > table.version:
-                raise self._other(f"the stream has read up to version {offset.version}, and the newest is {table.version}", offset)
+                raise self._other(
+                    f"the stream has read up to version {offset.version}, and the newest is {table.version}", offset
+                )
         return table
 
     def _other(self, why: str, offset: Offset) -> ConflictError:
         return ConflictError(
             f"{self._path} is another table than the one that the stream has read up to version {offset.version}: {why}.",
-            hint="Nothing of it was read. Start a new query with a new checkpoint; it begins with the rows that are there now.",
+            hint="Start a new query with a new checkpoint; it begins with the rows that are there now.",
             path=self._path,
             version=offset.version,
         )
@@ -264,16 +273,22 @@ class StreamFiles:
 def restorations(added: Sequence[AddAction], removed: Sequence[RemoveAction]) -> list[AddAction | Restoration]:
     """What a restoration did, partition by partition; where it took nothing away, its files as they are."""
     found: list[AddAction | Restoration] = []
-    parts: dict[tuple[tuple[str, str | None], ...], tuple[list[AddAction], list[RemoveAction]]] = {}
-    for file in (*added, *removed):
-        one = parts.setdefault(tuple(sorted((file.partition_values or {}).items())), ([], []))
-        one[isinstance(file, RemoveAction)].append(file)  # type: ignore[arg-type]
-    for came, went in parts.values():
-        if went and came:
-            found.append(Restoration(tuple(came), tuple(went)))
+    came: dict[tuple[tuple[str, str | None], ...], list[AddAction]] = {}
+    for file in added:
+        came.setdefault(_partition(file), []).append(file)
+    went: dict[tuple[tuple[str, str | None], ...], list[RemoveAction]] = {}
+    for gone in removed:
+        went.setdefault(_partition(gone), []).append(gone)
+    for partition, files in came.items():
+        if partition in went:
+            found.append(Restoration(tuple(files), tuple(went[partition])))
         else:
-            found += came
+            found += files
     return found
+
+
+def _partition(file: AddAction | RemoveAction) -> tuple[tuple[str, str | None], ...]:
+    return tuple(sorted((file.partition_values or {}).items()))
 
 
 def _counted(

@@ -1,10 +1,11 @@
 """The stream reader: what is appended to a table, split after split.
 
-An offset is a version of a table and how many of its files have been read; another table at the same path is an error. A stream starts with a whole snapshot, unless it is told
-a version to start with; after that, each version contributes the files it adds. Files that only rearrange rows (a merge)
-are passed over. A version that takes rows away is an error unless `ignoreChanges` is set: then the rows that it adds are
-read, and those it took away stay with whoever has read them. Rows that it kept are not read again: a replacement marks
-the files that hold them, and the files that a restoration brings back are compared with those that it takes away.
+An offset is a version of a table and how many of its files have been read; another table at the same path is an error.
+A stream starts with a whole snapshot, unless it is told a version to start with; after that, each version contributes the
+files it adds. Files that only rearrange rows (a merge) are passed over. A version that takes rows away is an error unless
+`ignoreChanges` is set: then the rows that it adds are read, and those it took away stay with whoever has read them. Rows
+that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
+back are compared with those that it takes away.
 """
 
 from __future__ import annotations
