@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -221,12 +222,32 @@ def test_offsets_give_the_same_files_whenever_asked(tmp_path: Path) -> None:
     while (after := files.advance(offset, 3, max_files=2)) != offset:
         everything += [a.path for a in files.between(offset, after)[1]]
         offset = after
-    assert offset == Offset(3, DONE)
+    assert offset.is_at(Offset(3, DONE))
     assert everything == [a.path for a in files.between(start, offset)[1]]
     assert sorted(everything) == sorted(Table.open(logs.path).files()["path"].to_pylist())
     Table.open(logs.path).append(log_rows(10, start=500))
     assert files.advance(offset, 3) == offset
-    assert files.advance(offset, 4) == Offset(4, DONE)
+    assert files.advance(offset, 4).is_at(Offset(4, DONE))
     one_each = files.advance(offset, 4, max_bytes=1)
-    assert one_each == Offset(4, 1)
+    assert one_each.is_at(Offset(4, 1))
     assert Offset.of(json.loads(json.dumps(one_each.to_dict()))) == one_each
+
+
+def test_a_table_that_is_created_anew_ends_the_stream_that_reads_it(
+    spark: SparkSession, source: Table, copy: Callable[..., list[int]], tmp_path: Path
+) -> None:
+    frame = its.read_stream(spark, source.path)
+    query = its.write_stream(frame, str(tmp_path / "target"), checkpoint=str(tmp_path / "checkpoint"))
+    try:
+        query.processAllAvailable()
+        shutil.rmtree(source.path)
+        anew = Table.create(source.path, schema=SCHEMA)
+        for n in range(8):
+            anew.append(rows(100 + 10 * n))
+        with pytest.raises(StreamingQueryException, match="another table than the one"):
+            query.awaitTermination(60)
+    finally:
+        query.stop()
+    with pytest.raises(StreamingQueryException, match=r"another table than the one .* stream .* read up to version 3"):
+        copy(its.read_stream(spark, source.path))
+    assert Table.open(str(tmp_path / "target")).count() == 30

@@ -16,6 +16,13 @@ from indextables.storage.partitions import partition_folder
 from indextables.storage.paths import join
 from indextables.table import Table
 
+OWN_WAYS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""How splits are read whatever the session says of other files: as `NativeScan.java` does."""
 _LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 
 
@@ -45,5 +52,5 @@ def scan_paths(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
     if len(paths) > int(spark.conf.get(_LISTING_THRESHOLD) or 0):
         # A Connect session plans anew at each use of the DataFrame, so the threshold has to stay raised.
         spark.conf.set(_LISTING_THRESHOLD, str(len(paths)))
-    reader = spark.read.schema(stored).option("basePath", table.path)
+    reader = spark.read.schema(stored).option("basePath", table.path).options(**OWN_WAYS)
     return in_order(reader.parquet(*paths), schema)

@@ -18,6 +18,7 @@ from indextables.spark.parquet_paths import can_list_paths, scan_paths
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import has_jvm, source_options, with_session
 from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.reader import Frame
 from indextables.spark.source.requests import ReadRequest
 from indextables.spark.source_frames import source_frame
 from indextables.storage.location import parse_location
@@ -74,7 +75,7 @@ def why_not_native(spark: SparkSession, found: Table) -> str | None:
 def _through_source(
     spark: SparkSession, found: Table, options: Mapping[str, object] | None, *, only: str | None = None
 ) -> DataFrame:
-    given = source_options(spark, options, {"versionAsOf": found.version, "only": only})
+    given = source_options(spark, options, {"versionAsOf": found.version, "frame": Frame.of(found), "only": only})
     schema = ReadRequest.parse(SourceOptions.parse(given)).schema(found)
     return in_order(source_frame(spark, found.path, schema, given), readable(found.metadata.schema_string))
 
@@ -84,7 +85,8 @@ def _scan(
 ) -> DataFrame:
     if not has_jvm(spark):
         return scan_paths(spark, found, files)
-    own = {"path": found.path, "versionAsOf": found.version, "only": "parquet" if some else None}
+    only = "parquet" if some else None
+    own = {"path": found.path, "versionAsOf": found.version, "frame": Frame.of(found), "only": only}
     return native_scan(spark, found, files, source_options(spark, options, own))
 
 

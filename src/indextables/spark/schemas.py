@@ -16,6 +16,8 @@ from indextables.model.schema import schema_from_json
 
 PATH_KEY = "indextables.path"
 """Field metadata that carries the table's path to where Spark has lost the options: reads of catalog tables."""
+FRAME_KEY = "indextables.frame"
+"""Field metadata that tells the extension which version of which table a frame is made of; the extension takes it out."""
 _PADDED = re.compile(r"(?:var)?char\(\s*\d+\s*\)", re.IGNORECASE)
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 64 << 20
@@ -34,7 +36,8 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """
     plain = _loosened(json.loads(schema.json()), padded=True)
     for column in plain["fields"]:
-        column.get("metadata", {}).pop(PATH_KEY, None)
+        for key in (PATH_KEY, FRAME_KEY):
+            column.get("metadata", {}).pop(key, None)
     return schema_from_json(json.dumps(plain))
 
 

@@ -19,6 +19,7 @@ from indextables.scan.task import ScanTask
 from indextables.spark.schemas import readable
 from indextables.spark.session_settings import source_options, with_session
 from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.reader import Frame
 from indextables.spark.source.requests import ReadRequest
 from indextables.spark.source_frames import source_frame
 from indextables.spark.workers import on_splits
@@ -60,6 +61,7 @@ def search(
         "score": score or None,
         "snippet": snippet,
         "versionAsOf": found.version,
+        "frame": Frame.of(found),
     }
     given = source_options(spark, options, own)
     # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.

@@ -58,6 +58,7 @@ class DeleteTask(Struct, frozen=True):
                 store=opened,
                 naming=naming or Naming(),
                 num_merge_ops=self.source.num_merge_ops,
-                data_change=True,
+                # Its rows are all in the table already; what goes is told by the removal of the split it replaces.
+                data_change=False,
             )
         return DeleteOutcome(self.source.path, len(rows), added)

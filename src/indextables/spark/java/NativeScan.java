@@ -7,9 +7,21 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
+import scala.Tuple2;
 
 /** What Python calls: a DataFrame over the splits of one snapshot, read by Spark itself. */
 public class NativeScan {
+  /**
+   * How these files are read, whatever the session says of others: a split that is missing or damaged is an error and
+   * never fewer rows, and days and times mean what they meant when they were written.
+   */
+  private static final scala.collection.immutable.Map OWN_WAYS =
+      with(with(with(with(scala.collection.immutable.Map$.MODULE$.empty(), "ignoreMissingFiles", "false"),
+          "ignoreCorruptFiles", "false"), "datetimeRebaseMode", "CORRECTED"), "int96RebaseMode", "CORRECTED");
+
+  private static scala.collection.immutable.Map with(scala.collection.immutable.Map map, String key, String value) {
+    return (scala.collection.immutable.Map) map.$plus(new Tuple2(key, value));
+  }
 
   /** Whether Spark has a file system for a URL. Nothing is opened. */
   public static boolean canRead(Object session, String url) {
@@ -39,7 +51,7 @@ public class NativeScan {
             data,
             scala.Option.empty(),
             new ParquetFileFormat(),
-            scala.collection.immutable.Map$.MODULE$.empty(),
+            OWN_WAYS,
             spark);
     return spark.baseRelationToDataFrame(relation);
   }

@@ -36,7 +36,22 @@ public class SessionSource extends UserDefinedPythonDataSource {
 
   public PythonDataSourceCreationResult createDataSourceInPython(
       String name, CaseInsensitiveStringMap options, scala.Option schema) {
-    return super.createDataSourceInPython(name, withSession(options), schema);
+    CaseInsensitiveStringMap all = withSession(options);
+    if (schema.isDefined() || options.containsKey("statement") || isForView())
+      return super.createDataSourceInPython(name, all, schema);
+    Map asked = new HashMap(all.asCaseSensitiveMap());
+    asked.put(FramedSchema.OPTION, "new");
+    PythonDataSourceCreationResult made =
+        super.createDataSourceInPython(name, new CaseInsensitiveStringMap(asked), schema);
+    return new PythonDataSourceCreationResult(made.dataSource(), FramedSchema.of(made.schema()));
+  }
+
+  /** Whether the columns are asked for by CREATE TEMPORARY VIEW ... USING: a view shows the newest version, always. */
+  private static boolean isForView() {
+    StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < callers.length; i++)
+      if (callers[i].getClassName().endsWith("CreateTempViewUsing")) return true;
+    return false;
   }
 
   public PythonDataSourceWriteInfo createWriteInfoInPython(

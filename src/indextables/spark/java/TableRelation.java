@@ -63,7 +63,10 @@ public class TableRelation extends PythonTable {
       while (keys.hasNext()) if (((String) keys.next()).equalsIgnoreCase("path")) keys.remove();
       options.put("path", path);
     }
-    return copied(shared, new TableRelation(shared.table().schema()), options);
+    StructType schema = shared.table().schema();
+    String frame = schema instanceof FramedSchema ? ((FramedSchema) schema).frame : null;
+    if (frame != null && !shared.options().containsKey(FramedSchema.OPTION)) options.put(FramedSchema.OPTION, frame);
+    return copied(shared, new TableRelation(new StructType(schema.fields())), options);
   }
 
   static DataSourceV2Relation withOptions(DataSourceV2Relation relation, Map options) {

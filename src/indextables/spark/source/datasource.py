@@ -5,8 +5,9 @@ from __future__ import annotations
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from indextables.spark.schemas import FRAME_KEY, with_metadata
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.reader import TableReader, open_table
+from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.requests import ReadRequest
 from indextables.spark.source.statement_reader import StatementReader, statement_schema
 from indextables.spark.source.stream_reader import TableStreamReader
@@ -22,13 +23,20 @@ class DefaultSource(DataSource):
         """The name of the format."""
         return "indextables"
 
+    _frame: Frame | None = None
+
     def schema(self) -> StructType:
-        """The columns that a read returns."""
+        """The columns that a read returns. Spark keeps this object for the frame, which stays at the version seen here."""
         options = self._parsed()
         statement = options.text("statement")
         if statement is not None:
             return statement_schema(statement)
-        return ReadRequest.parse(options).schema(open_table(options, options.required_path()))
+        table = open_table(options, options.required_path())
+        self._frame = Frame.of(table)
+        schema = ReadRequest.parse(options).schema(table)
+        if options.text("frame") == Frame.NEW:
+            schema = with_metadata(schema, FRAME_KEY, str(self._frame))
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read, or a statement."""
@@ -36,7 +44,7 @@ class DefaultSource(DataSource):
         statement = options.text("statement")
         if statement is not None:
             return StatementReader(options, statement, schema)
-        return TableReader(options, schema)
+        return TableReader(options, schema, self._frame)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""

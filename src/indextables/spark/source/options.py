@@ -29,6 +29,7 @@ OWN = (
     "score",
     "snippet",
     "only",
+    "frame",
     "limitPerTask",
     "partitionColumns",
     "mergeSchema",

@@ -6,12 +6,15 @@ import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import ClassVar
 
 import pyarrow as pa
+from msgspec import Struct
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
+from indextables.errors import ConflictError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import search_one, word_statistics
 from indextables.scan.task import ScanTask, limited
@@ -27,14 +30,57 @@ from indextables.storage.store import Store
 from indextables.table import Table
 
 
-def open_table(options: SourceOptions, path: str) -> Table:
-    """The table of a read, at the version that the options ask for."""
-    return Table.open(
-        path,
-        version=options.number("versionAsOf"),
-        timestamp=options.text("timestampAsOf"),
-        options=dict(options.settings),
-    )
+class Frame(Struct, frozen=True):
+    """What a DataFrame was made of: a version of a table, and which table that was, whatever is at its path later."""
+
+    version: int
+    table_id: str
+
+    NEW: ClassVar[str] = "new"
+    """The option's value by which the extension asks for the frame to be told in the schema."""
+
+    @classmethod
+    def of(cls, table: Table) -> Frame:
+        """The frame of an open table."""
+        return cls(table.version, table.metadata.id)
+
+    @classmethod
+    def parse(cls, told: str | None) -> Frame | None:
+        """A frame as the option tells it."""
+        if told is None or told == cls.NEW:
+            return None
+        version, _, table_id = told.partition("@")
+        return cls(int(version), table_id)
+
+    def __str__(self) -> str:
+        return f"{self.version}@{self.table_id}"
+
+    def check(self, table: Table) -> None:
+        """ConflictError if a path has another table by now."""
+        if table.metadata.id != self.table_id:
+            raise ConflictError(
+                f"{table.path} is another table than the one that this DataFrame was made for: it was created anew.",
+                hint="Nothing was read. Make the DataFrame again.",
+                path=table.path,
+                id=table.metadata.id,
+                expected=self.table_id,
+            )
+
+
+def open_table(options: SourceOptions, path: str, frame: Frame | None = None) -> Table:
+    """The table of a read: at the version that its frame was made at, else at the one that the options ask for."""
+    settings = dict(options.settings)
+    frame = Frame.parse(options.text("frame")) or frame
+    if frame is None:
+        version, timestamp = options.number("versionAsOf"), options.text("timestampAsOf")
+        return Table.open(path, version=version, timestamp=timestamp, options=settings)
+    # The newest comes first: a table that was created anew may have no such version, and that error would say less.
+    table = Table.open(path, options=settings)
+    frame.check(table)
+    if table.version != frame.version:
+        table = Table.open(path, version=frame.version, options=settings)
+        frame.check(table)
+    return table
 
 
 @dataclass
@@ -67,15 +113,16 @@ class SplitGroup(InputPartition):
 class TableReader(DataSourceReader):
     """Reads the columns of a schema, in its order."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, frame: Frame | None = None) -> None:
         self._options = options
+        self._frame = frame
         self._schema = schema
         self._request = ReadRequest.parse(options)
 
     def partitions(self) -> Sequence[InputPartition]:
         """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
         options, request = self._options, self._request
-        table = open_table(options, options.required_path(path_in(self._schema)))
+        table = open_table(options, options.required_path(path_in(self._schema)), self._frame)
         stored, search = request.search(table, self._schema.names)
         plan = request.plan(table, stored)
         only = options.text("only")

@@ -1,9 +1,11 @@
 """The stream reader: what is appended to a table, split after split.
 
-An offset is a version and how many of its files have been read. A stream starts with a whole snapshot, unless it is told
-a version to start with; after that, each version contributes the files it adds. Files that only rearrange rows (a merge)
-are passed over. A version that takes rows away is an error unless `ignoreChanges` is set: then the rows that it adds are
-read, and those it took away stay with whoever has read them.
+An offset is a version of a table and how many of its files have been read; another table at the same path is an error.
+A stream starts with a whole snapshot, unless it is told a version to start with; after that, each version contributes the
+files it adds. Files that only rearrange rows (a merge) are passed over. A version that takes rows away is an error unless
+`ignoreChanges` is set: then the rows that it adds are read, and those it took away stay with whoever has read them. Rows
+that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
+back are compared with those that it takes away.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.grouping import grouped
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import SplitGroup
-from indextables.spark.source.stream_files import Offset, StreamFiles
+from indextables.spark.source.stream_files import Offset, RestoredRows, StreamFiles
 from indextables.spark.source.stream_options import StreamOptions
 
 
@@ -48,8 +50,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         start, table = self._asked.start, self._files.table()
         self._asked.check(table)
         if start is None:
-            return Offset(table.version, 0, snapshot=True).to_dict()
-        return Offset(table.version if start == "latest" else start - 1).to_dict()
+            return Offset(table.version, 0, snapshot=True, table=table.metadata.id).to_dict()
+        return Offset(table.version if start == "latest" else start - 1, table=table.metadata.id).to_dict()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than what is there now."""
@@ -72,16 +74,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
-        table, files = self._files.between(Offset.of(start), Offset.of(end))
+        table, files, restored = self._files.between(Offset.of(start), Offset.of(end))
         plan = self._asked.plan(table, self._schema.names)
         plan = plan.with_splits(self._files.entries(table, files, plan))
         per_task = table.settings.group(SparkReadSettings).splits_per_task
         groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
-        return [SplitGroup(plan.with_splits(splits)) for splits in groups]
+        compared = [task for one in restored for task in self._files.restored_rows(table, one, plan)]
+        return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        if isinstance(partition, SplitGroup):
+        if isinstance(partition, (SplitGroup, RestoredRows)):
             yield from SparkBatches(self._schema)(partition.batches())
 
     def commit(self, end: dict[str, object]) -> None:
