@@ -28,8 +28,10 @@ HOME = Path(__file__).parents[3]
 BATCH = 100
 START_S = 40.0
 """How long a Spark driver may take until it is ready; on a busy machine it does."""
-SETTLE_S = 120.0
+SETTLE_S = 300.0
 """How much longer an operation may go on that nobody disturbs any more."""
+STUCK_S = 180.0
+"""A stream that makes no file for so long is stuck."""
 
 
 class Driver:
@@ -295,19 +297,32 @@ def without_half_an_offset(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
 
 
-def finished(play: Round, batches: int, **facts: Any) -> None:
-    """Let a stream come to its end undisturbed; then every row is there once."""
+def streamed(play: Round, journal: str) -> list[dict[str, Any]]:
+    """Let a stream come to its end undisturbed, however long it takes while something happens; what it noted."""
     without_half_an_offset(play.folder / "checkpoint")
-    last = play.driver(do="stream", finish=True, journal="last")
-    last.ready()
-    if not last.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S):
-        play.tally.violation("error", "a stream does not come to its end", seed=play.seed, output=tail(last), **facts)
-    failed = [n for n in last.notes() if "failed" in n]
-    if any(map(is_busy, failed)):
+    driver = play.driver(do="stream", finish=True, journal=journal)
+    driver.ready()
+    seen, patience = -1, time.monotonic() + STUCK_S
+    while not driver.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), 1.0):
+        now = sum(1 for _ in play.folder.rglob("*"))
+        if now != seen:
+            seen, patience = now, time.monotonic() + STUCK_S
+        if driver.process.poll() is not None or time.monotonic() > patience:
+            output = tail(driver)
+            driver.kill()
+            raise RuntimeError(f"a stream does not come to its end: {output}")
+    driver.kill()
+    notes = driver.notes()
+    if any(map(is_busy, notes)):
         raise Unavailable("the machine is too busy for Spark")
+    return notes
+
+
+def finished(play: Round, batches: int, **facts: Any) -> None:
+    """Let a stream come to its end; then every row is there once."""
+    failed = [str(note) for note in streamed(play, "last") if "failed" in note]
     if failed:
-        play.tally.violation("error", "a stream cannot go on", seed=play.seed, note=str(failed[0]), **facts)
-    last.kill()
+        play.tally.violation("error", "a stream cannot go on", seed=play.seed, note=failed[0], **facts)
     play.judge("a stream came to its end", [list(range(batches))], **facts)
     play.verify()
 
@@ -345,12 +360,7 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     finished(play, 3)
     shutil.rmtree(play.folder / "checkpoint")
     play.tally.count("checkpoints deleted")
-    again = play.driver(do="stream", finish=True, journal="again")
-    again.ready()
-    again.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S)
-    again.kill()
-    if any(map(is_busy, again.notes())):
-        raise Unavailable("the machine is too busy for Spark")
+    streamed(play, "again")
     found = play.rows()
     if sorted(found) != list(range(3 * BATCH)) or set(found.values()) != {2}:
         play.tally.violation("lost", "a stream that began again sent not all rows", seed=play.seed, rows=found.total())
@@ -358,15 +368,10 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     commits = play.rng.choice([1, 3, 7])
     make_source(play, first=100, commits=commits)
     play.tally.count("tables created anew under a stream")
-    last = play.driver(do="stream", finish=True, journal="anew")
-    last.ready()
-    last.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S)
-    last.kill()
-    if any(map(is_busy, last.notes())):
-        raise Unavailable("the machine is too busy for Spark")
-    if not any("another table than the one" in n.get("error", "") for n in last.notes()):
+    notes = streamed(play, "anew")
+    if not any("another table than the one" in n.get("error", "") for n in notes):
         play.tally.violation(
-            "lost", "a stream reads on in another table", seed=play.seed, notes=str(last.notes()), commits=commits
+            "lost", "a stream reads on in another table", seed=play.seed, notes=str(notes), commits=commits
         )
     if play.rows() != found:
         play.tally.violation("wrong", "rows of another table came", seed=play.seed)
