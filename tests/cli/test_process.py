@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -13,9 +14,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from indextables import Table
 from indextables.cli.app import MODULES
+from indextables.cli.following import follow
+from indextables.errors import ConflictError
+from indextables.table.reader import TableReader
 from tests.cli.calls import COMMAND, Call, on_terminal, process
 
 VERBS = [name for names in MODULES.values() for name in names]
@@ -160,6 +166,19 @@ def test_follow_shows_new_matches_once(following: subprocess.Popen[str], logs: P
     lines = '{"level":"INFO","message":"quiet"}\n{"level":"ERROR","message":"fourth"}\n'
     call("append", logs, "-", "--format", "jsonl", stdin=lines)
     assert json.loads(following.stdout.readline())["message"] == "fourth"
+
+
+@pytest.mark.parametrize("commits", [1, 5])
+def test_another_table_at_the_path_is_not_followed(tmp_path: Path, commits: int) -> None:
+    path, schema = str(tmp_path / "t"), pa.schema([("id", pa.int64())])
+    for n in range(3):
+        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [n]}))
+    found = follow(TableReader.open(path), "id:>=0", where=None, columns=None, snippet=None, interval=0.05)
+    shutil.rmtree(path)
+    for n in range(commits):
+        (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [100 + n]}))
+    with pytest.raises(ConflictError, match="another table than the one that was followed up to version 3"):
+        next(found)
 
 
 def test_an_older_version_cannot_be_followed(call: Call, made_once: Path) -> None:

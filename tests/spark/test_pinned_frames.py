@@ -77,6 +77,13 @@ def test_a_frame_of_a_table_that_was_created_anew_is_an_error(
     assert read(spark, table.path).count() == 3
 
 
+def test_what_is_damaged_later_does_not_stand_in_the_way_of_a_frame(spark: SparkSession, table: Table) -> None:
+    frame = loaded(spark, table.path)
+    table.append(rows(10))
+    (Path(table.path) / "_transaction_log" / f"{2:020d}.json").write_bytes(b"{")
+    assert frame.count() == 10
+
+
 def test_views_and_catalog_tables_show_the_newest(spark: SparkSession, table: Table) -> None:
     names = {kind: f"{kind}_{uuid4().hex}" for kind in ("view", "global_view", "catalog")}
     spark.sql(f"CREATE TEMP VIEW {names['view']} USING indextables OPTIONS (path '{table.path}')")

@@ -20,9 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables.errors import IndexTablesError
+from tests.torture.spark_batches import BATCH, PARTS, after
 
-PARTS = 3
-BATCH = 100
 CONF: dict[str, object] = {
     "spark.driver.memory": "700m",
     "spark.executor.memory": "600m",
@@ -161,18 +160,6 @@ class Application:
         from tests.torture.spark_settings import compare
 
         compare(self.spark, self.table, self.rng, float(self.asked["seconds"]), self.journal.note)
-
-
-def after(live: list[int], op: dict[str, Any]) -> list[int]:
-    """The batches of a table after an operation on it."""
-    verb, number = op["verb"], op["batch"]
-    if verb in ("append", "plain"):
-        return [*live, number]
-    if verb == "replace":
-        return [*(b for b in live if b % PARTS != number % PARTS), number]
-    if verb == "delete":
-        return [b for b in live if b != op["gone"]]
-    return [number] if verb == "overwrite" else list(live)
 
 
 if __name__ == "__main__":

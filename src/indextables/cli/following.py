@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from indextables.errors import ConflictError
 from indextables.model.file_list import from_actions
 from indextables.model.new_rows import files_of_new_rows
 from indextables.scan.plan import ScanPlan, entries
@@ -29,6 +30,14 @@ def follow(
     """New matches after the version the table shows, whenever there are any; ends only when it is stopped."""
     while True:
         newest = table.refresh()
+        if newest.metadata.id != table.metadata.id or newest.version < table.version:
+            raise ConflictError(
+                f"{table.path} is another table than the one that was followed up to version {table.version}: it was created "
+                "anew or put back from an older copy.",
+                hint="Start again to see what is in it now.",
+                path=table.path,
+                version=table.version,
+            )
         if newest.version > table.version:
             plan = newest.plan_scan(query=query, where=where, columns=columns)
             found = new_matches(newest, plan, after=table.version, snippet=snippet)

@@ -22,14 +22,16 @@ import pyarrow as pa
 from indextables import Table
 from indextables.errors import TableNotFoundError
 from tests.support.quick_jvm import QUICK_JVM
+from tests.torture.spark_batches import BATCH, after
 from tests.torture.suite import Kind, Tally, Unavailable
 
 HOME = Path(__file__).parents[3]
-BATCH = 100
 START_S = 40.0
 """How long a Spark driver may take until it is ready; on a busy machine it does."""
-SETTLE_S = 120.0
+SETTLE_S = 300.0
 """How much longer an operation may go on that nobody disturbs any more."""
+STUCK_S = 180.0
+"""A stream that makes no file for so long is stuck."""
 
 
 class Driver:
@@ -170,6 +172,28 @@ class Round:
         self.tally.violation(kind, what, seed=self.seed, allowed=allowed, held=held, rows=found.total(), **facts)
         return held
 
+    def possible(self, live: list[int], notes: list[dict[str, Any]], *, fails: bool = False) -> list[list[int]]:
+        """What a table may hold after what an application noted: an operation without an answer is there or not."""
+        allowed = [live]
+        for note in notes:
+            op = note.get("begin") or note.get("done") or note.get("failed")
+            if op is None:
+                continue
+            if "begin" in note:
+                allowed = [live, after(live, op)]
+            elif "done" in note:
+                live = after(live, op)
+                allowed = [live]
+                self.tally.count("operations acknowledged")
+            else:
+                self.tally.count("operations that failed")
+                # Nothing of it is there, unless it says that nobody knows.
+                allowed = [live, after(live, op)] if note["kind"] == "commit_unknown" else [live]
+                if not (fails or is_busy(note) or note["kind"] == "table_not_found"):
+                    facts = {key: str(value) for key, value in note.items()}
+                    self.tally.violation("error", "an operation failed", seed=self.seed, **facts)
+        return allowed
+
     def verify(self) -> None:
         """Nothing that verify finds may be wrong, but for what nobody names."""
         try:
@@ -222,36 +246,21 @@ def tail(driver: Driver) -> str:
 
 def killed_writers(play: Round) -> None:
     """A driver is killed at any step of a write, a replacement, a deletion or a merge: all of it is there, or nothing."""
-    from tests.torture.spark_driver import after
-
     live: list[int] = []
     number = 0
     while number == 0 or play.left > 5:
         driver = play.driver(do="write", live=live, next=number)
         driver.ready()
         wait_and_kill(play, driver, ["table/_transaction_log", "table/part=0/splits", "table/part=1/splits", "table"])
-        before, allowed = live, [live]
-        for note in driver.notes():
-            op = note.get("begin") or note.get("done") or note.get("failed")
-            if op is None:
-                continue
-            number = max(number, op["batch"] + 1)
-            if "begin" in note:
-                allowed = [before, after(before, op)]
-            elif "done" in note:
-                before = after(before, op)
-                allowed = [before]
-                play.tally.count("operations acknowledged")
-            else:
-                allowed = [before] if note["kind"] != "commit_unknown" else [before, after(before, op)]
-                if is_busy(note):
-                    play.tally.count("left out: the machine is too busy for Spark")
-                elif note["kind"] != "table_not_found":
-                    play.tally.violation(
-                        "error", "an operation failed", seed=play.seed, **{k: str(v) for k, v in note.items()}
-                    )
+        number = max([number, *(op["batch"] + 1 for op in begun(driver.notes()))])
+        allowed = play.possible(live, driver.notes())
         live = play.judge("a driver was killed", allowed, notes=[str(n) for n in driver.notes()[-4:]])
     play.verify()
+
+
+def begun(notes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The operations that an application began."""
+    return [note["begin"] for note in notes if "begin" in note]
 
 
 def wait_and_kill(play: Round, driver: Driver, places: list[str]) -> None:
@@ -295,19 +304,32 @@ def without_half_an_offset(checkpoint: Path) -> None:
         shutil.rmtree(checkpoint)
 
 
-def finished(play: Round, batches: int, **facts: Any) -> None:
-    """Let a stream come to its end undisturbed; then every row is there once."""
+def streamed(play: Round, journal: str) -> list[dict[str, Any]]:
+    """Let a stream come to its end undisturbed, however long it takes while something happens; what it noted."""
     without_half_an_offset(play.folder / "checkpoint")
-    last = play.driver(do="stream", finish=True, journal="last")
-    last.ready()
-    if not last.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S):
-        play.tally.violation("error", "a stream does not come to its end", seed=play.seed, output=tail(last), **facts)
-    failed = [n for n in last.notes() if "failed" in n]
-    if any(map(is_busy, failed)):
+    driver = play.driver(do="stream", finish=True, journal=journal)
+    driver.ready()
+    seen, patience = -1, time.monotonic() + STUCK_S
+    while not driver.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), 1.0):
+        now = sum(1 for _ in play.folder.rglob("*"))
+        if now != seen:
+            seen, patience = now, time.monotonic() + STUCK_S
+        if driver.process.poll() is not None or time.monotonic() > patience:
+            output = tail(driver)
+            driver.kill()
+            raise RuntimeError(f"a stream does not come to its end: {output}")
+    driver.kill()
+    notes = driver.notes()
+    if any(map(is_busy, notes)):
         raise Unavailable("the machine is too busy for Spark")
+    return notes
+
+
+def finished(play: Round, batches: int, **facts: Any) -> None:
+    """Let a stream come to its end; then every row is there once."""
+    failed = [str(note) for note in streamed(play, "last") if "failed" in note]
     if failed:
-        play.tally.violation("error", "a stream cannot go on", seed=play.seed, note=str(failed[0]), **facts)
-    last.kill()
+        play.tally.violation("error", "a stream cannot go on", seed=play.seed, note=failed[0], **facts)
     play.judge("a stream came to its end", [list(range(batches))], **facts)
     play.verify()
 
@@ -345,12 +367,7 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     finished(play, 3)
     shutil.rmtree(play.folder / "checkpoint")
     play.tally.count("checkpoints deleted")
-    again = play.driver(do="stream", finish=True, journal="again")
-    again.ready()
-    again.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S)
-    again.kill()
-    if any(map(is_busy, again.notes())):
-        raise Unavailable("the machine is too busy for Spark")
+    streamed(play, "again")
     found = play.rows()
     if sorted(found) != list(range(3 * BATCH)) or set(found.values()) != {2}:
         play.tally.violation("lost", "a stream that began again sent not all rows", seed=play.seed, rows=found.total())
@@ -358,15 +375,10 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
     commits = play.rng.choice([1, 3, 7])
     make_source(play, first=100, commits=commits)
     play.tally.count("tables created anew under a stream")
-    last = play.driver(do="stream", finish=True, journal="anew")
-    last.ready()
-    last.wait_for(lambda notes: any("done" in n or "failed" in n for n in notes), SETTLE_S)
-    last.kill()
-    if any(map(is_busy, last.notes())):
-        raise Unavailable("the machine is too busy for Spark")
-    if not any("another table than the one" in n.get("error", "") for n in last.notes()):
+    notes = streamed(play, "anew")
+    if not any("another table than the one" in n.get("error", "") for n in notes):
         play.tally.violation(
-            "lost", "a stream reads on in another table", seed=play.seed, notes=str(last.notes()), commits=commits
+            "lost", "a stream reads on in another table", seed=play.seed, notes=str(notes), commits=commits
         )
     if play.rows() != found:
         play.tally.violation("wrong", "rows of another table came", seed=play.seed)
@@ -374,8 +386,6 @@ def checkpoints_deleted_and_tables_created_anew(play: Round) -> None:
 
 def failing_tasks(play: Round) -> None:
     """Attempts fail, die with their process or are done twice because they are slow: every row is there once."""
-    from tests.torture.spark_driver import after
-
     trouble = play.rng.choice(["fails", "dies", "slow"])
     cluster = trouble == "slow" or play.rng.random() < 0.3
     driver = play.driver(
@@ -393,15 +403,12 @@ def failing_tasks(play: Round) -> None:
                 os.kill(play.rng.choice(executors), signal.SIGKILL)
                 play.tally.count("executors killed")
                 kills += 1
-    live: list[int] = []
-    for note in driver.notes():
-        if "done" in note:
-            live = after(live, note["done"])
-            play.tally.count("operations acknowledged")
-        elif "failed" in note:
-            play.tally.count("operations that failed")
+    driver.kill()
+    allowed = play.possible([], driver.notes(), fails=True)
     play.tally.count(f"task attempts ({trouble})", count_in(play.folder / "attempts"))
-    play.judge("tasks failed or were done twice", [live], trouble=trouble, notes=[str(n)[:400] for n in driver.notes()])
+    play.judge(
+        "tasks failed or were done twice", allowed, trouble=trouble, notes=[str(n)[:400] for n in driver.notes()]
+    )
     play.verify()
 
 
@@ -421,8 +428,6 @@ LATER: list[tuple[str, ...]] = [
 
 def races(play: Round) -> None:
     """Two applications create, overwrite and merge one table at the same moment: as if one had come after the other."""
-    from tests.torture.spark_driver import after
-
     create = play.rng.random() < 0.6
     verbs = play.rng.choice(RACES if create else LATER)
     live: list[int] = []
@@ -440,7 +445,7 @@ def races(play: Round) -> None:
         driver.process.wait(START_S + SETTLE_S)
     play.tally.count(f"races of {verbs[0]} and {verbs[1]}")
     done = [n["done"] for d in both for n in d.notes() if "done" in n]
-    allowed = [serial(live, order, after) for order in (done, done[::-1])]
+    allowed = [serial(live, order) for order in (done, done[::-1])]
     notes = [str(n)[:300] for d in both for n in d.notes()]
     errors = [op for op in done if op["verb"] == "error"]
     if len(errors) > 1:
@@ -449,7 +454,7 @@ def races(play: Round) -> None:
     play.verify()
 
 
-def serial(live: list[int], ops: list[dict[str, Any]], after: Callable[..., list[int]]) -> list[int]:
+def serial(live: list[int], ops: list[dict[str, Any]]) -> list[int]:
     """The batches after some operations, one after the other."""
     for op in ops:
         if op["verb"] in ("error", "ignore"):

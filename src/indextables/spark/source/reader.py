@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
-from indextables.errors import ConflictError
+from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import search_one, word_statistics
 from indextables.scan.task import ScanTask, limited
@@ -74,12 +74,13 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
     if frame is None:
         version, timestamp = options.number("versionAsOf"), options.text("timestampAsOf")
         return Table.open(path, version=version, timestamp=timestamp, options=settings)
-    # The newest comes first: a table that was created anew may have no such version, and that error would say less.
-    table = Table.open(path, options=settings)
-    frame.check(table)
-    if table.version != frame.version:
+    try:
         table = Table.open(path, version=frame.version, options=settings)
-        frame.check(table)
+    except VersionNotFoundError:
+        # Of a table that was created anew this would say too little.
+        frame.check(Table.open(path, options=settings))
+        raise
+    frame.check(table)
     return table
 
 
