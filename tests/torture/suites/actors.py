@@ -68,10 +68,10 @@ class Actors:
         return tally
 
 
-def made(place: Place, rng: random.Random) -> Table:
+def made(place: Place, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
-    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10])}
+    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10]), **settings}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
     for first in history.START:

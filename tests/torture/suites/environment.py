@@ -25,7 +25,7 @@ class Environment:
     """One condition per round, by turns."""
 
     name = "environment"
-    quick = (0, 1, 2, 3, 4, 5, 6, 7)
+    quick = (0, 1, 2, 3, 4, 5, 7, 30)
     quick_seconds = 3.0
 
     def run(self, seed: int, deadline: float) -> Tally:
@@ -110,7 +110,8 @@ def in_process(name: str, *amounts: int, expected: frozenset[str] = frozenset())
 
     def play(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
         place = Place(str(folder / "t"))
-        made(place, rng)
+        # Few versions are kept for their number, so that it is by their age that they are.
+        made(place, rng, **{"checkpoint.retention": 1})
         journals, seconds = _journals(folder), max(deadline - time.monotonic() - 1, 2)
         amount = rng.choice(amounts)
         tally.count(f"{name}: {amount}")
@@ -141,6 +142,8 @@ def _readable(place: Place, told: history.Told, tally: Tally, seed: int) -> None
 
 
 _STORAGE = frozenset({"storage", "access_denied", "unavailable"})
+_SKEWED = frozenset({"refused"})
+"""Cleaning may refuse to judge ages by a clock that is wrong."""
 ROUNDS: dict[str, Callable[[Path, random.Random, Tally, int, float], None]] = {
     "full disk": full_disk,
     "read-only disk": read_only,
@@ -148,7 +151,7 @@ ROUNDS: dict[str, Callable[[Path, random.Random, Tally, int, float], None]] = {
     "too few descriptors": in_process("too few descriptors", 1, 3, 6, 12, 24, expected=_STORAGE),
     "files of a bounded size": in_process("files of a bounded size", 100, 700, 2_000, 6_000, expected=_STORAGE),
     "no hard links": in_process("no hard links", 0, expected=_STORAGE),
-    "another clock": in_process("another clock", 40 * DAY_S, -40 * DAY_S, 400 * DAY_S, 600),
-    "a clock in steps": in_process("a clock in steps", 40 * DAY_S, -40 * DAY_S, 3_600),
+    "another clock": in_process("another clock", 40 * DAY_S, -40 * DAY_S, 400 * DAY_S, 600, expected=_SKEWED),
+    "a clock in steps": in_process("a clock in steps", 40 * DAY_S, -40 * DAY_S, 3_600, expected=_SKEWED),
 }
 SUITE = Environment()
