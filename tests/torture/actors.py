@@ -30,6 +30,7 @@ from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome
 from tests.support.rows import rows
+from tests.torture.conditions import CONDITIONS
 
 BATCH = 5
 STRIDE = 1_000_000
@@ -48,7 +49,9 @@ class Part(Struct, frozen=True):
     stops: float = 0.0
     deaths: float = 0.0
     stop_once: str = ""
-    """`created`: stop right after a version got its name, once; `offered`: right before."""
+    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`: at the first put."""
+    condition: tuple[str, int] | None = None
+    """Under which condition it works (see `tests.torture.conditions`), and how bad it is."""
     remembered: int = 0
     """So many transactions are remembered by a snapshot, where it is a bounded number: few make a flood short."""
 
@@ -76,7 +79,8 @@ class Nerves:
     def __call__(self, verb: str, path: str, when: str) -> None:
         """Called around every call of the store."""
         made = verb == "put_if_absent" and version_of(path) is not None
-        if made and self._once == {"before": "offered", "after": "created"}[when]:
+        put = verb in ("put", "put_file", "put_if_absent")
+        if (made and self._once == {"before": "offered", "after": "created"}[when]) or (put and self._once == "opened"):
             self._once = ""
             self._stop(verb, path, when)
             return
@@ -162,12 +166,16 @@ class Actor:
 
     def seen(self, table: Table) -> dict[int, int]:
         """Every batch of a table with its generation; one that is torn, mixed or double is told."""
-        found = table.scan(columns=["id", "day"]).read_all()
-        pairs = list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
-        state, wrong = state_of(pairs)
+        state, wrong = state_of(pairs_of(table))
         if wrong:
             self.journal.tell(wrong=wrong, version=table.version)
         return state
+
+
+def pairs_of(table: Table) -> list[tuple[int, int]]:
+    """Every row's id and generation."""
+    found = table.scan(columns=["id", "day"]).read_all()
+    return list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
 
 
 def state_of(pairs: list[tuple[int, int]]) -> tuple[dict[int, int], list[str]]:
@@ -299,6 +307,31 @@ def upkeep(act: Callable[[Table], Any], rest: float = 0.1) -> Callable[[Actor], 
     return repeat
 
 
+def do_all(actor: Actor) -> None:
+    """Every verb in some order, one after the other, with no retention but that of the settings."""
+    for n in actor.rounds():
+        table, known = _look(actor)
+        if table is None:
+            time.sleep(0.05)
+            continue
+        first = actor.rng.choice(sorted(known) or [0])
+        where, fresh = f"id >= {first} AND id < {first + BATCH}", actor.batch(n)
+        verbs: list[tuple[Callable[[], Any], dict[str, Any]]] = [
+            (lambda: table.append(data(fresh)), {"kind": "add", "batch": fresh}),  # noqa: B023
+            (lambda: table.append(data(fresh)), {"kind": "add", "batch": fresh}),  # noqa: B023
+            (lambda: table.delete(where=where).version, {"kind": "delete", "batch": first}),  # noqa: B023
+            (lambda: table.merge() and None, {"kind": "upkeep", "verb": "merge"}),  # noqa: B023
+            (lambda: table.checkpoint() and None, {"kind": "upkeep", "verb": "checkpoint"}),  # noqa: B023
+            (lambda: table.compact() and None, {"kind": "upkeep", "verb": "compact"}),  # noqa: B023
+            (lambda: table.purge() and None, {"kind": "upkeep", "verb": "purge"}),  # noqa: B023
+            (lambda: table.verify() and None, {"kind": "upkeep", "verb": "verify"}),  # noqa: B023
+        ]
+        act, what = actor.rng.choice(verbs)
+        began = time.monotonic()
+        actor.do(act, **what)
+        actor.journal.tell(took=time.monotonic() - began, what=what)
+
+
 def flood(actor: Actor) -> None:
     """As many commits as there are in `seconds`, none of which changes a row: they only push others into the past."""
     table = actor.open()
@@ -315,6 +348,7 @@ ROLES: dict[str, Callable[[Actor], None]] = {
     "restore": restore,
     "read": read,
     "flood": flood,
+    "all": do_all,
     "merge": upkeep(lambda table: table.merge(max_source_splits=4, max_dest_splits=1)),
     # A purge that keeps nothing gives up what others are about to commit, so it must leave them time for it.
     "purge": upkeep(lambda table: table.purge(older_than_hours=0, log_retention_hours=0), rest=2.0),
@@ -328,6 +362,7 @@ def play(part: Part) -> None:
     """What the process does."""
     folder = Path(part.journal).parent / "tmp"
     folder.mkdir(exist_ok=True)
+    folder.chmod(0o777)
     tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     journal = Journal(part.journal)
     journal.tell(role=part.role, number=part.number)
@@ -335,6 +370,9 @@ def play(part: Part) -> None:
     if part.remembered and hasattr(snapshot, "RECENT_TXN_IDS"):
         snapshot.RECENT_TXN_IDS = part.remembered
     try:
+        if part.condition is not None:
+            name, amount = part.condition
+            CONDITIONS[name](amount)
         ROLES[part.role](Actor(part, journal))
         journal.tell(end=True)
     except BaseException:

@@ -14,6 +14,9 @@ from msgspec import Struct, field
 State = Mapping[int, int]
 """Batches, by their first id, and the generation of each."""
 MAX_DOUBTS = 12
+START = (0, 5, 2 * 5, 3 * 5)
+MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
+"""The table at its first versions."""
 
 
 class Op(Struct):
@@ -56,6 +59,8 @@ class Told(Struct):
     messages: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
+    longest: float = 0.0
+    """The seconds that the slowest operation took, of those that were timed."""
 
 
 def read_journals(folder: Path) -> Told:
@@ -92,7 +97,7 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
     for end in ("ack", "doubt", "refused"):
         if end in line:
             op = ops[line[end]]
-            op.end, op.version, op.error = end, line.get("version"), line.get("error", "")  # type: ignore[assignment]
+            op.end, op.version, op.error = end, line.get("version"), line.get("error", "")
             if op.error:
                 told.errors[op.error] += 1
                 told.messages.setdefault(op.error, line["why"])
@@ -105,6 +110,7 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
         told.messages.setdefault(line["error"], line["message"])
     if "wrong" in line:
         told.wrong.append(f"version {line['version']}: {line['wrong']}")
+    told.longest = max(told.longest, line.get("took", 0.0))
     if "crash" in line:
         told.crashes.append(line["crash"])
 
@@ -161,7 +167,7 @@ def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> V
         if len({op.place for op in chosen}) < len(chosen):
             continue
         past = states(chosen, start=start, newest=newest)
-        reasons = list(_differences(past, final, told.sights))
+        reasons = [*_differences(past, final, told.sights), *_never_landed(changing, chosen)]
         if len(reasons) < len(best.reasons):
             best = Verdict(reasons, len(open_ends))
         if not reasons:
@@ -178,8 +184,18 @@ def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int
     if final != past[-1]:
         yield f"the rows are not those of the history: {_difference(past[-1], final)}"
     for version, seen in sights:
-        if version < len(past) and seen != past[version]:
+        if version >= len(past):
+            yield f"a reader saw version {version}, but the table ends at {len(past) - 1}"
+        elif seen != past[version]:
             yield f"a reader of version {version} saw other rows: {_difference(past[version], seen)}"
+
+
+def _never_landed(ops: Sequence[Op], landed: Sequence[Op]) -> Iterator[str]:
+    """Exactly once: whoever is told that a batch was committed before can rely on it."""
+    committed = {op.batch for op in landed if op.kind == "once"}
+    for op in ops:
+        if op.kind == "once" and op.end == "ack" and op.version is None and op.batch not in committed:
+            yield f"batch {op.batch} was said to be committed already, and never was"
 
 
 def _difference(wanted: State, found: State) -> str:

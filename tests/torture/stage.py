@@ -58,7 +58,7 @@ class Stage:
         self.kills = self.wakings = 0
         self._actors: dict[int, BaseProcess] = {}
         self._asleep: dict[int, float] = {}
-        self._number = 0
+        self._number = len(list(folder.glob("*.jsonl")))  # those of an earlier stage of the same round
 
     def __enter__(self) -> Stage:
         return self
@@ -115,6 +115,12 @@ class Stage:
                 self._asleep[number] = now + rng.choice([0.05, 0.3, 1.0, longest])
             elif now >= self._asleep[number]:
                 self.wake(number)
+
+    def wait_for(self, number: int, seconds: float) -> None:
+        """Until an actor has ended, or the time is over."""
+        end = time.monotonic() + seconds
+        while self.alive(number) and time.monotonic() < end:
+            time.sleep(0.01)
 
     def finish(self, seconds: float) -> list[int]:
         """Wake everybody until all have ended; returns those that did not in time."""

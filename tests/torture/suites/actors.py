@@ -20,9 +20,9 @@ from indextables.table.upkeep_verbs import verify_table
 from indextables.testing.places import Place
 from tests.support.rows import ROWS, TEXT
 from tests.torture import history
-from tests.torture.actors import BATCH, data, state_of
+from tests.torture.actors import BATCH, data, pairs_of, state_of
 from tests.torture.stage import KINDS, Stage, fresh_folder, place_of
-from tests.torture.suite import Tally
+from tests.torture.suite import Kind, Tally
 
 OPTIONS: dict[str, Any] = {
     "purge.retentionCheckEnabled": False,
@@ -47,17 +47,14 @@ CROWD = (
     "read",
 )
 CLEANERS = ("purge", "truncate")
-START = (0, BATCH, 2 * BATCH, 3 * BATCH)
-MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
-"""The table at its first versions."""
 
 
 class Actors:
-    """A crowd in most rounds; in every third one writers that sleep while a thousand others commit and clean."""
+    """A crowd in most rounds; in others writers sleep while many commit and clean, or while the table is made anew."""
 
     name = "actors"
-    quick = (1, 3)
-    quick_seconds = 14.0
+    quick = (1, 3, 4)
+    quick_seconds = 10.0
 
     def run(self, seed: int, deadline: float) -> Tally:
         """One round."""
@@ -66,18 +63,18 @@ class Actors:
         tally = Tally()
         tally.count(f"rounds on {kind}")
         with fresh_folder() as folder, place_of(kind) as place:
-            act: Callable[..., None] = sleepers if seed % 3 == 0 else crowd
+            act: Callable[..., None] = sleepers if seed % 3 == 0 else recreation if seed % 7 == 4 else crowd
             act(place, folder, rng, tally, seed=seed, deadline=deadline)
         return tally
 
 
-def made(place: Place, rng: random.Random) -> Table:
+def made(place: Place, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
-    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10])}
+    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10]), **settings}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
-    for first in START:
+    for first in history.START:
         table.append(data(first))
     return table
 
@@ -88,16 +85,16 @@ def crowd(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed:
     lively = max(deadline - time.monotonic() - 5, 3)
     end = time.monotonic() + lively
     roles = [*rng.sample(CROWD, 6), rng.choice(CLEANERS), rng.choice(CLEANERS), "read"]
-    fate = {"stops": rng.choice([0.0, 0.002, 0.005]), "deaths": rng.choice([0.0, 0.002, 0.005])}
+    fate = {"stops": rng.choice([0.0, 0.005, 0.01]), "deaths": rng.choice([0.0, 0.005, 0.01])}
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
         cast = {stage.start(role, lively, **fate): role for role in roles}
         while time.monotonic() < end:
             stage.wake_sleepers(rng, longest=lively / 3)
             chance = rng.random()
             number = rng.choice(list(cast))
-            if chance < 0.01:
+            if chance < 0.02:
                 stage.kill(number)
-            elif chance < 0.03:
+            elif chance < 0.06:
                 stage.stop(number)
             for dead in [number for number in cast if not stage.alive(number)]:
                 role = cast.pop(dead)
@@ -125,12 +122,12 @@ def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, se
             number = stage.start(role, 0.3, stop_once=point, remembered=remembered)
             _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
             tally.count(f"{role} asleep: {point}", int(stage.stopped(number)))
-        _wait_for(stage, stage.start("flood", flood, remembered=remembered), deadline)
+        stage.wait_for(stage.start("flood", flood, remembered=remembered), _rest(deadline))
         tally.count("commits while others slept", flood)
         for role in rng.choice(
             [("truncate",), ("checkpoint", "purge"), ("truncate", "purge"), ("compact", "truncate")]
         ):
-            _wait_for(stage, stage.start(role, 0.2, remembered=remembered), deadline)
+            stage.wait_for(stage.start(role, 0.2, remembered=remembered), _rest(deadline))
         newer = rng.random() < 0.3
         if newer:
             _raise_protocol(place)
@@ -141,6 +138,78 @@ def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, se
     settle(place, folder, tally, seed=seed, writable=not newer)
 
 
+def recreation(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+    """The table is removed and made anew, with rows that say so, under writers that know the old one or are asleep."""
+    made(place, rng)
+    store = place.open()
+    other = data(OTHER)
+    with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
+        for role in rng.sample(VICTIMS, 3):
+            point = rng.choice(["offered", "created", "opened"])
+            number = stage.start(role, 0.3, stop_once=point)
+            _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
+            tally.count(f"{role} asleep under a new table: {point}", int(stage.stopped(number)))
+        held = Table.open(place.url, options={**place.options, **OPTIONS})
+        store.delete([info.path for info in store.list()])
+        columns = rng.choice([[], ["level"]])
+        Table.create(place.url, schema=ROWS, partition_columns=columns, options={**TEXT, **place.options})
+        fresh = Table.open(place.url, options={**place.options, **OPTIONS})
+        for _ in range(rng.choice([0, 1, held.version, held.version + 3])):
+            fresh.append(other.slice(0, 1))
+        expected = fresh.count()
+        for verb, act in _through(held).items():
+            _refused_through(verb, act, tally, seed)
+        late = stage.finish(60)
+    if late:
+        tally.violation("bounds", f"{len(late)} actors had not ended a minute after their time", seed=seed)
+    _only_new(place, expected, tally, seed=seed)
+
+
+OTHER = 500_000_000
+"""The id of the rows of the new table."""
+
+
+def _through(held: Table) -> dict[str, Callable[[], object]]:
+    """What a handle of the old table may be asked to do."""
+    return {
+        "append": lambda: held.append(data(BATCH * 100)),
+        "overwrite": lambda: held.overwrite(data(BATCH * 101)),
+        "replace": lambda: held.overwrite(data(0, 1), where=f"id >= 0 AND id < {BATCH}"),
+        "delete": lambda: held.delete(where="id >= 0"),
+        "update_metadata": lambda: held.update_metadata(description="of the old table"),
+        "merge": lambda: held.merge(),
+        "restore": lambda: held.restore(version=1),
+    }
+
+
+def _refused_through(verb: str, act: Callable[[], object], tally: Tally, seed: int) -> None:
+    try:
+        act()
+    except IndexTablesError as error:
+        tally.count(f"{verb} through a handle of the old table: {error.kind}")
+    else:
+        tally.count(f"{verb} through a handle of the old table: done")
+
+
+def _only_new(place: Place, expected: int, tally: Tally, *, seed: int) -> None:
+    """The new table has its own rows, and nothing of what was meant for the old one."""
+    options = {**place.options, **OPTIONS}
+    try:
+        table = Table.open(place.url, options=options)
+        found = table.scan(columns=["id"]).read_all().column("id").to_pylist()
+        tally.count("rows accounted", len(found))
+        if found != [OTHER] * expected:
+            what = f"{len(found)} rows, of {expected} that are its own; {sorted(set(found) - {OTHER})[:9]} are not"
+            tally.violation("wrong", f"the new table has {what}", seed=seed)
+        if table.metadata.description is not None:
+            tally.violation("wrong", "the metadata of the new table was changed through the old one", seed=seed)
+        findings = verify_table(place.url, full=True, options=options).findings
+        if findings:
+            tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed)
+    except IndexTablesError as error:
+        tally.violation("lost", f"the new table cannot be used: {error}", seed=seed)
+
+
 def _raise_protocol(place: Place) -> None:
     """A newer release writes the table from now on; this one can still read it."""
     log = open_log(place.url, {**place.options, **OPTIONS})
@@ -149,8 +218,8 @@ def _raise_protocol(place: Place) -> None:
     log.commit(newest, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False)
 
 
-def _wait_for(stage: Stage, number: int, deadline: float) -> None:
-    _wait(lambda: not stage.alive(number), max(deadline - time.monotonic(), 5) + 30)
+def _rest(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 5) + 30
 
 
 def _wait(until: Callable[[], bool], seconds: float) -> None:
@@ -159,7 +228,15 @@ def _wait(until: Callable[[], bool], seconds: float) -> None:
         time.sleep(0.01)
 
 
-def settle(place: Place, folder: Path, tally: Tally, *, seed: int, writable: bool = True) -> None:
+def settle(
+    place: Place,
+    folder: Path,
+    tally: Tally,
+    *,
+    seed: int,
+    writable: bool = True,
+    expected: frozenset[str] = frozenset(),
+) -> None:
     """Compare the table with the history, let the verbs of upkeep run, and compare again."""
     told = history.read_journals(folder)
     tally.counts.update(told.counts)
@@ -167,7 +244,7 @@ def settle(place: Place, folder: Path, tally: Tally, *, seed: int, writable: boo
         tally.violation("error", "an actor ended with an exception", seed=seed, traceback=crash)
     for wrong in told.wrong[:3]:
         tally.violation("wrong", wrong, seed=seed)
-    for error in set(told.errors) - CLEAR - (set() if writable else {"unsupported"}):
+    for error in set(told.errors) - CLEAR - expected - (set() if writable else {"unsupported"}):
         tally.violation("error", f"{told.errors[error]} times {error}: {told.messages[error]}", seed=seed)
     options = {**place.options, **OPTIONS}
     try:
@@ -187,27 +264,29 @@ def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newe
     """Rows and bytes; what follows the version `newest` changed no row."""
     options = {**place.options, **OPTIONS}
     table = Table.open(place.url, options=options)
-    found = table.scan(columns=["id", "day"]).read_all()
-    pairs = list(zip(found.column("id").to_pylist(), found.column("day").to_pylist(), strict=True))
-    state, wrong = state_of(pairs)
-    tally.count("rows accounted", len(pairs))
+    state, wrong = state_of(pairs_of(table))
+    tally.count("rows accounted", len(state) * BATCH)
     if wrong:
         tally.violation("wrong", f"at the end: {wrong}", seed=seed)
     last = table.version if newest is None else newest
-    verdict = history.judge(told, state, start=MADE, newest=last)
+    verdict = history.judge(told, state, start=history.MADE, newest=last)
     tally.count("versions in the history", last)
     tally.count("commits whose end is not known", verdict.doubts)
     tally.count("versions that readers saw", len(told.sights))
     if verdict.reasons:
-        kind = (
-            "lost" if any("missing batches [0" in r or "missing batches [1" in r for r in verdict.reasons) else "wrong"
-        )
+        missing = [r for r in verdict.reasons if "missing batches [" in r and "missing batches []" not in r]
+        kind: Kind = "lost" if missing else "wrong"
         facts = {"reasons": verdict.reasons[:5], "refused": _refused(told), "versions": last}
         tally.violation(kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts)
     findings = verify_table(place.url, full=True, options=options).findings
     if findings:
         tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed, refused=_refused(told))
     return last
+
+
+def seen_of(table: Table) -> history.State:
+    """The batches of a table."""
+    return state_of(pairs_of(table))[0]
 
 
 def _refused(told: history.Told) -> list[str]:
