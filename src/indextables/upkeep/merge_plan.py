@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from msgspec import Struct
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import every_file, files_of_matching_partitions
+from indextables.model.actions import MAX_LONG
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report
 from indextables.model.skips import without_cooling
@@ -158,7 +160,9 @@ def plan(
 
 def _worthwhile(files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds) -> pa.Table:
     """The splits that a merge does not leave alone: small ones, and those of another engine."""
-    small = pc.less(files.column("size"), bounds.skip_threshold * bounds.target_bytes)
+    # Compared as whole numbers: a size that no float can hold would end the comparison.
+    limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
+    small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
     return files.filter(pc.or_(small, pa.chunked_array([pa.array(are_foreign(files, registry), pa.bool_())])))
 
 
