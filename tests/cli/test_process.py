@@ -207,13 +207,33 @@ def fetched(address: str, host: str | None = None) -> tuple[int, str]:
 
 def test_the_page_shows_the_report_and_searches(page: str) -> None:
     status, shown = fetched(page)
-    assert (status, 'action="/search"' in shown, "version 2" in shown) == (200, True, True)
+    assert (status, 'action="search"' in shown, "version 2" in shown) == (200, True, True)
     status, shown = fetched(f"{page}search?q=gateway")
     assert (status, "<mark>gateway</mark>" in shown, "1 of 1 matches" in shown) == (200, True, True)
     status, shown = fetched(f"{page}search?q=%28")
     assert (status, "Traceback" in shown) == (400, False)
     assert fetched(f"{page}other")[0] == 404
     assert fetched(page, host="evil.example:80")[0] == 403
+
+
+def test_the_page_is_for_who_was_told_its_address(page: str) -> None:
+    """Every user of the machine can reach the port; the secret in the address cannot be guessed or left out."""
+    root, token = page.rstrip("/").rsplit("/", 1)
+    assert len(token) >= 32
+    for address in (
+        "/",
+        "/search?q=gateway",
+        f"/{token[:-1]}/",
+        f"/{token}x/search?q=gateway",
+        "/%C3%A9/",
+    ):
+        status, shown = fetched(f"{root}{address}")
+        assert (status, "gateway" in shown, token in shown) == (403, False, False), address
+    assert fetched(f"{root}/{token}/search?q=gateway")[0] == 200
+    with urllib.request.urlopen(page, timeout=60) as answer:
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
+        assert token not in answer.read().decode()
 
 
 @pytest.mark.parametrize("verb", VERBS)

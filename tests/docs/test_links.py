@@ -10,7 +10,7 @@ import pytest
 from tools.reference import with_parts
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")] + sorted(
     (ROOT / "docs").rglob("*.md")
 )
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

@@ -16,8 +16,10 @@ from indextables.errors import BadFileError
 from indextables.splits.cache import SplitCache
 from indextables.splits.panics import tantivy_errors
 from indextables.splits.reader import SplitReader
+from indextables.splits.seal import SEAL_KEY
 from indextables.splits.source import LocalSource
 from tests.support.splits import log_rows, write_file
+from tests.torture.fuzz_files import sealed
 
 TABLE = log_rows(400)
 
@@ -102,3 +104,14 @@ def test_every_byte_of_the_footer_and_the_index_counts() -> None:
 @pytest.mark.parametrize("size", [0, 7, 11])
 def test_other_files(size: int) -> None:
     assert check(b"PAR1" + bytes(size) + b"PAR1")
+
+
+@pytest.mark.parametrize("rows", [b"999", b"001", b"401"])
+def test_an_index_of_other_rows_than_the_split_has(rows: bytes) -> None:
+    """Every checksum is right; the index just speaks of rows that are not there."""
+    data = whole()
+    footer_start = int(data[data.rfind(SEAL_KEY.encode()) + len(SEAL_KEY) + 2 :][:16], 16)
+    assert data.count(b'"max_doc": 400') == 1
+    crafted = sealed(data.replace(b'"max_doc": 400', b'"max_doc": ' + rows.lstrip(b"0").rjust(3)), footer_start)
+    with tempfile.TemporaryDirectory() as folder, pytest.raises(BadFileError, match=r"x\.split"):
+        answers(crafted, Path(folder))

@@ -21,6 +21,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +73,16 @@ def run(seed: int, minutes: float, *, cases: int | None = None) -> Found:
     """Cases of a seed until the time is over or so many were tried."""
     found, number = Found(), 0
     end = time.monotonic() + minutes * 60
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="indextables-fuzz-", dir=memory) as folder:
-        while time.monotonic() < end and (cases is None or number < cases):
-            number = _watched(seed, number, cases, end, Path(folder), found)
+    while time.monotonic() < end and (cases is None or number < cases):
+        number = _watched(seed, number, cases, end, Path(_folder().name), found)
     return found
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Where the tables of all rounds are; in memory where that can be, and gone with this process."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    return tempfile.TemporaryDirectory(prefix="indextables-fuzz-", dir=memory)
 
 
 def _watched(seed: int, number: int, cases: int | None, end: float, folder: Path, found: Found) -> int:

@@ -116,6 +116,12 @@ class Stage:
             elif now >= self._asleep[number]:
                 self.wake(number)
 
+    def wait_for(self, number: int, seconds: float) -> None:
+        """Until an actor has ended, or the time is over."""
+        end = time.monotonic() + seconds
+        while self.alive(number) and time.monotonic() < end:
+            time.sleep(0.01)
+
     def finish(self, seconds: float) -> list[int]:
         """Wake everybody until all have ended; returns those that did not in time."""
         end = time.monotonic() + seconds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ from msgspec import Struct
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.log.selection import every_file, files_of_matching_partitions
+from indextables.model.actions import MAX_LONG
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report
 from indextables.model.skips import without_cooling
@@ -166,7 +168,9 @@ def _worthwhile(
     files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds, disputes: Disputes | None
 ) -> pa.Table:
     """The splits that a merge does not leave alone: small ones, those of another engine, and wrongly indexed ones."""
-    small = pc.less(files.column("size"), bounds.skip_threshold * bounds.target_bytes)
+    # Compared as whole numbers: a size that no float can hold would end the comparison.
+    limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
+    small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
     odd = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
     return files.filter(pc.or_(small, pa.chunked_array([odd])))
 

@@ -1,8 +1,14 @@
-"""The page of a table for a browser on the same machine: the report as the table is now, and a box to search it."""
+"""The page of a table for a browser on the same machine: the report as the table is now, and a box to search it.
+
+Every user and every program of a machine reaches its loopback, so the address holds a secret that only who started the
+server was told. Without it nothing is answered. A web site that has its own name lead here is refused by the `Host` that
+the browser sends, and what the page may load or be loaded into is nothing.
+"""
 
 from __future__ import annotations
 
 import errno
+import secrets
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,21 +24,30 @@ from indextables.web.svg import Markup, element, text
 
 LOOPBACK = "127.0.0.1"
 _SHOWN = 50
+_TOKEN_BYTES = 24
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
 
 
 def serve(opened: Table, *, port: int, started: Callable[[str], None]) -> None:
-    """Serve until interrupted, to this machine only. `started` is told the address."""
-    with _listening(opened, port) as server:
-        started(f"http://{LOOPBACK}:{server.server_port}/")
+    """Serve until interrupted, to this machine only. `started` is told the address, which nobody can guess."""
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    with _listening(opened, port, token) as server:
+        started(f"http://{LOOPBACK}:{server.server_port}/{token}/")
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             return
 
 
-def _listening(opened: Table, port: int) -> ThreadingHTTPServer:
+def _listening(opened: Table, port: int, token: str) -> ThreadingHTTPServer:
     try:
-        return ThreadingHTTPServer((LOOPBACK, port), handler_of(opened))
+        return ThreadingHTTPServer((LOOPBACK, port), handler_of(opened, token))
     except OSError as error:
         in_use = error.errno == errno.EADDRINUSE
         why = "is in use by another program" if in_use else f"cannot be listened to: {error.strerror}"
@@ -40,18 +55,20 @@ def _listening(opened: Table, port: int) -> ThreadingHTTPServer:
         raise InvalidInputError(f"Port {port} of {LOOPBACK} {why}.", hint=hint, port=port) from None
 
 
-def handler_of(opened: Table) -> type[BaseHTTPRequestHandler]:
-    """What answers requests about a table: `/` with the report, `/search?q=...` with the best matches."""
+def handler_of(opened: Table, token: str) -> type[BaseHTTPRequestHandler]:
+    """What answers requests about a table: `/TOKEN/` with the report, `/TOKEN/search?q=...` with the best matches."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             """One page. A name other than this machine's is refused, so that no web site can read the table through it."""
             asked = urlsplit(self.path)
-            if (self.headers.get("Host") or "").rpartition(":")[0] not in (LOOPBACK, "localhost"):
+            given, slash, place = asked.path.removeprefix("/").partition("/")
+            named = (self.headers.get("Host") or "").rpartition(":")[0] in (LOOPBACK, "localhost")
+            if not named or not secrets.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode()):
                 self.send_error(HTTPStatus.FORBIDDEN)
-            elif asked.path == "/":
+            elif slash and not place:
                 self._answer(lambda: report_html(opened.refresh()).replace("<main>", f"<main>{_box('')}", 1))
-            elif asked.path == "/search":
+            elif place == "search":
                 query = parse_qs(asked.query).get("q", [""])[0]
                 self._answer(lambda: search_page(opened.refresh(), query))
             else:
@@ -67,9 +84,8 @@ def handler_of(opened: Table) -> type[BaseHTTPRequestHandler]:
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
-            self.send_header(
-                "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"
-            )
+            for name, value in _HEADERS.items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 
@@ -102,5 +118,5 @@ def _match(row: Mapping[str, Any], shown: str | None) -> Markup:
 def _box(query: str) -> Markup:
     field = element("input", name="q", value=query, placeholder="Search", size="60")
     button = element("button", text("Search"))
-    home = element("a", text("Report"), href="/")
-    return element("form", field, text(" "), button, text(" "), home, action="/search", method="get")
+    home = element("a", text("Report"), href="./")
+    return element("form", field, text(" "), button, text(" "), home, action="search", method="get")

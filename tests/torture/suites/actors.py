@@ -54,7 +54,7 @@ class Actors:
 
     name = "actors"
     quick = (1, 3, 4)
-    quick_seconds = 14.0
+    quick_seconds = 10.0
 
     def run(self, seed: int, deadline: float) -> Tally:
         """One round."""
@@ -68,10 +68,10 @@ class Actors:
         return tally
 
 
-def made(place: Place, rng: random.Random) -> Table:
+def made(place: Place, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
-    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10])}
+    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10]), **settings}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
     for first in history.START:
@@ -122,12 +122,12 @@ def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, se
             number = stage.start(role, 0.3, stop_once=point, remembered=remembered)
             _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
             tally.count(f"{role} asleep: {point}", int(stage.stopped(number)))
-        _wait_for(stage, stage.start("flood", flood, remembered=remembered), deadline)
+        stage.wait_for(stage.start("flood", flood, remembered=remembered), _rest(deadline))
         tally.count("commits while others slept", flood)
         for role in rng.choice(
             [("truncate",), ("checkpoint", "purge"), ("truncate", "purge"), ("compact", "truncate")]
         ):
-            _wait_for(stage, stage.start(role, 0.2, remembered=remembered), deadline)
+            stage.wait_for(stage.start(role, 0.2, remembered=remembered), _rest(deadline))
         newer = rng.random() < 0.3
         if newer:
             _raise_protocol(place)
@@ -218,8 +218,8 @@ def _raise_protocol(place: Place) -> None:
     log.commit(newest, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False)
 
 
-def _wait_for(stage: Stage, number: int, deadline: float) -> None:
-    _wait(lambda: not stage.alive(number), max(deadline - time.monotonic(), 5) + 30)
+def _rest(deadline: float) -> float:
+    return max(deadline - time.monotonic(), 5) + 30
 
 
 def _wait(until: Callable[[], bool], seconds: float) -> None:

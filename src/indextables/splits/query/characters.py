@@ -121,10 +121,10 @@ class BareWord(Struct):
 
     def parts(self, separator: str) -> tuple[str, ...]:
         """The word cut at every separator that was not escaped."""
-        found = [""]
+        found: list[list[str]] = [[]]
         for c, escaped, _ in self.characters:
             if c == separator and not escaped:
-                found.append("")
+                found.append([])
             else:
-                found[-1] += c
-        return tuple(found)
+                found[-1].append(c)
+        return tuple("".join(letters) for letters in found)

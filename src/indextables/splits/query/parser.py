@@ -22,6 +22,7 @@ from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of
 
 MAX_DEPTH = 100
+MAX_LENGTH = 1_000_000
 MAX_BOOST = 1e6
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -29,6 +30,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def parse(text: str, fields: QueryFields) -> Query:
     """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields."""
     parser = _Parser(Characters(text, tuple(fields.schema.names)), fields)
+    if len(text) > MAX_LENGTH:
+        raise parser.source.fail(f"The query has {len(text)} characters; {MAX_LENGTH} are the most", at=0)
     if broken := _SURROGATE.search(text):
         raise parser.source.fail("There is half of a surrogate pair, which is no character", at=broken.start())
     query = parser.chain(None, 0)
