@@ -7,6 +7,7 @@ together `tests.torture.history` reconstructs the serial history.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import random
@@ -358,8 +359,12 @@ ROLES: dict[str, Callable[[Actor], None]] = {
 }
 
 
+PR_SET_PDEATHSIG = 1
+
+
 def play(part: Part) -> None:
-    """What the process does."""
+    """What the process does. It does not outlive who started it, not even asleep."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     folder = Path(part.journal).parent / "tmp"
     folder.mkdir(exist_ok=True)
     folder.chmod(0o777)

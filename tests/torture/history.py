@@ -40,12 +40,12 @@ class Op(Struct):
 
     @property
     def place(self) -> int | None:
-        """The version that this operation became, if it landed."""
-        if self.end == "ack" and self.version is None:
+        """The version that this operation became, if it landed; one that offered none found nothing to do."""
+        if not self.offers or (self.end == "ack" and self.version is None):
             return None
-        if self.end == "ack" and (self.version in self.offers or not self.offers):
+        if self.end == "ack" and self.version in self.offers:
             return self.version
-        return self.offers[-1] if self.offers else None
+        return self.offers[-1]
 
 
 class Told(Struct):

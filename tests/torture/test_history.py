@@ -1,0 +1,73 @@
+"""The judge of the torture: it finds what is lost, doubled or seen too early, and lets doubt be doubt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.torture.history import MADE, Op, Told, judge, read_journals
+
+START = dict(MADE[-1])
+
+
+def verdict(final: dict[int, int], *ops: Op, newest: int = 10, sights: Any = ()) -> list[str]:
+    return judge(Told(ops=list(ops), sights=list(sights)), final, start=MADE, newest=newest).reasons
+
+
+def added(batch: int, version: int, *, end: Any = "ack", created: bool = True, kind: str = "add") -> Op:
+    told = version if end == "ack" else None
+    return Op(1, kind, batch=batch, offers=[version], created=[version] * created, end=end, version=told)
+
+
+def test_what_was_acknowledged_must_be_there() -> None:
+    assert verdict({**START, 50: 0}, added(50, 5)) == []
+    assert "missing batches [50]" in verdict(START, added(50, 5))[0]
+
+
+def test_what_was_refused_must_not() -> None:
+    assert verdict(START, added(50, 5, end="refused")) == []
+    assert "unexpected [50]" in verdict({**START, 50: 0}, added(50, 5, end="refused"))[0]
+
+
+def test_what_nobody_knows_may_be_there_or_not_but_stays_so() -> None:
+    doubt = added(50, 5, end="doubt", created=False)
+    for final in (START, {**START, 50: 0}):
+        assert verdict(final, doubt) == []
+    assert verdict(START, doubt, sights=[(7, {**START, 50: 0})]), "seen at version 7 and gone later"
+
+
+def test_the_order_of_versions_counts() -> None:
+    gone = Op(2, "delete", batch=0, offers=[6], end="ack", version=6)
+    back = Op(3, "restore", to=5, offers=[7], end="ack", version=7)
+    replaced = Op(4, "replace", batch=5, generation=1, offers=[8], end="ack", version=8)
+    without = {first: 0 for first in START if first}
+    assert verdict(without, gone) == []
+    assert verdict(START, gone, back) == []
+    assert verdict({**START, 5: 1}, gone, back, replaced) == []
+    assert verdict({**START, 5: 0}, gone, back, replaced)
+
+
+def test_readers_see_versions_of_the_history() -> None:
+    ops = [added(50, 5), added(60, 6)]
+    final = {**START, 50: 0, 60: 0}
+    assert verdict(final, *ops, sights=[(5, {**START, 50: 0}), (6, final), (0, {})]) == []
+    assert "version 5 saw other rows" in verdict(final, *ops, sights=[(5, final)])[0]
+    assert "ends at 6" in verdict(final, *ops, newest=6, sights=[(9, final)])[0]
+
+
+def test_one_version_is_one_writers() -> None:
+    assert "2 writers" in verdict({**START, 50: 0, 60: 0}, added(50, 5), added(60, 5))[0]
+
+
+def test_exactly_once() -> None:
+    first, again = added(50, 5, end="doubt", kind="once"), Op(2, "once", batch=50, end="ack")
+    assert verdict({**START, 50: 0}, first, again) == []
+    assert "never was" in verdict(START, again)[0]
+
+
+def test_journals_of_the_dead_are_read_up_to_their_last_whole_line(tmp_path: Path) -> None:
+    lines = [{"begin": 1, "kind": "add", "batch": 50}, {"offer": 5, "op": 1}, {"put": 5, "op": 1, "created": True}]
+    (tmp_path / "0001.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"ack": 1, "ver', "utf-8")
+    (op,) = read_journals(tmp_path).ops
+    assert (op.end, op.place, op.created) == ("doubt", 5, [5])
