@@ -138,10 +138,19 @@ def finish_rows(
         else:
             table = Table(log, log.fresh(), options)
     except BaseException:
-        # Whether or not version 0 is there, it does not name these splits, and no other commit was tried.
-        log.store.delete([action.path for action in added])
+        abandon_rows(log, write, added, options=options)
         raise
     return table, table.finish_write(write, added, parameters=parameters, user_metadata=user_metadata, txn=txn)
+
+
+def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction], *, options: Options = None) -> bool:
+    """Delete what a write that failed has written, unless it may be committed; returns whether it was deleted."""
+    try:
+        table = Table(log, log.fresh(), options)
+    except TableNotFoundError:
+        log.store.delete([action.path for action in added])
+        return True
+    return table.abandon_write(write, added)
 
 
 def _created(log: TransactionLog, write: RowWrite, options: Options) -> tuple[Table, RowWrite]:

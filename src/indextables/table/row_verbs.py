@@ -135,7 +135,7 @@ class RowVerbs(SearchVerbs, DeleteVerbs):
         try:
             self._return_to(write)
         except IndexTablesError:
-            self._log.store.delete([action.path for action in added])  # no commit has been tried that names them
+            self.abandon_write(write, added)
             raise
         told: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
         version = self._commit_rows(write, added, told)
