@@ -191,7 +191,7 @@ def test_a_batch_is_not_committed_to_a_table_that_was_made_anew(path: str, by: l
     late = writer(path, overwrite=overwrite)
     message = late.write(iter([rows(2)]))
     recreated(path, partition_columns=by)
-    with pytest.raises(ConflictError, match="created anew|another one"):
+    with pytest.raises(ConflictError, match=r"created anew|another one"):
         late.commit([message])
     assert ids(path) == [100, 101, 102]
     assert Table.open(path).verify(full=True).healthy
@@ -206,7 +206,7 @@ def test_a_stream_batch_is_not_committed_to_a_table_that_was_made_anew(
     Table.create(path, schema=STORED).append(pa.Table.from_batches([rows(1)]))
     messages = batch_of(stream_writer(path, overwrite=overwrite), 2)
     recreated(path, partition_columns=by)
-    with pytest.raises(ConflictError, match="created anew|another one"):
+    with pytest.raises(ConflictError, match=r"created anew|another one"):
         stream_writer(path, overwrite=overwrite).commit(messages, 0)
     assert ids(path) == [100, 101, 102]
     assert Table.open(path).verify(full=True).healthy
@@ -365,7 +365,7 @@ def test_a_table_is_made_partitioned_while_a_batch_of_a_stream_runs(
     frame = its.read_stream(spark, source.path)
     made = frame.mapInArrow(make, frame.schema)
     query = its.write_stream(made, path, checkpoint=str(tmp_path / "c"), trigger={"availableNow": True})
-    with pytest.raises(StreamingQueryException, match="created anew|another one" if again else "first to create"):
+    with pytest.raises(StreamingQueryException, match=r"created anew|another one" if again else "first to create"):
         query.awaitTermination()
     assert ids(path) == []
     assert Table.open(path).verify(full=True).healthy
