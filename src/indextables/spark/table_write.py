@@ -12,13 +12,11 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, TableNotFoundError
+from indextables.errors import InvalidInputError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
-from indextables.storage.spec import open_store
-from indextables.table import Table
-from indextables.table.first_rows import finish_rows, plan_rows
+from indextables.table.first_rows import abandon_rows, finish_rows, plan_rows
 from indextables.table.handle import open_log
 from indextables.write.row_write import RowWrite
 
@@ -131,12 +129,8 @@ class PlannedWrite(Struct, frozen=True):
 
     def abandon(self, added: Sequence[AddAction]) -> bool:
         """Delete what tasks wrote, unless it may be committed; returns whether it was deleted."""
-        try:
-            table = Table.open(self.request.path, options=self.request.settings)
-        except TableNotFoundError:
-            open_store(self.rows.plan.task.spec).delete([action.path for action in added])
-            return True
-        return table.abandon_write(self.rows, added)
+        settings = self.request.settings
+        return abandon_rows(open_log(self.request.path, settings), self.rows, added)
 
 
 def plan_table_write(request: WriteRequest, data: pa.Schema) -> PlannedWrite:

@@ -138,9 +138,14 @@ def finish_rows(
         else:
             table = Table(log, log.fresh(), options)
     except BaseException:
-        log.discard([action.path for action in added], since=write.read_version)
+        abandon_rows(log, write, added)
         raise
     return table, table.finish_write(write, added, parameters=parameters, user_metadata=user_metadata, txn=txn)
+
+
+def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction]) -> bool:
+    """Delete what a write that failed has written, unless it may be committed; returns whether it was deleted."""
+    return log.discard([action.path for action in added], since=write.read_version)
 
 
 def _created(log: TransactionLog, write: RowWrite, options: Options) -> tuple[Table, RowWrite]:
