@@ -83,13 +83,15 @@ class Proposal(Protocol):
 class Committed(Struct, frozen=True):
     """What came of a commit. `version` is None if there was nothing to do.
 
-    `written` is the version where this very call created it; None if it was found to have landed before.
+    `written` is the version where this very call created it; None if it was found to have landed before. `offered` is
+    what the version says in either case: its file may have been cleaned away by now.
     """
 
     snapshot: Snapshot
     version: int | None
     attempts: int = 1
     written: CommittedVersion | None = None
+    offered: CommittedVersion | None = None
 
 
 class _Offer(Struct, frozen=True):
@@ -135,14 +137,15 @@ class Committer(Struct, frozen=True):
                 outcome = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
                 if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
-                    return Committed(replay(base, [offer.version]), offer.version.version, attempt, offer.version)
+                    whole = replay(base, [offer.version])
+                    return Committed(whole, whole.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self._leave_another_table(offer, base)
                 self._pause(attempt)
                 base = self.reload() if doubtful else self.newest()
                 landed = self._landed(base, offer, txn_id)
                 if landed is not None:
-                    return Committed(base, landed, attempt)
+                    return Committed(base, landed, attempt, None, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self.store.delete([names.version_path(offer.version.version)])
             except _OtherTableError as error:
@@ -154,7 +157,11 @@ class Committer(Struct, frozen=True):
             doubtful = outcome is PutOutcome.UNKNOWN and base.version < offer.version.version
             undecided += doubtful
             seconds = self.monotonic() - began
-            if undecided >= UNDECIDED or attempt >= self.retry.max_attempts or seconds * 1000 >= self.retry.max_elapsed_ms:
+            if (
+                undecided >= UNDECIDED
+                or attempt >= self.retry.max_attempts
+                or seconds * 1000 >= self.retry.max_elapsed_ms
+            ):
                 raise self._unknown(offer, txn_id) if doubtful else self._exhausted(base, attempt, seconds)
 
     def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
@@ -319,6 +326,6 @@ def _is_in(newest: Snapshot, offered: CommittedVersion) -> bool:
 
 def _is_same_file(found: ObjectInfo, listed: ObjectInfo) -> bool:
     """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
-    times = (found.last_modified_ms, listed.last_modified_ms)
+    times, tags = (found.last_modified_ms, listed.last_modified_ms), (found.tag, listed.tag)
     alike = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
-    return found.size == listed.size and alike
+    return found.size == listed.size and alike and (None in tags or found.tag == listed.tag)

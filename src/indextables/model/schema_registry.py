@@ -66,9 +66,7 @@ def without_registry(metadata: MetadataAction) -> MetadataAction:
     return msgspec.structs.replace(metadata, configuration=kept)
 
 
-def recorded(
-    actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction
-) -> tuple[LogAction, ...]:
+def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction) -> tuple[LogAction, ...]:
     """The actions of a version whose doc mappings stand once, in the metadata, and are named by the splits that it adds.
 
     A mapping that `metadata` does not have yet is recorded by a metaData action of the same version; every mapping that
