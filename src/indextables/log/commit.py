@@ -15,6 +15,7 @@ R6  After a conflict the table is read again, the commit is checked against what
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
+R14 What was written for a commit that failed is deleted only after the versions since were read and none names it.
 R15 A table is known by its id. A version that was created in another table of the same path is taken back.
 """
 
@@ -163,6 +164,29 @@ class Committer(Struct, frozen=True):
                 or seconds * 1000 >= self.retry.max_elapsed_ms
             ):
                 raise self._unknown(offer, txn_id) if doubtful else self._exhausted(base, attempt, seconds)
+
+    def discard(self, paths: Sequence[str], *, since: int) -> bool:
+        """R14: delete splits of a commit that failed, if no version names them; returns whether they were deleted.
+
+        What was committed since the version that was read must all be there to be looked at, as the store has it now. In
+        any doubt the splits stay: a purge deletes what nobody names.
+        """
+        if not paths:
+            return True
+        try:
+            newest = self.reload()
+            later = self.since(since, newest.version)
+            named = sorted({path for version in later for path in version.added} & set(paths))
+            if named or newest.version < since:
+                logger.warning(
+                    "splits of a write to %s stay; the table may name %s", self.store.url, (named or paths)[0]
+                )
+                return False
+            self.store.delete(paths)
+        except IndexTablesError as doubt:
+            logger.warning("splits that nobody may need are left to a purge of %s: %s", self.store.url, doubt.message)
+            return False
+        return True
 
     def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
