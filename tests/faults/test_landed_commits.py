@@ -248,3 +248,25 @@ def test_an_abandoned_write_of_tasks_deletes_only_what_no_version_names(tmp_path
     small_commits(tmp_path, 3)
     assert Table.open(str(tmp_path)).abandon_write(planned, unproven) is False
     assert whole(tmp_path) == list(range(20))
+
+
+def test_a_drop_that_landed_while_its_writer_slept_is_reported(tmp_path: Path) -> None:
+    table_of(tmp_path, appends=3, partitioned=True)
+    store = StoppedWriter(LocalStore(tmp_path), lambda: small_commits(tmp_path, 2))
+    report = seen_through(store, tmp_path).drop_partitions("day = 1")
+    assert (report.status, report.partitions_dropped, report.version) == ("success", 1, 4)
+    assert whole(tmp_path) == [i for i in range(30) if i % 3 != 1]
+
+
+def test_a_drop_is_not_done_twice(tmp_path: Path) -> None:
+    """Rows that others append to a partition after it was dropped are not dropped again by a writer that wakes."""
+    table_of(tmp_path, appends=3, partitioned=True)
+
+    def meanwhile() -> None:
+        Table.open(str(tmp_path)).append(rows([100], day=1))
+        small_commits(tmp_path, 1_001)
+
+    store = StoppedWriter(LocalStore(tmp_path), meanwhile)
+    with pytest.raises(CommitUnknownError):
+        seen_through(store, tmp_path).drop_partitions("day = 1")
+    assert whole(tmp_path) == [*(i for i in range(30) if i % 3 != 1), 100]

@@ -14,7 +14,7 @@ from indextables.errors import InvalidInputError, UnknownOptionError
 def test_option_beats_session_beats_table_beats_default() -> None:
     key = "transaction.retry.maxAttempts"
     table, session, options = {key: "2"}, {config.PREFIX + key: "3"}, {key: 4}
-    assert config.resolve()[key] == 10
+    assert config.resolve()[key] == 1_000
     assert config.resolve(table=table)[key] == 2
     assert config.resolve(table=table, session=session)[key] == 3
     assert config.resolve(table=table, session=session, options=options)[key] == 4
@@ -22,7 +22,7 @@ def test_option_beats_session_beats_table_beats_default() -> None:
 
 def test_a_room_receives_a_frozen_dataclass() -> None:
     group = config.resolve(options={"spark.indextables.transaction.retry.baseDelayMs": "2s"}).group(RetrySettings)
-    assert group == RetrySettings(max_attempts=10, base_delay_ms=2000, max_delay_ms=5000)
+    assert group == RetrySettings(max_attempts=1_000, base_delay_ms=2000, max_delay_ms=5000)
 
 
 def test_a_misspelt_option_names_the_nearest() -> None:

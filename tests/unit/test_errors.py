@@ -21,7 +21,7 @@ TREE = {
     "CorruptTableError": {"LogGapError", "BadFileError", "MissingSplitError"},
     "InvalidInputError": {"SchemaMismatchError", "QuerySyntaxError", "UnknownOptionError"},
     "RefusedError": set(),
-    "StorageError": {"AccessDeniedError", "ThrottledError", "UnavailableError"},
+    "StorageError": {"AccessDeniedError", "StorageFullError", "ThrottledError", "UnavailableError"},
 }
 
 

@@ -1,7 +1,7 @@
 """What a process remembers of logs: immutable files by their identity, and the newest snapshot of each table.
 
-A version file, a manifest or a state never changes, so it is kept by path, size and time of modification: a table that was
-deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
+A version file, a manifest or a state never changes, so it is kept by path, size, time of modification and the store's tag: a
+table that was deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ R6  After a conflict the table is read again, the commit is checked against what
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
+R14 What was written for a commit that failed is deleted only after the versions since were read and none names it.
 R15 A table is known by its id. A version that was created in another table of the same path is taken back.
 """
 
@@ -38,6 +39,7 @@ from indextables.errors import (
     IndexTablesError,
     StorageError,
     StorageFullError,
+    TableNotFoundError,
     VersionNotFoundError,
 )
 from indextables.log import names
@@ -83,13 +85,15 @@ class Proposal(Protocol):
 class Committed(Struct, frozen=True):
     """What came of a commit. `version` is None if there was nothing to do.
 
-    `written` is the version where this very call created it; None if it was found to have landed before.
+    `written` is the version where this very call created it; None if it was found to have landed before. `offered` is
+    what the version says in either case: its file may have been cleaned away by now.
     """
 
     snapshot: Snapshot
     version: int | None
     attempts: int = 1
     written: CommittedVersion | None = None
+    offered: CommittedVersion | None = None
 
 
 class _Offer(Struct, frozen=True):
@@ -135,14 +139,15 @@ class Committer(Struct, frozen=True):
                 outcome = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
                 if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
-                    return Committed(replay(base, [offer.version]), offer.version.version, attempt, offer.version)
+                    whole = replay(base, [offer.version])
+                    return Committed(whole, whole.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self._leave_another_table(offer, base)
                 self._pause(attempt)
                 base = self.reload() if doubtful else self.newest()
                 landed = self._landed(base, offer, txn_id)
                 if landed is not None:
-                    return Committed(base, landed, attempt)
+                    return Committed(base, landed, attempt, None, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self.store.delete([names.version_path(offer.version.version)])
             except _OtherTableError as error:
@@ -160,6 +165,31 @@ class Committer(Struct, frozen=True):
                 or seconds * 1000 >= self.retry.max_elapsed_ms
             ):
                 raise self._unknown(offer, txn_id) if doubtful else self._exhausted(base, attempt, seconds)
+
+    def discard(self, paths: Sequence[str], *, since: int) -> bool:
+        """R14: delete splits of a commit that failed, if no version names them; returns whether they were deleted.
+
+        What was committed since the version that was read must all be there to be looked at, as the store has it now. In
+        any doubt the splits stay: a purge deletes what nobody names.
+        """
+        if not paths:
+            return True
+        try:
+            newest = self.reload()
+            later = self.since(since, newest.version)
+            named = sorted({path for version in later for path in version.added} & set(paths))
+            if named or newest.version < since:
+                logger.warning(
+                    "splits of a write to %s stay; the table may name %s", self.store.url, (named or paths)[0]
+                )
+                return False
+            self.store.delete(paths)
+        except TableNotFoundError:
+            self.store.delete(paths)  # where there is no table, no version names them
+        except IndexTablesError as doubt:
+            logger.warning("splits that nobody may need are left to a purge of %s: %s", self.store.url, doubt.message)
+            return False
+        return True
 
     def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
@@ -323,6 +353,6 @@ def _is_in(newest: Snapshot, offered: CommittedVersion) -> bool:
 
 def _is_same_file(found: ObjectInfo, listed: ObjectInfo) -> bool:
     """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
-    times = (found.last_modified_ms, listed.last_modified_ms)
+    times, tags = (found.last_modified_ms, listed.last_modified_ms), (found.tag, listed.tag)
     alike = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
-    return found.size == listed.size and alike
+    return found.size == listed.size and alike and (None in tags or found.tag == listed.tag)

@@ -27,7 +27,6 @@ from indextables.errors import (
     CorruptTableError,
     IndexTablesError,
     NotFoundError,
-    TableNotFoundError,
     VersionNotFoundError,
 )
 from indextables.log import replay as reading
@@ -56,7 +55,7 @@ from indextables.model.protocol import (
     upgraded,
 )
 from indextables.model.snapshot import CommittedVersion, Snapshot
-from indextables.storage.store import ObjectInfo, Store
+from indextables.storage.store import Store
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
@@ -194,23 +193,8 @@ class TransactionLog(Struct, dict=True):
 
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
-        committer = Committer(
-            store=self.store,
-            reader=self.reader,
-            newest=self.fresh,
-            reload=self.reload,
-            at_version=self.at_version,
-            since=self.since,
-            listed=self._listed,
-            retry=self.settings.retry,
-            files=self.settings.files,
-            now_ms=self.now_ms,
-            monotonic=self.monotonic,
-            rng=self.rng,
-            sleep=self.sleep,
-        )
         try:
-            committed = committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
+            committed = self._committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
         except IndexTablesError:
@@ -229,29 +213,26 @@ class TransactionLog(Struct, dict=True):
         return committed
 
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
-        """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14).
+        """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14)."""
+        return self._committer.discard(paths, since=since)
 
-        What was committed since must all be there to be looked at, as the store has it now. In any doubt the splits stay:
-        a purge deletes what nobody names. Returns whether they were deleted.
-        """
-        if not paths:
-            return True
-        try:
-            newest = self.reload()
-            if newest.version < since:
-                return False
-            later = self.since(since, newest.version)
-            named = sorted({path for version in later for path in version.added} & set(paths))
-            if named:
-                logger.warning("splits of a write to %s stay: the table names %s", self.store.url, named[0])
-                return False
-            self.store.delete(paths)
-        except TableNotFoundError:
-            self.store.delete(paths)  # where there is no table, no version names them
-        except IndexTablesError as doubt:
-            logger.warning("splits that nobody may need are left to a purge of %s: %s", self.store.url, doubt.message)
-            return False
-        return True
+    @property
+    def _committer(self) -> Committer:
+        return Committer(
+            store=self.store,
+            reader=self.reader,
+            newest=self.fresh,
+            reload=self.reload,
+            at_version=self.at_version,
+            since=self.since,
+            listed=lambda version: self._read.files.get(version) if self._read is not None else None,
+            retry=self.settings.retry,
+            files=self.settings.files,
+            now_ms=self.now_ms,
+            monotonic=self.monotonic,
+            rng=self.rng,
+            sleep=self.sleep,
+        )
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
         """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
@@ -453,6 +434,3 @@ class TransactionLog(Struct, dict=True):
             raise another_table(self.store.url, self._table_id, found)
         self._table_id, self._read = found, loaded
         return loaded.snapshot
-
-    def _listed(self, version: int) -> ObjectInfo | None:
-        return self._read.files.get(version) if self._read is not None else None

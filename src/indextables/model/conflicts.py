@@ -135,7 +135,7 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
     if intent.reindexes and theirs.added:
         return "rows were added"
     changed = next((a for a in reversed(theirs.actions) if isinstance(a, MetadataAction)), None)
-    if changed is None or (read is not None and without_registry(changed) == without_registry(read)):
+    if changed is None or (read is not None and _only_records(changed, read)):
         return None
     if intent.sets_metadata:
         return "the metadata was changed too"
@@ -152,6 +152,11 @@ def layout(metadata: MetadataAction) -> tuple[str, tuple[str, ...], dict[str, st
     settings = {key.lower(): value for key, value in (metadata.configuration or {}).items()}
     indexing = {k: v for k, v in settings.items() if "indexing." in k and not k.endswith("searchfields")}
     return metadata.schema_string, tuple(metadata.partition_columns or ()), indexing
+
+
+def _only_records(changed: MetadataAction, read: MetadataAction) -> bool:
+    """Whether metadata differs from what was read in nothing but recorded doc mappings."""
+    return changed != read and without_registry(changed) == without_registry(read)
 
 
 def is_same_table(one_id: str, other_id: str) -> bool:

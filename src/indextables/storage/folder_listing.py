@@ -36,7 +36,12 @@ def list_unfinished(root: str) -> Iterator[ObjectInfo]:
                     stat = os.stat(full)
                 except FileNotFoundError:
                     continue
-                yield ObjectInfo(os.path.relpath(full, root), stat.st_size, stat.st_mtime_ns // 1_000_000)
+                yield info_of(os.path.relpath(full, root), stat)
+
+
+def info_of(path: str, stat: os.stat_result) -> ObjectInfo:
+    """A file as a listing or a look at it shows it."""
+    return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, f"{stat.st_ino:x}-{stat.st_mtime_ns:x}")
 
 
 def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str, os.DirEntry[str]]]:
@@ -68,4 +73,4 @@ def _file_info(path: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
         stat = entry.stat()
     except FileNotFoundError:
         return None
-    return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+    return info_of(path, stat)

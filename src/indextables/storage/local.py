@@ -26,7 +26,7 @@ from indextables.errors import (
     StorageFullError,
     UnavailableError,
 )
-from indextables.storage.folder_listing import TEMP_PREFIX, list_files, list_unfinished
+from indextables.storage.folder_listing import TEMP_PREFIX, info_of, list_files, list_unfinished
 from indextables.storage.paths import check, check_folder
 from indextables.storage.ranges import check_range
 from indextables.storage.store import ObjectInfo, PutOutcome
@@ -120,7 +120,7 @@ class LocalStore:
             raise self._failure("look at", path, error) from error
         if os.path.isdir(full):
             return None
-        return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+        return info_of(path, stat)
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """Files at or below the folder, sorted; folders are read one by one as the listing proceeds."""

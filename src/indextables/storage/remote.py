@@ -211,7 +211,9 @@ class RemoteStore:
 
     def _info(self, meta: Any) -> ObjectInfo:
         modified_ms = round(meta["last_modified"].timestamp() * 1000)
-        return ObjectInfo(meta["path"][len(self._base) :], meta["size"], modified_ms)
+        # A listing of Azure gives the tag without the quotes that a look at the object has.
+        tag = (meta.get("e_tag") or "").strip('"') or None
+        return ObjectInfo(meta["path"][len(self._base) :], meta["size"], modified_ms, tag)
 
     def _complete(self, path: str, start: int, length: int, read: bytes) -> bytes:
         if len(read) != length:

@@ -34,6 +34,8 @@ class ObjectInfo(Struct, frozen=True):
     path: str
     size: int
     last_modified_ms: int | None
+    tag: str | None = None
+    """What tells two objects apart that had the same path, size and second; None if the store has nothing of the kind."""
 
 
 @runtime_checkable

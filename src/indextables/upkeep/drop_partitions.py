@@ -73,8 +73,8 @@ def run(planned: DropPlan, log: TransactionLog, *, engine_info: str | None = Non
     committed = log.commit(planned.read, changes)
     if committed.version is None:
         return _report(planned, (), None, NO_ACTION)
-    written = committed.written or log.since(committed.version - 1, committed.version)[0]
-    gone = [(a.partition_values, a.size or 0) for a in written.actions if isinstance(a, RemoveAction)]
+    actions = committed.offered.actions if committed.offered is not None else ()
+    gone = [(a.partition_values, a.size or 0) for a in actions if isinstance(a, RemoveAction)]
     return _report(planned, _partitions(gone), committed.version, SUCCESS)
 
 

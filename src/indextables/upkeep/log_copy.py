@@ -19,7 +19,7 @@ from indextables.model.actions import AddAction, LogAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
-from indextables.model.schema_registry import restored
+from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
 from indextables.upkeep.repair_report import LeftOut, RepairReport
 from indextables.upkeep.status import DRY_RUN, SUCCESS
@@ -73,7 +73,7 @@ def plan(source: TransactionLog, target: TransactionLog) -> CopyPlan:
     files = snapshot.all_files
     there = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
     adds, left_out = [], []
-    for action in to_actions(restored(files, snapshot.schema_registry)):
+    for action in with_mappings(to_actions(files), snapshot.schema_registry):
         size = there.get(action.path)
         if size == action.size:
             adds.append(msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None))

@@ -142,8 +142,8 @@ def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
 def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | None) -> CommittedVersion:
     """Record the purge; the splits that the version removes can be committed by no writer from then on."""
     committed = log.commit(planned.read, _Fence(planned, engine_info), keep_up=False)
-    assert committed.version is not None, "a purge always has something to record"
-    return committed.written or log.since(committed.version - 1, committed.version)[0]
+    assert committed.offered is not None, "a purge always has something to record"
+    return committed.offered
 
 
 class _Newest:

@@ -22,7 +22,7 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.conflicts import Intent, Operation
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
-from indextables.model.schema_registry import restored, without_registry
+from indextables.model.schema_registry import with_mappings, without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import Store
 from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
@@ -167,7 +167,7 @@ class _Restoration(Struct, frozen=True):
 
     def _missing(self, snapshot: Snapshot) -> list[AddAction]:
         # The old files may name doc mappings that the newest state has forgotten, so they carry them along.
-        return to_actions(restored(files_not_in(self.target, snapshot), self.target.schema_registry))
+        return with_mappings(to_actions(files_not_in(self.target, snapshot)), self.target.schema_registry)
 
 
 def _brought_back(target: Snapshot, newest: Snapshot) -> MetadataAction | None:

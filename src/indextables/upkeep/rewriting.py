@@ -180,7 +180,10 @@ def _kept(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping
 
 
 def discard(store: Store, paths: Sequence[str]) -> None:
-    """Delete splits that no commit names. What cannot be deleted is an orphan for the next purge."""
+    """Delete splits that were never offered to a commit (for those that were: `TransactionLog.discard`).
+
+    What cannot be deleted is an orphan for the next purge.
+    """
     try:
         store.delete(paths)
     except StorageError as error:

@@ -54,7 +54,7 @@ def test_a_mapping_is_recorded_once_and_named_by_its_hash(tmp_path: Path) -> Non
 
 
 def test_forty_splits_of_four_hundred_columns_are_a_small_version(tmp_path: Path) -> None:
-    schema = pa.schema([(f"column_{n:03}", pa.float64()) for n in range(400)])
+    schema = pa.schema([(f"c{n:03}", pa.float64()) for n in range(400)])
     table = Table.create(str(tmp_path), schema=schema)
     planned = table.plan_write(schema)
     (one,) = planned.run(pa.table({name: [1.5] for name in schema.names}, schema=schema).to_batches())

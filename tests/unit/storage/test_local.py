@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from indextables.errors import AccessDeniedError, InvalidInputError, StorageError, UnavailableError
+from indextables.errors import AccessDeniedError, InvalidInputError, StorageError, StorageFullError, UnavailableError
 from indextables.storage.folder_listing import TEMP_PREFIX
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
@@ -117,8 +117,8 @@ class TestTheDiskSaysNo:
             (errno.EACCES, AccessDeniedError),
             (errno.EPERM, AccessDeniedError),
             (errno.EROFS, AccessDeniedError),
-            (errno.ENOSPC, StorageError),
-            (errno.EDQUOT, StorageError),
+            (errno.ENOSPC, StorageFullError),
+            (errno.EDQUOT, StorageFullError),
             (errno.EIO, StorageError),
             (errno.ESTALE, UnavailableError),
             (errno.ETIMEDOUT, UnavailableError),

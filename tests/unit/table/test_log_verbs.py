@@ -229,7 +229,7 @@ def test_metadata_can_be_changed_and_unset(path: str) -> None:
     assert Table.open(path).settings["transaction.retry.maxAttempts"] == 4
     assert table.update_metadata(name="logs") is None
     assert table.update_metadata(unset=("transaction.retry.maxAttempts",)) == 2
-    assert Table.open(path).settings["transaction.retry.maxAttempts"] == 10
+    assert Table.open(path).settings["transaction.retry.maxAttempts"] == 1_000
     assert Table.open(path).metadata.name == "logs"
     with pytest.raises(InvalidInputError, match="maxAttempts"):
         table.update_metadata(options={"transaction.retry.maxAttempts": "many"})

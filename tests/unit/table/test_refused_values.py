@@ -21,6 +21,8 @@ BAD_TXNS = [
     ("c", 2**63),
     ("c", None),
     ("", 1),
+    ("indextables.purge", 10**6),
+    ("indextables.", 1),
     (5, 1),
     ("a",),
     "abc",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from indextables import Table
+from indextables import Table, config
 from indextables.errors import ConflictError
 from indextables.log.cache import LogCache
 from indextables.log.names import version_of, version_path
@@ -17,9 +17,11 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.local import LocalStore
+from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
 from indextables.storage.wrappers import StoreWrapper
 from indextables.table.handle import log_settings
+from indextables.testing.places import Place
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
 
@@ -150,3 +152,19 @@ def test_restoring_keeps_the_id(tmp_path: Path) -> None:
     reopened.restore(version=1)
     assert Table.open(str(tmp_path)).metadata.id == "another"
     assert ids(Table.open(str(tmp_path))) == list(range(10))
+
+
+@pytest.mark.parametrize("place", ["s3_place", "memory_place"])
+def test_a_table_that_is_made_anew_within_a_second_is_not_taken_for_the_old_one(
+    place: str, request: pytest.FixtureRequest
+) -> None:
+    """Object stores tell times in seconds, and files of the log often have the same size: their tags tell them apart."""
+    found: Place = request.getfixturevalue(place)
+    store = open_store(StoreSpec.from_url(found.url, config.resolve(options=found.options)))
+    seen = set()
+    for _ in range(12):
+        table = Table.create(found.url, schema=OTHER, options=found.options)
+        table.append(pa.table({"name": ["x"]}))
+        seen.add(Table.open(found.url, options=found.options).metadata.id)
+        store.delete([info.path for info in store.list()])
+    assert len(seen) == 12
