@@ -63,11 +63,15 @@ class TableHandle:
         self._snapshot = snapshot
         self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
-        self.__dict__.pop("settings", None)
+        self.__dict__.pop("_settings", None)
 
-    @cached_property
+    @property
     def settings(self) -> Settings:
         """The settings in force: options over the table's configuration, and what its splits say, over the defaults."""
+        return self._settings
+
+    @cached_property
+    def _settings(self) -> Settings:
         return config.resolve(options=self._options, table=self._indexing.configuration)
 
     @cached_property
