@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -122,7 +123,8 @@ def test_a_state_beside_our_version_is_found_and_both_are_named(name: str, commi
     root, ours = Path(table.path), table.version
     for _ in range(commits):
         other_engine_commits(root)
-    for look in (lambda: fresh(table), lambda: Table.open(table.path), table.refresh):
+    looks: list[Callable[[], Table]] = [lambda: fresh(table), lambda: Table.open(table.path), table.refresh]
+    for look in looks:
         with pytest.raises(CorruptTableError) as raised:
             look()
         assert names.version_path(ours) in raised.value.message

@@ -86,14 +86,18 @@ class TableHandle:
             _warn_of_ignored(self.path, tuple(ignored))
         self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
-        self.__dict__.pop("settings", None)
+        self.__dict__.pop("_settings", None)
         failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
         if failure is not None:
             raise failure
 
-    @cached_property
+    @property
     def settings(self) -> Settings:
         """The settings in force: options over the table's configuration, and what its splits say, over the defaults."""
+        return self._settings
+
+    @cached_property
+    def _settings(self) -> Settings:
         return config.resolve(options=self._options, table=self._indexing.configuration)
 
     @cached_property

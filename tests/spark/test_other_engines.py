@@ -1,0 +1,108 @@
+"""Spark over tables of the JVM engine, and over partition values that folder names cannot tell apart."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+import indextables.spark as its
+from indextables import Table
+from indextables.model.partition_text import NULL_PARTITION
+from indextables.spark.parquet_paths import can_list_paths, scan_paths
+from tests.golden.golden_tables import jvm_table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+VALUES: list[str | None] = [None, NULL_PARTITION, "a%2Fb", "a/b", "plain"]
+
+
+def ways(spark: SparkSession, path: str) -> dict[str, DataFrame]:
+    return {"native": its.table(spark, path), "source": spark.read.format("indextables").load(path)}
+
+
+def copied(name: str, tmp_path: Path) -> str:
+    shutil.copytree(jvm_table(name).path, tmp_path / name)
+    return str(tmp_path / name)
+
+
+def values_of(frame: DataFrame, column: str) -> Counter[str | None]:
+    return Counter(row[column] for row in frame.select(column).collect())
+
+
+@pytest.mark.parametrize("step", ["as it is", "appended", "merged"])
+def test_partitions_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: str) -> None:
+    path = copied("t03_partitioned", tmp_path)
+    rows = jvm_table("t03_partitioned").expected["rows"]
+    times = 1
+    if step != "as it is":
+        times = 2
+        more = its.table(spark, path).withColumn("id", F.col("id") + 10_000)
+        its.write(more, path, mode="append")
+    if step == "merged":
+        Table.open(path).merge(target_size="100M")
+    expected = Counter({value: times * count for value, count in Counter(row["region"] for row in rows).items()})
+    for way, frame in ways(spark, path).items():
+        assert values_of(frame, "region") == expected, way
+        for value, count in expected.items():
+            matching = frame.where(F.col("region").isNull() if value is None else F.col("region") == value)
+            assert values_of(matching, "region") == {value: count}, (way, value)
+    words = sum(times for row in rows if "timeout" in (row["message"] or "").lower().split())
+    assert Table.open(path).count(query="message:timeout") == words
+    assert its.search(spark, path, "message:timeout").count() == words
+
+
+@pytest.mark.parametrize("step", ["as it is", "appended", "merged"])
+def test_addresses_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: str) -> None:
+    path = copied("t19_ip", tmp_path)
+    times = 1
+    if step != "as it is":
+        times = 2
+        its.table(spark, path).withColumn("id", F.col("id") + 10_000).write.format("indextables").mode("append").save(
+            path
+        )
+    if step == "merged":
+        Table.open(path).merge(target_size="100M")
+    for way, frame in ways(spark, path).items():
+        assert values_of(frame, "v") == {"10.0.0.1": 4 * times, "2001:db8::1": 4 * times, None: 4 * times}, way
+        assert frame.where("v = '10.0.0.1'").count() == 4 * times, way
+    assert its.search(spark, path, "v:10.0.0.0/8").count() == 4 * times
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> Table:
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["p"])
+    table.append(pa.table({"id": range(len(VALUES)), "p": VALUES}, schema=SCHEMA))
+    return table
+
+
+def check(spark: SparkSession, path: str, left: list[str | None]) -> None:
+    for way, frame in ways(spark, path).items():
+        assert values_of(frame, "p") == Counter(left), way
+        for value in VALUES:
+            condition = F.col("p").isNull() if value is None else F.col("p") == value
+            assert frame.where(condition).count() == left.count(value), (way, value)
+        assert frame.where("p is not null").count() == sum(value is not None for value in left), way
+
+
+def test_null_and_the_text_that_stands_for_it(spark: SparkSession, both: Table) -> None:
+    check(spark, both.path, VALUES)
+    listed = scan_paths(spark, both, both.files())
+    assert can_list_paths(both)
+    assert values_of(listed, "p") == Counter(VALUES)
+    assert listed.where(F.col("p") == NULL_PARTITION).count() == 1
+    more = spark.createDataFrame([(10 + n, value) for n, value in enumerate(VALUES)], "id long, p string")
+    more.write.format("indextables").mode("append").save(both.path)
+    its.write(more.withColumn("id", F.col("id") + 10), both.path, mode="append")
+    check(spark, both.path, VALUES * 3)
+
+
+def test_dropping_the_null_partition_leaves_the_text(spark: SparkSession, both: Table) -> None:
+    spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p IS NULL").collect()
+    check(spark, both.path, VALUES[1:])
+    spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p = '{NULL_PARTITION}'").collect()
+    check(spark, both.path, VALUES[2:])
