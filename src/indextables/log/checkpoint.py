@@ -29,7 +29,6 @@ from indextables.storage.store import PutOutcome, Store
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint
 from indextables.wire.state_manifest import encode_state
 
-
 READ_BACK_BYTES = 16 << 20
 """Manifests of an older state are read back for a checkpoint by itself as long as they are together no larger."""
 logger = logging.getLogger(__name__)

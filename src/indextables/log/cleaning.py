@@ -129,7 +129,6 @@ class Cleaner(Struct, frozen=True):
         failures = {version: prover.failure_at(listing, version) for version in expiry.covers}
         return {version: failure for version, failure in failures.items() if failure is not None}
 
-
     def inventory(self) -> LogInventory:
         """Everything in the log, and what each state and checkpoint names."""
         found = _Stock()
@@ -161,9 +160,7 @@ class Cleaner(Struct, frozen=True):
             return CleaningReport(expiry.expired, failures=failures, damaged=tuple(found))
         return self._deleted(expiry, chosen, told)
 
-    def _deleted(
-        self, expiry: Expiry, chosen: CleanupSettings, told: Callable[[int], None] | None
-    ) -> CleaningReport:
+    def _deleted(self, expiry: Expiry, chosen: CleanupSettings, told: Callable[[int], None] | None) -> CleaningReport:
         deleted: list[Expired] = []
         failures: list[str] = []
         for at in range(0, len(expiry.expired), _BATCH):

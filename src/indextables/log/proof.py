@@ -151,4 +151,4 @@ def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
 
 def _by_path(files: pa.Table) -> _Described:
     columns: Sequence[list[object]] = [files.column(name).to_pylist() for name in COMPARED]
-    return {path: (size, records) for path, size, records in zip(*columns, strict=True)}  # type: ignore[misc]
+    return {path: (size, records) for path, size, records in zip(*columns, strict=True)}

@@ -239,7 +239,7 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.failed_last = True
             return
         if self.settings.cleanup.enabled:
-            self._clean_up(committed)
+            self._clean_up(committed.version)
 
     def _count_failure(self, failure: Exception, what: str) -> None:
         self.upkeep.failures += 1
@@ -259,7 +259,7 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.overdue_since = (last, self.now_ms())
         return self.now_ms() - self.upkeep.overdue_since[1] > CHECKPOINT_GRACE_MS
 
-    def _clean_up(self, committed: Committed) -> None:
+    def _clean_up(self, version: int | None = None) -> None:
         """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
         try:
             report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
@@ -272,10 +272,10 @@ class TransactionLog(Struct, dict=True):
             self._count_failure(failure, "cleaned up")
             if self.settings.cleanup.failure_policy == "fail":
                 self.upkeep.cleanup_failure = CleanupError(
-                    f"Version {committed.version} of {self.store.url} was committed, but cleaning up after it failed: "
+                    f"Version {version} of {self.store.url} was committed, but cleaning up after it failed: "
                     f"{failure.message if isinstance(failure, IndexTablesError) else failure}",
                     path=self.store.url,
-                    version=committed.version,
+                    version=version,
                 )
 
     @property
