@@ -234,7 +234,7 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self._count_failure(failure, "checkpointed")
             self.upkeep.failed_last = True
             return
@@ -268,7 +268,7 @@ class TransactionLog(Struct, dict=True):
             if report.damaged:
                 self.heal()
                 raise CorruptTableError(f"{report.failures[0]} What it would have to stand for was kept.")
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self._count_failure(failure, "cleaned up")
             if self.settings.cleanup.failure_policy == "fail":
                 self.upkeep.cleanup_failure = CleanupError(
