@@ -179,9 +179,7 @@ class TransactionLog(Struct, dict=True):
 
     def damage(self) -> IndexTablesError | None:
         """What is wrong with the newest state or checkpoint, read from the store; None if it can be trusted."""
-        listing = list_log(self.store)
-        newest = max([*listing.states, *listing.checkpoints], default=-1)
-        return None if newest < 0 else self.prover().failure_at(listing, newest)
+        return self.prover().newest_failure(list_log(self.store))
 
     def heal(self) -> IndexTablesError | None:
         """Write the newest state or checkpoint anew if it is damaged; returns what was wrong with it.
@@ -271,12 +269,7 @@ class TransactionLog(Struct, dict=True):
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self._count_failure(failure, "cleaned up")
             if self.settings.cleanup.failure_policy == "fail":
-                self.upkeep.cleanup_failure = CleanupError(
-                    f"Version {version} of {self.store.url} was committed, but cleaning up after it failed: "
-                    f"{failure.message if isinstance(failure, IndexTablesError) else failure}",
-                    path=self.store.url,
-                    version=version,
-                )
+                self.upkeep.cleanup_failure = _cleanup_error(self.store.url, version, failure)
 
     @property
     def _checkpointer(self) -> Checkpointer:
@@ -340,3 +333,9 @@ class TransactionLog(Struct, dict=True):
             cost = 1_000 * (len(loaded.files) + 1)
             self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
         return loaded.snapshot
+
+
+def _cleanup_error(url: str, version: int | None, failure: Exception) -> CleanupError:
+    why = failure.message if isinstance(failure, IndexTablesError) else failure
+    message = f"Version {version} of {url} was committed, but cleaning up after it failed: {why}"
+    return CleanupError(message, path=url, version=version)
