@@ -9,13 +9,10 @@ from typing import Any
 from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import CompactionSettings
 from indextables.log.cache import LogCache
-from indextables.log.names import MANIFESTS, POINTER
+from indextables.log.names import CLOCK, MANIFESTS, POINTER
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content
-
-NOW_MS = 1 << 50
-"""Later than any file of the explorer."""
+from indextables.testing.interleave import NOW_MS, Content
 
 
 def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS) -> TransactionLog:
@@ -47,7 +44,7 @@ def unseen(
     other cleaners are done nothing is deleted any more, and what is there can be read at any time.
     """
     verb, path = str(call[0]), str(call[1])
-    if path.startswith((MANIFESTS, POINTER)):
+    if path.startswith((MANIFESTS, POINTER, CLOCK)):
         return verb != "list"
     if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
         return True

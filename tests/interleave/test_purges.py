@@ -51,7 +51,7 @@ def writer(store: Store) -> Any:
 
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings())
+    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 
@@ -62,7 +62,7 @@ def restorer(store: Store) -> Any:
 
 def truncater(store: Store) -> Any:
     log = open_log(store, "truncater")
-    return truncate.run(truncate.plan(log, settings=RetentionSettings()), log).status
+    return truncate.run(truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log).status
 
 
 def read_paths(content: Content) -> list[str]:

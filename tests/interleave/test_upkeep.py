@@ -27,14 +27,14 @@ from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
 from indextables.upkeep import delete, drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate
 from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
 from indextables.upkeep.merge_plan import MergeBounds
 from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask
 from indextables.upkeep.purge_plan import Retention
 from indextables.wire import version_file
-from tests.interleave.stepped_logs import NOW_MS, open_log, unseen
+from tests.interleave.stepped_logs import open_log, unseen
 
 SCHEMA = json.dumps(
     {
@@ -142,19 +142,19 @@ def restorer(store: Store) -> Any:
 
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings())
+    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 
 def second_purger(store: Store) -> Any:
     log = open_log(store, "second")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings())
+    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 
 def truncater(store: Store) -> Any:
     log = open_log(store, "truncater")
-    return truncate.run(truncate.plan(log, settings=RetentionSettings()), log).status
+    return truncate.run(truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log).status
 
 
 def reader(store: Store) -> Any:

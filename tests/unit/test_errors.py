@@ -17,6 +17,7 @@ TREE = {
     "AlreadyExistsError": {"TableExistsError"},
     "ConflictError": set(),
     "CommitUnknownError": set(),
+    "CleanupError": set(),
     "UnsupportedError": set(),
     "CorruptTableError": {"LogGapError", "BadFileError", "MissingSplitError"},
     "InvalidInputError": {"SchemaMismatchError", "QuerySyntaxError", "UnknownOptionError"},

@@ -79,8 +79,9 @@ class Checkpointer(Struct, frozen=True):
         """Checkpoint a snapshot in the form that `state.format` says.
 
         With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do. The pointer
-        moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the place of this version is taken by a checkpoint
-        that is damaged: that one stays as it is, and the snapshot needs another number.
+        moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the
+        place of this version is taken by a checkpoint that is damaged: that one stays as it is, and the snapshot needs
+        another number.
         """
         if self.settings.format != "avro":
             return self._legacy(snapshot)

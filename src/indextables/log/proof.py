@@ -44,6 +44,11 @@ class Prover(Struct, frozen=True):
         """A prover that has not read anything yet."""
         return cls(BaseReader(VersionReader(store, LogCache(_HELD_BYTES), reading), state_reading))
 
+    def newest_failure(self, listing: LogListing) -> IndexTablesError | None:
+        """Why the newest state or checkpoint cannot be trusted; None if it can, or if there is none."""
+        newest = max([*listing.states, *listing.checkpoints], default=-1)
+        return None if newest < 0 else self.failure_at(listing, newest)
+
     def failure_at(self, listing: LogListing, version: int) -> IndexTablesError | None:
         """Why nothing at a version can stand for the versions up to it; None if a state or checkpoint there can.
 
@@ -151,4 +156,4 @@ def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
 
 def _by_path(files: pa.Table) -> _Described:
     columns: Sequence[list[object]] = [files.column(name).to_pylist() for name in COMPARED]
-    return {path: (size, records) for path, size, records in zip(*columns, strict=True)}  # type: ignore[misc]
+    return {path: (size, records) for path, size, records in zip(*columns, strict=True)}

@@ -250,9 +250,7 @@ class TransactionLog(Struct, dict=True):
 
     def damage(self) -> IndexTablesError | None:
         """What is wrong with the newest state or checkpoint, read from the store; None if it can be trusted."""
-        listing = list_log(self.store)
-        newest = max([*listing.states, *listing.checkpoints], default=-1)
-        return None if newest < 0 else self.prover().failure_at(listing, newest)
+        return self.prover().newest_failure(list_log(self.store))
 
     def heal(self) -> IndexTablesError | None:
         """Write the newest state or checkpoint anew if it is damaged; returns what was wrong with it.
@@ -315,12 +313,12 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self._count_failure(failure, "checkpointed")
             self.upkeep.failed_last = True
             return
         if self.settings.cleanup.enabled:
-            self._clean_up(committed)
+            self._clean_up(committed.version)
 
     def _count_failure(self, failure: Exception, what: str) -> None:
         self.upkeep.failures += 1
@@ -340,7 +338,7 @@ class TransactionLog(Struct, dict=True):
             self.upkeep.overdue_since = (last, self.now_ms())
         return self.now_ms() - self.upkeep.overdue_since[1] > CHECKPOINT_GRACE_MS
 
-    def _clean_up(self, committed: Committed) -> None:
+    def _clean_up(self, version: int | None = None) -> None:
         """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
         try:
             report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
@@ -349,15 +347,10 @@ class TransactionLog(Struct, dict=True):
             if report.damaged:
                 self.heal()
                 raise CorruptTableError(f"{report.failures[0]} What it would have to stand for was kept.")
-        except Exception as failure:
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
             self._count_failure(failure, "cleaned up")
             if self.settings.cleanup.failure_policy == "fail":
-                self.upkeep.cleanup_failure = CleanupError(
-                    f"Version {committed.version} of {self.store.url} was committed, but cleaning up after it failed: "
-                    f"{failure.message if isinstance(failure, IndexTablesError) else failure}",
-                    path=self.store.url,
-                    version=committed.version,
-                )
+                self.upkeep.cleanup_failure = _cleanup_error(self.store.url, version, failure)
 
     @property
     def _checkpointer(self) -> Checkpointer:
@@ -434,3 +427,9 @@ class TransactionLog(Struct, dict=True):
             raise another_table(self.store.url, self._table_id, found)
         self._table_id, self._read = found, loaded
         return loaded.snapshot
+
+
+def _cleanup_error(url: str, version: int | None, failure: Exception) -> CleanupError:
+    why = failure.message if isinstance(failure, IndexTablesError) else failure
+    message = f"Version {version} of {url} was committed, but cleaning up after it failed: {why}"
+    return CleanupError(message, path=url, version=version)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateWriteSettings
-from indextables.log import names
+from indextables.log import checkpoint, names
 from indextables.log.selection import files_in_parts, pruned_files
 from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
@@ -80,16 +80,24 @@ def test_bytes_written_follow_the_change_not_the_table(tmp_path: Path) -> None:
     assert written[2000] < written[200] * 1.3
 
 
-def test_appending_and_checkpointing_reads_no_manifest(tmp_path: Path) -> None:
-    log = new_state_log(tmp_path)
+@pytest.mark.parametrize(("bound", "asked", "older"), [(0, False, 0), (1 << 20, False, 2), (0, True, 2)])
+def test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int, asked: bool, older: int
+) -> None:
+    """Each manifest once at most; all of them where somebody asked for the checkpoint."""
+    monkeypatch.setattr(checkpoint, "READ_BACK_BYTES", bound)
+    log = new_state_log(tmp_path, state_write=StateWriteSettings(entries_per_manifest=50))
     commit(log, *(file(n) for n in range(100)))
     log.checkpoint()
+    before = {manifest.path for manifest in newest_state(log).manifests}
     store = FaultyStore(LocalStore(str(tmp_path)))
-    log = state_log(store, cached=False)
+    log = state_log(store, cached=False, checkpoint=CheckpointSettings(interval=1000 if asked else 1))
     commit(log, file(200))
-    log.checkpoint()
-    read = [path for verb, path in store.calls if verb == "get" and names.MANIFESTS in path]
-    assert read == []
+    if asked:
+        log.checkpoint()
+    read = [path.removeprefix(f"{names.LOG}/") for verb, path in store.calls if verb == "get" and "/manifest-" in path]
+    assert len(read) == len(set(read)) == older + 1
+    assert len(before & set(read)) == older
     assert newest_state(log).num_files == 101
 
 

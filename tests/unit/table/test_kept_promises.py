@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.errors import CleanupError, LogGapError, StorageError, UnavailableError
+from indextables.errors import CleanupError, LogGapError, UnavailableError
 from indextables.log import names
 from indextables.storage.local import LocalStore
 from indextables.storage.wrappers import StoreWrapper
@@ -147,11 +147,3 @@ def test_the_longer_of_two_retentions_counts_for_the_clean_up(
     options = {"checkpoint.interval": 1, "checkpoint.retention": 0, **settings}
     Table.open(str(path), options=options).append(rows([900]))
     assert (path / names.version_path(0)).exists() is kept
-
-
-def test_storage_errors_are_not_hidden_by_the_policy(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", appends=1)
-    table._log.store = FaultyStore(table._log.store, [Fault("list", times=99)])
-    table._log.__post_init__()
-    with pytest.raises(StorageError):
-        table.truncate_time_travel()
