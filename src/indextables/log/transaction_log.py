@@ -117,8 +117,8 @@ class _TakingOver(Struct, frozen=True):
         return replace(planned, actions=[taken_over(own[-1] if own else snapshot.header.protocol), *rest])
 
 
-class TransactionLog(Struct, dict=True):
-    """Reads and commits the versions of one table. Clock, ids and randomness can be given for tests.
+class SnapshotLog(Struct, dict=True):
+    """Reads the versions of one table, and remembers what it read. Clock, ids and randomness can be given for tests.
 
     The table is known by its id once it was read (rule R15): another one in its place is a ConflictError from then on.
     """
@@ -179,6 +179,44 @@ class TransactionLog(Struct, dict=True):
         except NotFoundError as error:
             message = f"The versions {after + 1} to {until} of {self.store.url} were cleaned away while they were read."
             raise VersionNotFoundError(message) from error
+
+    def cache_stats(self) -> CacheStats:
+        """Hits, misses and what is held of this table."""
+        return self.cache.stats(self.store.url)
+
+    def invalidate_cache(self) -> int:
+        """Forget everything remembered of this table."""
+        return self.cache.invalidate(self.store.url)
+
+    def _remembered(self) -> tuple[LoadedSnapshot, int] | None:
+        if not self.settings.cache.enabled:
+            return None
+        found: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
+        return found
+
+    def _remember_own(self, version: CommittedVersion) -> None:
+        known = self._remembered()
+        if known is not None and known[0].snapshot.version == version.version - 1 - len(known[0].own):
+            self._remember(replace(known[0], own=(*known[0].own, version)))
+
+    def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
+        snapshot = self._known_again(loaded)
+        if self.settings.cache.enabled:
+            cost = 1_000 * (len(loaded.files) + 1)
+            self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
+        return snapshot
+
+    def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
+        """Rule R15: what was read, if it is of the table that was read before."""
+        found = loaded.snapshot.metadata.id
+        if not is_same_table(self._table_id, found):
+            raise another_table(self.store.url, self._table_id, found)
+        self._table_id, self._read = found, loaded
+        return loaded.snapshot
+
+
+class TransactionLog(SnapshotLog, dict=True):
+    """The log of one table: read, committed to, checkpointed and kept in order."""
 
     def commit(
         self,
@@ -393,40 +431,6 @@ class TransactionLog(Struct, dict=True):
         if is_compact(source.state, entries_per_manifest=self.settings.state_write.entries_per_manifest):
             return snapshot
         return self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
-
-    def cache_stats(self) -> CacheStats:
-        """Hits, misses and what is held of this table."""
-        return self.cache.stats(self.store.url)
-
-    def invalidate_cache(self) -> int:
-        """Forget everything remembered of this table."""
-        return self.cache.invalidate(self.store.url)
-
-    def _remembered(self) -> tuple[LoadedSnapshot, int] | None:
-        if not self.settings.cache.enabled:
-            return None
-        found: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
-        return found
-
-    def _remember_own(self, version: CommittedVersion) -> None:
-        known = self._remembered()
-        if known is not None and known[0].snapshot.version == version.version - 1 - len(known[0].own):
-            self._remember(replace(known[0], own=(*known[0].own, version)))
-
-    def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
-        snapshot = self._known_again(loaded)
-        if self.settings.cache.enabled:
-            cost = 1_000 * (len(loaded.files) + 1)
-            self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
-        return snapshot
-
-    def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
-        """Rule R15: what was read, if it is of the table that was read before."""
-        found = loaded.snapshot.metadata.id
-        if not is_same_table(self._table_id, found):
-            raise another_table(self.store.url, self._table_id, found)
-        self._table_id, self._read = found, loaded
-        return loaded.snapshot
 
 
 def _cleanup_error(url: str, version: int | None, failure: Exception) -> CleanupError:
