@@ -16,6 +16,7 @@ CODES: dict[type[errors.IndexTablesError], int] = {
     errors.CorruptTableError: CORRUPT,
     errors.RefusedError: 9,
     errors.StorageError: 10,
+    errors.CleanupError: 11,
 }
 _MEANINGS = {
     0: "done",
@@ -29,6 +30,7 @@ _MEANINGS = {
     CORRUPT: "the table is damaged, or `verify` found something",
     9: "the request is unsafe, or nobody confirmed it; nothing was changed",
     10: "the store failed",
+    11: "the commit landed, but cleaning up after it failed",
     INTERRUPTED: "interrupted",
 }
 

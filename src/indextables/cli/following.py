@@ -30,10 +30,10 @@ def follow(
     """New matches after the version the table shows, whenever there are any; ends only when it is stopped."""
     while True:
         newest = table.refresh()
-        if newest.metadata.id != table.metadata.id or newest.version < table.version:
+        if newest.version < table.version:
             raise ConflictError(
-                f"{table.path} is another table than the one that was followed up to version {table.version}: it was created "
-                "anew or put back from an older copy.",
+                f"{table.path} was followed up to version {table.version} and now ends at {newest.version}: an older copy "
+                "was put in its place.",
                 hint="Start again to see what is in it now.",
                 path=table.path,
                 version=table.version,
