@@ -1,0 +1,355 @@
+"""What switches the rules of the protocol off: something else in the place of what carries a rule out.
+
+Beside these stand the few assertions that no test of the product makes in one call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.config.log import RetrySettings
+from indextables.config.state import CheckpointSettings
+from indextables.errors import ConflictError
+from indextables.log import (
+    bases,
+    checkpoint,
+    checkpoint_pointer,
+    legacy_checkpoints,
+    manifest_writer,
+    replay,
+    state_writer,
+    transaction_log,
+    version_reader,
+)
+from indextables.log import (
+    commit as committing,
+)
+from indextables.log.checkpoint import Checkpointer
+from indextables.log.cleaning import Cleaner
+from indextables.log.commit import Committed, Committer
+from indextables.log.legacy_writer import LegacyWriter
+from indextables.log.listing import LogListing
+from indextables.log.names import POINTER, version_path
+from indextables.log.proof import Prover
+from indextables.log.state_writer import StateWriter
+from indextables.log.transaction import Changes
+from indextables.log.transaction_log import TransactionLog
+from indextables.log.version_reader import VersionReader
+from indextables.model import conflicts, retention
+from indextables.model import snapshot as snapshots
+from indextables.model.actions import AddAction, ProtocolAction
+from indextables.model.conflicts import Operation
+from indextables.model.file_list import to_actions
+from indextables.model.snapshot import Snapshot
+from indextables.model.state import StateManifest
+from indextables.storage.local import LocalStore
+from indextables.storage.store import PutOutcome
+from indextables.storage.wrappers import StoreWrapper
+from indextables.table import first_rows, row_verbs
+from indextables.testing.faulty_store import Fault, FaultyStore
+from indextables.testing.interleave import explore
+from indextables.upkeep.purge_plan import Retention
+from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer
+from indextables.write.row_write import RowWrite
+from tests.interleave import test_commits, test_stopped_writers
+from tests.support.state_logs import commit, file, new_state_log, state_log
+from tests.unit.log import test_checkpoint
+from tests.unit.upkeep import test_cover
+
+Patch = pytest.MonkeyPatch
+
+
+class Rule(Struct, frozen=True):
+    """What is done instead of the rule, the test that finds it out, and what that test asserts."""
+
+    instead: str
+    test: str
+    off: Callable[[Patch], None]
+    prove: Callable[[Path], None]
+    explores: bool = False
+    """With the rule this goes through every schedule, which the named test does already."""
+
+
+def without(target: Any, name: str, value: Any) -> Callable[[Patch], None]:
+    """Switches a rule off by putting something else in the place of what carries it out."""
+    return lambda patch: patch.setattr(target, name, value)
+
+
+def always(value: Any) -> Callable[..., Any]:
+    """A function that says the same to everything."""
+    return lambda *_, **__: value
+
+
+def schedules(
+    actors: Mapping[str, Callable[..., Any]], check: Callable[..., str | None], **more: Any
+) -> Callable[[Path], None]:
+    """Schedules until the first one after which something is wrong."""
+
+    def prove(_: Path) -> None:
+        found = [violation.why for violation in explore(actors, check, stop_at_first=True, **more).violations]
+        assert found == [], found
+
+    return prove
+
+
+def no_reading_back(patch: Patch) -> None:
+    def trusting(self: Committer, offer: Any, *_: Any, **__: Any) -> PutOutcome:
+        return self.store.put_if_absent(version_path(offer.version.version), offer.body)
+
+    patch.setattr(Committer, "_create", trusting)
+    patch.setattr(Committer, "_landed", always(None))
+
+
+def lenient_reader(patch: Patch) -> None:
+    def present(self: VersionReader, wanted: Any) -> Any:
+        found = [self.read_one(version) for version, _ in wanted]
+        return [version for version in found if version is not None]
+
+    patch.setattr(LogListing, "missing", lambda *_: [])
+    patch.setattr(VersionReader, "read", present)
+
+
+def own_version_too(patch: Patch) -> None:
+    old = retention._Search.old_versions
+    patch.setattr(retention._Search, "old_versions", lambda self, start: old(self, start + 1))
+
+
+def state_without(**fields: Any) -> Callable[[Patch], None]:
+    """States that leave something out."""
+    return without(state_writer, "StateManifest", lambda **given: StateManifest(**{**given, **fields}))
+
+
+def blind_to_others(patch: Patch) -> None:
+    def trusting(self: Changes, snapshot: Snapshot) -> list[AddAction]:
+        chosen = self.selected(snapshot).column("path").to_pylist() if self.selected else []
+        wanted = {*self.removes, *chosen}
+        return [action for action in to_actions(snapshot.all_files) if action.path in wanted]
+
+    patch.setattr(conflicts, "_reason", always(None))
+    patch.setattr(Changes, "_removals", trusting)
+
+
+def told_as_conflict(self: Committer, *_: Any) -> ConflictError:
+    return ConflictError(f"Nothing was committed to {self.store.url}.")
+
+
+def unguarded(self: TransactionLog, committed: Committed) -> None:
+    if self._checkpointer.is_due(committed.snapshot):
+        self._checkpointer.write(committed.snapshot, only_if_due=True)
+
+
+def failed_state(folder: Path) -> None:
+    faulty = FaultyStore(LocalStore(str(folder)), [Fault(path_contains="state-v", times=99)])
+    new_state_log(folder)
+    log = state_log(faulty, checkpoint=CheckpointSettings(interval=2))
+    for n in range(2):
+        commit(log, file(n))
+    assert log.upkeep.failures == 1
+
+
+@contextmanager
+def unsynced(self: LocalStore, full: str, fill: Callable[[Any], None]) -> Iterator[str]:
+    Path(full).parent.mkdir(parents=True, exist_ok=True)
+    with Path(f"{full}.staged").open("wb") as file:
+        fill(file)
+    yield f"{full}.staged"
+
+
+def data_before_name(folder: Path) -> None:
+    seen: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        sync, link = os.fsync, os.link
+
+        def synced(handle: int) -> None:
+            seen.append("sync")
+            sync(handle)
+
+        def linked(source: str, target: str) -> None:
+            seen.append("link")
+            link(source, target)
+
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(os, "link", linked)
+        store = LocalStore(folder / "table")
+        store.put_if_absent("log/1.json", b"x")
+        seen.clear()
+        store.put_if_absent("log/2.json", b"x")
+    assert seen == ["sync", "link", "sync"]
+
+
+def lowered(given: ProtocolAction, **wanted: Any) -> ProtocolAction:
+    return replace(given, **{name: value for name, value in wanted.items() if name.startswith("min_")})
+
+
+def never_all(patch: Patch) -> None:
+    whole = StateWriter.state_of
+    patch.setattr(StateWriter, "state_of", lambda self, snapshot, *, compact: whole(self, snapshot))
+
+
+def back_and_forth(folder: Path) -> None:
+    store = LocalStore(str(folder))
+    for version in (3, 1):
+        checkpoint_pointer.move_pointer(store, LastCheckpoint(version=version, size=1))
+    there = checkpoint_pointer.read_pointer(store)
+    assert there is not None
+    assert there.version == 3
+
+
+def always_moved(patch: Patch) -> None:
+    def put(store: Any, pointer: LastCheckpoint) -> None:
+        store.put(POINTER, encode_pointer(pointer))
+
+    patch.setattr(checkpoint_pointer, "move_pointer", put)
+    patch.setattr(checkpoint, "move_pointer", put)
+
+
+def kept_as_it_is(patch: Patch) -> None:
+    """A manifest that is there already is not written again."""
+    write = manifest_writer.ManifestWriter._write_one
+
+    def once(self: Any, files: Any) -> Any:
+        inner = self.store
+
+        class Once(StoreWrapper):
+            def put(self, path: str, data: bytes) -> None:
+                if inner.head(path) is None:
+                    inner.put(path, data)
+
+        self.store = Once(inner)
+        try:
+            return write(self, files)
+        finally:
+            self.store = inner
+
+    patch.setattr(manifest_writer.ManifestWriter, "_write_one", once)
+
+
+def old_if_unknown(self: Any, file: Any, limit_ms: int) -> bool:
+    return bool(self.now_ms - (file.last_modified_ms or 0) >= limit_ms)
+
+
+def from_creation(self: Any, found: Any, ended: Any) -> int | None:
+    when: int | None = found.last_modified_ms
+    return when
+
+
+def never_dry(patch: Patch) -> None:
+    clean = Cleaner.run
+    patch.setattr(Cleaner, "run", lambda self, expiry, **_: clean(self, expiry))
+
+
+def unchecked(cls: type[Retention], settings: Any, *, split_hours: Any, log_hours: Any) -> Retention:
+    return cls(
+        settings.split_hours if split_hours is None else split_hours,
+        settings.log_hours if log_hours is None else log_hours,
+    )
+
+
+def remembered_alone(self: Committer, newest: Snapshot, offer: Any, txn_id: str) -> int | None:
+    return offer.version.version if txn_id in newest.header.recent_txn_ids else None
+
+
+def stopped_writer(_: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshots, "RECENT_TXN_IDS", 1)
+        start = test_commits.grown_table()
+        found = test_stopped_writers.explored(test_stopped_writers.slow, start, faults=0, stop_at_first=True)
+    assert found.violations == []
+
+
+def deleted_at_once(self: Committer, paths: Any, *, since: int) -> bool:
+    self.store.delete(paths)
+    return True
+
+
+def every_table_the_same(patch: Patch) -> None:
+    for module in (committing, transaction_log, row_verbs):
+        patch.setattr(module, "is_same_table", always(True))
+
+
+def ten_attempts(patch: Patch) -> None:
+    begin = Committer.commit
+
+    def impatient(self: Committer, *args: Any, **named: Any) -> Committed:
+        return begin(replace(self, retry=RetrySettings(max_attempts=10)), *args, **named)
+
+    patch.setattr(Committer, "commit", impatient)
+
+
+def first_rows_appended(patch: Patch) -> None:
+    planned = first_rows.plan_first_rows
+
+    def appended(*args: Any, operation: Operation, **named: Any) -> RowWrite:
+        return planned(*args, operation=Operation.APPEND, **named)
+
+    patch.setattr(first_rows, "plan_first_rows", appended)
+
+
+def never_read_back(patch: Patch) -> None:
+    patch.setattr(Checkpointer, "_manifest_failure", always(None))
+    patch.setattr(Checkpointer, "_is_there", always(True))
+
+
+def written_over(self: LegacyWriter, path: str, content: bytes) -> None:
+    self.store.put(path, content)
+
+
+def believed_unread(patch: Patch) -> None:
+    patch.setattr(Prover, "failure_at", always(None))
+    patch.setattr(
+        Checkpointer,
+        "_sound",
+        lambda self, version, listing, **_: self.bases.read_state(version, listing.states[version]),
+    )
+
+
+def dated_by_themselves(patch: Patch) -> None:
+    for module in (bases, legacy_checkpoints, replay, version_reader):
+        patch.setattr(module, "bounded_time", lambda said_ms, file_ms: said_ms or file_ms or 0)
+
+
+def planned_by_the_committer(patch: Patch) -> None:
+    from indextables.spark.source import stream_writer, writer
+
+    finish = writer.finish_written
+
+    def forgetful(planned: Any, messages: Any, **named: Any) -> int | None:
+        return finish(planned, [dataclasses.replace(m, made_for=planned.rows) for m in messages], **named)
+
+    patch.setattr(stream_writer, "finish_written", forgetful)
+
+
+def batch_for_another_layout(folder: Path) -> None:
+    from tests.spark import test_races
+
+    test_races.test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout(str(folder / "t"), {})
+
+
+def read_back(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        test_checkpoint.test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little(
+            folder, patch, 1 << 20, asked=False, older=2
+        )
+
+
+def healed(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        test_cover.test_a_damaged_checkpoint_is_written_anew_under_another_name(
+            folder, "a Parquet checkpoint", "flipped", "checkpoint", patch
+        )
+
+
+def truncated_over_damage(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        test_cover.test_no_cleaner_takes_a_damaged_checkpoint_for_cover(
+            folder, "a manifest", "flipped", "truncate", remembered=True, monkeypatch=patch
+        )
