@@ -13,6 +13,7 @@ import pytest
 from indextables import Table
 from indextables.errors import BadFileError
 from indextables.log import names
+from indextables.log.listing import list_log
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.wire import json_checkpoint
 from tests.support.rows import ids, rows, table_of
@@ -142,14 +143,4 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
     swap(parts[1], gzip.compress(plain, mtime=7))
     assert ids(Table.open(table.path)) == list(range(40))
     with pytest.raises(BadFileError, match="checksum"):
-        log_of(table).bases.alone(4, listed(table, 4))
-
-
-def log_of(table: Table):  # type: ignore[no-untyped-def]
-    return table._log
-
-
-def listed(table: Table, version: int):  # type: ignore[no-untyped-def]
-    from indextables.log.listing import list_log
-
-    return list_log(table._log.store).checkpoints[version]
+        table._log.bases.alone(4, list_log(table._log.store).checkpoints[4])
