@@ -18,6 +18,7 @@ from indextables.model import protocol, retention, stat_text
 from indextables.storage.local import LocalStore
 from indextables.upkeep import purge_plan
 from indextables.upkeep.purge_plan import Retention
+from indextables.wire.checkpoint_origin import CheckpointOrigin
 from tests.faults import test_commit_faults, test_landed_commits, test_lost_races
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
 from tests.torture import switches
@@ -203,6 +204,12 @@ RULES: dict[str, Rule] = {
         "tests/unit/upkeep/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name",
         without(LegacyWriter, "_put", switches.written_over),
         switches.healed,
+    ),
+    "S10": Rule(
+        "a checkpoint is taken for what its name says",
+        f"{_LOG}/test_swapped_checkpoints.py::test_a_part_is_no_checkpoint",
+        without(CheckpointOrigin, "check", always(None)),
+        switches.part_in_the_place_of_the_whole,
     ),
     "C1": Rule(
         "what must stay readable is not looked for",

@@ -62,7 +62,7 @@ from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer
 from indextables.write.row_write import RowWrite
 from tests.interleave import test_commits, test_stopped_writers
 from tests.support.state_logs import commit, file, new_state_log, state_log
-from tests.unit.log import test_checkpoint
+from tests.unit.log import test_checkpoint, test_swapped_checkpoints
 from tests.unit.upkeep import test_cover
 
 Patch = pytest.MonkeyPatch
@@ -353,3 +353,8 @@ def truncated_over_damage(folder: Path) -> None:
         test_cover.test_no_cleaner_takes_a_damaged_checkpoint_for_cover(
             folder, "a manifest", "flipped", "truncate", remembered=True, monkeypatch=patch
         )
+
+
+def part_in_the_place_of_the_whole(folder: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        test_swapped_checkpoints.test_a_part_is_no_checkpoint(folder, patch)

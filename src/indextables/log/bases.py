@@ -65,7 +65,7 @@ class BaseReader(Struct, frozen=True):
             try:
                 yield self._state(version, info, listing) if is_state else self._checkpoint(version, info)
             except (BadFileError, UnsupportedError) as failure:
-                self._report(failure)
+                self.report(failure)
                 if found is not None:
                     found.failures.append(failure)
             except NotFoundError:
@@ -143,7 +143,7 @@ class BaseReader(Struct, frozen=True):
         """The files of a state whose manifests cannot be read: from an older base, by replay."""
         listing = list_log(self.versions.store)
         if version in listing.states:
-            self._report(failure)
+            self.report(failure)
         for base in self.bases(listing, until=version, but=info):
             if listing.missing(base.header.version, version):
                 continue
@@ -168,7 +168,7 @@ class BaseReader(Struct, frozen=True):
             version=version,
         )
 
-    def _report(self, failure: IndexTablesError) -> None:
+    def report(self, failure: IndexTablesError) -> None:
         """Warn of a file that cannot be used, once in the life of this process's memory of the table."""
         store, cache = self.versions.store, self.versions.cache
         about = ("reported", str(failure.context.get("path", failure.message)))

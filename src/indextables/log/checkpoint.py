@@ -17,7 +17,7 @@ from indextables.errors import BadFileError, IndexTablesError, NotFoundError, Un
 from indextables.log import names
 from indextables.log.bases import BaseReader
 from indextables.log.checkpoint_pointer import move_pointer
-from indextables.log.descent import check_descent
+from indextables.log.descent import descends
 from indextables.log.legacy_writer import LegacyWriter
 from indextables.log.listing import LogListing, list_log
 from indextables.log.proof import Prover
@@ -205,8 +205,7 @@ class Checkpointer(Struct, frozen=True):
             at = base.header.version
             if at <= known:
                 break
-            check_descent(self.bases, base, listing)
-            if not listing.missing(at, snapshot.version):
+            if descends(self.bases, base, listing) and not listing.missing(at, snapshot.version):
                 between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]
                 return replay(base, self.bases.versions.read(between))
         return snapshot

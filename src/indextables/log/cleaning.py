@@ -212,7 +212,7 @@ class Cleaner(Struct, frozen=True):
         named: set[str] = set()
         for path in (file.path for file in files if file.path.startswith(f"{names.LOG}/0")):
             try:
-                found = decode_checkpoint(self.store.get(path), path=path)
+                found = decode_checkpoint(self.store.get(path), path=path, version=names.checkpoint_version_of(path))
             except (BadFileError, NotFoundError):
                 return None
             if isinstance(found, MultiPartManifest):

@@ -6,7 +6,8 @@ version files of the table before it is used. A state of ours names the transact
 engine does not, and must hold what the newest version that changed files added.
 
 A state of ours whose own version file is gone or cannot be read is taken at its word, and so is a version file without a
-transaction. Checkpoints in the older forms are not looked at: no writer commits by them.
+transaction. No writer commits by a checkpoint in an older form: one that does not name the transaction of its version, and
+a state of another table, is simply damage, and is passed over (rule S10).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError, CorruptTableError, NotFoundError, UnsupportedError
 from indextables.log import names
-from indextables.log.bases import BaseReader
+from indextables.log.bases import BaseReader, Found
 from indextables.log.listing import LogListing, list_log
 from indextables.log.state_files import StateFiles
-from indextables.model.actions import AddAction, RemoveAction
+from indextables.model.actions import AddAction, MetadataAction, RemoveAction
+from indextables.model.conflicts import is_same_table
 from indextables.model.snapshot import Base, CommittedVersion
 
 
@@ -34,9 +36,24 @@ def is_of_another_engine(base: Base) -> bool:
     return isinstance(base.source, StateFiles) and not base.source.state.txn_ids
 
 
+def descends(reader: BaseReader, base: Base, listing: LogListing, found: Found | None = None) -> bool:
+    """Whether a base can be used; False for one that is damaged, which is reported. CorruptTableError as `check_descent`."""
+    try:
+        check_descent(reader, base, listing)
+    except BadFileError as failure:
+        reader.report(failure)
+        if found is not None:
+            found.failures.append(failure)
+        return False
+    return True
+
+
 def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
-    """CorruptTableError if a base is a state that leaves out a version it claims to cover."""
+    """CorruptTableError if a base is a state that leaves out a version it claims to cover; BadFileError if it is another
+    table's.
+    """
     if not isinstance(base.source, StateFiles):
+        _check_checkpoint(reader, base, listing)
         return
     if not is_of_another_engine(base):
         _check_own(reader, base, listing)
@@ -56,7 +73,7 @@ def check_newest_state(reader: BaseReader, listing: LogListing) -> None:
     newest = max(listing.states)
     base = next(reader.bases(LogListing({}, listing.states, {}), until=newest))
     if base.header.version == newest:
-        check_descent(reader, base, listing)
+        descends(reader, base, listing)
 
 
 def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
@@ -69,8 +86,48 @@ def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
     version = _version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
     if txn_id is not None and txn_id not in base.source.state.txn_ids:
+        if _is_of_another_table(reader, base):
+            raise _of_another_table(base.source.state_file.path, number, txn_id)
         raise _foreign_to(reader, base, number, f"the transaction {txn_id} of that version is not in it")
     _remember(reader, looked)
+
+
+def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> None:
+    number = base.header.version
+    checkpoint, info = listing.checkpoints.get(number), listing.versions.get(number)
+    looked = _Looked(checkpoint, info)
+    # Other writers do not name transactions in their checkpoints.
+    if checkpoint is None or info is None or not base.header.recent_txn_ids or _is_known(reader, looked):
+        return
+    version = _version(reader, listing, number)
+    txn_id = version.info.txn_id if version is not None else None
+    if txn_id is not None and txn_id not in base.header.recent_txn_ids:
+        raise _of_another_table(checkpoint.path, number, txn_id)
+    _remember(reader, looked)
+
+
+def _is_of_another_table(reader: BaseReader, base: Base) -> bool:
+    """Whether the first version, or else another state, has another id than a state that does not fit its version."""
+    full = list_log(reader.versions.store)
+    first = _version(reader, full, 0) if 0 in full.versions else None
+    ids = [a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)]
+    others = (v for v in sorted(full.states) if v != base.header.version and not ids)
+    for number in others:
+        try:
+            metadata = reader.read_state(number, full.states[number]).metadata
+        except (BadFileError, UnsupportedError, NotFoundError):
+            continue
+        ids += [metadata.id] if metadata is not None else []
+    own = base.header.metadata
+    return own is not None and bool(ids) and not is_same_table(own.id, ids[0])
+
+
+def _of_another_table(path: str, number: int, txn_id: str) -> BadFileError:
+    return BadFileError(
+        f"{path} is of another table: the transaction {txn_id} of version {number} is not in it.",
+        path=path,
+        version=number,
+    )
 
 
 def _check_version(reader: BaseReader, full: LogListing, base: Base, version: CommittedVersion) -> None:

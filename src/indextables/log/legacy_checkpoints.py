@@ -18,6 +18,7 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction
 from indextables.model.file_list import from_actions
 from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilter, replay
 from indextables.storage.store import ObjectInfo, Store
+from indextables.wire.checkpoint_origin import checksum
 from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoint, decode_part
 from indextables.wire.parquet_checkpoint import decode_parquet_checkpoint
 
@@ -36,7 +37,7 @@ def read_checkpoint(store: Store, version: int, info: ObjectInfo, settings: Stat
     """The base in a checkpoint. BadFileError if any file of it is damaged or missing."""
     if info.path.startswith(names.PARQUET_CHECKPOINTS):
         return _parquet_base(store, version, info)
-    found = decode_checkpoint(store.get(info.path), path=info.path)
+    found = decode_checkpoint(store.get(info.path), path=info.path, version=version)
     if isinstance(found, MultiPartManifest):
         found = _read_parts(store, info.path, found, settings)
     files = [action for action in found if isinstance(action, AddAction)]
@@ -44,15 +45,19 @@ def read_checkpoint(store: Store, version: int, info: ObjectInfo, settings: Stat
 
 
 def _read_parts(store: Store, path: str, manifest: MultiPartManifest, settings: StateReadSettings) -> list[LogAction]:
-    def read(name: str) -> list[LogAction]:
+    def read(name: str, expected: str | None) -> list[LogAction]:
         part = f"{names.LOG}/{name}"
         try:
-            return decode_part(store.get(part), path=part)
+            data = store.get(part)
         except NotFoundError as error:
             raise BadFileError(f"{part}, a part of {path}, is missing.", path=part, checkpoint=path) from error
+        if expected is not None and checksum(data) != expected:
+            raise BadFileError(f"{part} does not match its checksum in {path}.", path=part, checkpoint=path)
+        return decode_part(data, path=part)
 
+    checksums = manifest.checksums or [None] * len(manifest.parts)
     with ThreadPoolExecutor(min(settings.parallelism, len(manifest.parts))) as pool:
-        return [action for part in pool.map(read, manifest.parts) for action in part]
+        return [action for part in pool.map(read, manifest.parts, checksums) for action in part]
 
 
 def _parquet_base(store: Store, version: int, info: ObjectInfo) -> Base:
@@ -61,6 +66,9 @@ def _parquet_base(store: Store, version: int, info: ObjectInfo) -> Base:
     if info.path != folder:
         paths = [found.path for found in store.list(folder) if found.path.endswith(".parquet")]
     parts = [decode_parquet_checkpoint(store.get(path), path=path) for path in paths]
+    for part, path in zip(parts, paths, strict=True):
+        if part.origin is not None:
+            part.origin.check(version=version, path=path, actions=part.files.num_rows + len(part.actions))
     actions = [action for part in parts for action in part.actions]
     return _base(store.url, version, info, actions, pa.concat_tables([part.files for part in parts]))
 
@@ -70,6 +78,8 @@ def _base(root: str, version: int, info: ObjectInfo, actions: Iterable[LogAction
     times = [a.timestamp for a in others if isinstance(a, CommitInfo) and a.timestamp is not None]
     timestamp_ms = bounded_time(max(times, default=None), info.last_modified_ms)
     header = replay(Base(), [CommittedVersion(version, timestamp_ms, others)]).header
+    if header.metadata is None:
+        raise BadFileError(f"{info.path} does not hold the table's metadata.", path=info.path, version=version)
     return Base(header, ListedFiles(with_relative_paths(files, root=root)))
 
 

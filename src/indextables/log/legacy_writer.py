@@ -17,6 +17,7 @@ from indextables.model.schema_registry import KEY_PREFIX, in_use
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire import json_checkpoint, parquet_checkpoint
+from indextables.wire.checkpoint_origin import CheckpointOrigin, checksum
 from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
 
 _PUTS = 3
@@ -44,27 +45,39 @@ class LegacyWriter(Struct, frozen=True):
         parts = json_checkpoint.split_into_parts(actions)
         path = names.json_checkpoint_path(snapshot.version)
         if len(parts) == 1:
-            self._put(path, json_checkpoint.encode_part(actions))
+            self._put(path, json_checkpoint.encode_part(actions, _origin(snapshot, len(actions))))
             return self._pointer(snapshot, len(actions), JSON)
-        manifest = self._write_parts(snapshot.version, parts)
+        manifest = self._write_parts(snapshot, parts)
         self._put(path, json_checkpoint.encode_multi_part_manifest(manifest))
         return self._pointer(snapshot, len(actions), JSON_MULTI_PART, manifest)
 
-    def _write_parts(self, version: int, parts: Sequence[Sequence[LogAction]]) -> json_checkpoint.MultiPartManifest:
+    def _write_parts(
+        self, snapshot: Snapshot, parts: Sequence[Sequence[LogAction]]
+    ) -> json_checkpoint.MultiPartManifest:
         """The parts first; the manifest that is put afterwards makes them a checkpoint."""
-        checkpoint_id = self.new_id()
+        checkpoint_id, version = self.new_id(), snapshot.version
         part_names = [names.json_part_name(version, checkpoint_id, number) for number in range(1, len(parts) + 1)]
-        for name, part in zip(part_names, parts, strict=True):
-            self._put(f"{names.LOG}/{name}", json_checkpoint.encode_part(part))
+        checksums = []
+        for number, (name, part) in enumerate(zip(part_names, parts, strict=True), 1):
+            content = json_checkpoint.encode_part(part, _origin(snapshot, len(part), part=number, parts=len(parts)))
+            self._put(f"{names.LOG}/{name}", content)
+            checksums.append(checksum(content))
         return json_checkpoint.MultiPartManifest(
-            version=version, checkpoint_id=checkpoint_id, parts=tuple(part_names), created_time=self.now_ms()
+            version=version,
+            checkpoint_id=checkpoint_id,
+            parts=tuple(part_names),
+            created_time=self.now_ms(),
+            table_id=snapshot.metadata.id,
+            checksums=tuple(checksums),
         )
 
     def _write_parquet(self, snapshot: Snapshot, others: Sequence[LogAction]) -> LastCheckpoint:
         files = snapshot.all_files
         path = names.parquet_checkpoint_path(snapshot.version)
         compression = self.settings.parquet_compression
-        self._put(path, parquet_checkpoint.encode_parquet_checkpoint(files, others, compression=compression))
+        origin = _origin(snapshot, files.num_rows + len(others))
+        content = parquet_checkpoint.encode_parquet_checkpoint(files, others, compression=compression, origin=origin)
+        self._put(path, content)
         described = parquet_checkpoint.CheckpointMetadata(
             version=snapshot.version, size=files.num_rows, created_time=self.now_ms()
         )
@@ -96,6 +109,12 @@ class LegacyWriter(Struct, frozen=True):
             checkpoint_id=manifest.checkpoint_id if manifest else None,
             format=kind,
         )
+
+
+def _origin(snapshot: Snapshot, actions: int, *, part: int = 1, parts: int = 1) -> CheckpointOrigin:
+    return CheckpointOrigin(
+        version=snapshot.version, table_id=snapshot.metadata.id, part=part, parts=parts, actions=actions
+    )
 
 
 def _with_registry(action: LogAction, snapshot: Snapshot) -> LogAction:

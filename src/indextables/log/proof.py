@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from indextables.config.log import LogReadSettings
 from indextables.config.state import StateReadSettings
-from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError
+from indextables.errors import BadFileError, CorruptTableError, IndexTablesError, NotFoundError, UnsupportedError
 from indextables.log import names
 from indextables.log.bases import BaseReader
 from indextables.log.cache import LogCache
+from indextables.log.descent import check_descent
 from indextables.log.listing import LogListing
 from indextables.log.state_files import StateFiles
 from indextables.log.version_reader import VersionReader
@@ -58,6 +59,7 @@ class Prover(Struct, frozen=True):
         for info in (listing.states.get(version), listing.checkpoints.get(version)):
             if info is not None:
                 failure = self.failure(version, info, self._by_another_way(listing, version))
+                failure = failure or self._stray(version, info, listing)
                 if failure is None:
                     return None
                 failures.append(failure)
@@ -79,6 +81,14 @@ class Prover(Struct, frozen=True):
         except NotFoundError as failure:
             path = failure.context.get("path", info.path)
             return BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path)
+        return None
+
+    def _stray(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
+        """Why a state or checkpoint does not fit the version file of its number; None if it does, or if there is none."""
+        try:
+            check_descent(self.bases, self.bases.alone(version, info), listing)
+        except CorruptTableError as failure:
+            return failure
         return None
 
     def manifest_failure(self, manifest: ManifestInfo) -> IndexTablesError | None:

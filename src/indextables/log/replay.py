@@ -16,7 +16,7 @@ from indextables.log import names
 from indextables.log.bases import BaseReader, Found
 from indextables.log.checkpoint_pointer import read_pointer
 from indextables.log.clock import bounded_time
-from indextables.log.descent import check_descent, check_newest_state
+from indextables.log.descent import check_newest_state, descends
 from indextables.log.listing import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
@@ -109,8 +109,7 @@ def _load(
     found = Found()
     for base in reader.bases(listing, until=until, found=found):
         missing = listing.missing(base.header.version, until)
-        if not missing:
-            check_descent(reader, base, listing)
+        if not missing and descends(reader, base, listing, found):
             return _replayed(store, reader, listing, base, until)
     if not last_try:
         raise LogMovedError

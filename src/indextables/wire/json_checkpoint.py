@@ -1,7 +1,7 @@
 """JSON checkpoints: one file of actions, or a manifest that names part files.
 
 One file comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a list
-under `add`. Either may be gzipped. We write lines.
+under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import msgspec
 from indextables.errors import BadFileError, shown
 from indextables.model.actions import ACTION_KEYS, LogAction, UnknownAction
 from indextables.wire import version_file
-from indextables.wire.compression import check_untyped, inflate
+from indextables.wire.checkpoint_origin import CheckpointOrigin, with_origin, without_origin
+from indextables.wire.compression import check_untyped, deflate, inflate
 
 ACTIONS_PER_PART = 100_000
 _PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
@@ -30,6 +31,9 @@ class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=Tru
     parts: tuple[str, ...]
     created_time: int = 0
     format: str = "json"
+    table_id: str | None = None
+    checksums: tuple[str, ...] | None = None
+    """The SHA-256 of each part's file, in the order of the parts."""
 
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
@@ -37,11 +41,17 @@ msgspec.json.Decoder(MultiPartManifest)
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def decode_checkpoint(data: bytes, *, path: str) -> list[LogAction] | MultiPartManifest:
-    """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither."""
+def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> list[LogAction] | MultiPartManifest:
+    """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither.
+
+    If it says what it is of, then it must be the whole checkpoint of this version, if one is given.
+    """
     plain = inflate(data, path=path)
     if _is_lines(plain):
-        return decode_part(data, path=path)
+        actions, origin = _lines(data, plain, path)
+        if origin is not None and version is not None:
+            origin.check(version=version, path=path, actions=len(actions))
+        return actions
     check_untyped(len(plain), len(data), path=path)
     try:
         content = msgspec.json.decode(plain)
@@ -50,7 +60,7 @@ def decode_checkpoint(data: bytes, *, path: str) -> list[LogAction] | MultiPartM
     if not isinstance(content, dict):
         raise BadFileError(f"{path} holds no JSON object.", path=path)
     if "checkpointId" in content:
-        return _manifest(content, path)
+        return _manifest(content, path, version)
     if len(content) == 1 and not isinstance(next(iter(content.values())), list):
         return decode_part(data, path=path)
     return _object_form(content, path)
@@ -67,12 +77,18 @@ def _is_lines(plain: bytes) -> bool:
 
 def decode_part(data: bytes, *, path: str) -> list[LogAction]:
     """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
-    return version_file.decode(data, path=path)
+    return _lines(data, inflate(data, path=path), path)[0]
 
 
-def encode_part(actions: Sequence[LogAction]) -> bytes:
-    """The bytes of a checkpoint of one file, or of one part of several."""
-    return version_file.encode(actions)
+def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], CheckpointOrigin | None]:
+    lines, origin = without_origin(plain, path=path)
+    return version_file.decode_lines(lines, path=path, packed_bytes=len(data)), origin
+
+
+def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = None) -> bytes:
+    """The bytes of a checkpoint of one file, or of one part of several, and of what it says that it is."""
+    lines = version_file.encode(actions, compress=False)
+    return deflate(lines if origin is None else with_origin(lines, origin))
 
 
 def encode_multi_part_manifest(manifest: MultiPartManifest) -> bytes:
@@ -85,7 +101,7 @@ def split_into_parts(actions: Sequence[LogAction]) -> list[Sequence[LogAction]]:
     return [actions[at : at + ACTIONS_PER_PART] for at in range(0, len(actions), ACTIONS_PER_PART)]
 
 
-def _manifest(content: dict[str, Any], path: str) -> MultiPartManifest:
+def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiPartManifest:
     try:
         manifest = msgspec.convert(content, MultiPartManifest)
     except msgspec.ValidationError as failure:
@@ -97,6 +113,12 @@ def _manifest(content: dict[str, Any], path: str) -> MultiPartManifest:
         raise BadFileError(f"{path} names a part twice.", path=path)
     if manifest.format != "json" or not manifest.parts:
         raise BadFileError(f"{path} names no JSON parts (format {manifest.format!r}).", path=path)
+    if manifest.checksums is not None and len(manifest.checksums) != len(manifest.parts):
+        raise BadFileError(
+            f"{path} has {len(manifest.checksums)} checksums for {len(manifest.parts)} parts.", path=path
+        )
+    if version is not None and manifest.version != version:
+        raise BadFileError(f"{path} says that it is the checkpoint of version {manifest.version}.", path=path)
     return manifest
 
 

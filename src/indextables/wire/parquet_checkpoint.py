@@ -2,7 +2,8 @@
 
 An `add` row has the columns of the design (path, partitionValues, size, numRecords, minValues, maxValues) and every other
 field of AddAction beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString,
-partitionColumns and format, and the whole action as JSON in `actionJson`; so have the rows of all other actions.
+partitionColumns and format, and the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is
+the checkpoint of stands among the file's key-value metadata.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from indextables.errors import BadFileError
 from indextables.model.actions import FileFormat, LogAction, MetadataAction, UnknownAction
 from indextables.model.files import FILE_SCHEMA
 from indextables.wire import version_file
+from indextables.wire.checkpoint_origin import CheckpointOrigin, decode_origin, encode_origin
 from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries
 from indextables.wire.file_entry import FIELDS, NULL_PARTITIONS
 from indextables.wire.partition_values import as_meant
@@ -37,6 +39,7 @@ _METADATA_FIELDS = [
     pa.field("actionType", pa.string(), nullable=False),
 ]
 _SCHEMA = pa.schema([*_OPTIONAL_ENTRY, *_METADATA_FIELDS])
+_ORIGIN = b"indextables.checkpoint"
 
 
 class CheckpointMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -53,6 +56,7 @@ class ParquetCheckpoint(Struct, frozen=True):
 
     files: pa.Table
     actions: tuple[LogAction, ...]
+    origin: CheckpointOrigin | None = None
 
 
 def encode_metadata(metadata: CheckpointMetadata) -> bytes:
@@ -60,10 +64,13 @@ def encode_metadata(metadata: CheckpointMetadata) -> bytes:
     return msgspec.json.encode(metadata)
 
 
-def encode_parquet_checkpoint(files: pa.Table, actions: Sequence[LogAction], *, compression: str) -> bytes:
+def encode_parquet_checkpoint(
+    files: pa.Table, actions: Sequence[LogAction], *, compression: str, origin: CheckpointOrigin | None = None
+) -> bytes:
     """The bytes of the checkpoint: the other actions first, then the files."""
     out = io.BytesIO()
-    with pq.ParquetWriter(out, _SCHEMA, compression=compression, write_page_checksum=True) as writer:
+    schema = _SCHEMA if origin is None else _SCHEMA.with_metadata({_ORIGIN: encode_origin(origin)})
+    with pq.ParquetWriter(out, schema, compression=compression, write_page_checksum=True) as writer:
         writer.write_table(_action_rows(actions))
         if files.num_rows:
             writer.write_table(_file_rows(files))
@@ -73,7 +80,7 @@ def encode_parquet_checkpoint(files: pa.Table, actions: Sequence[LogAction], *, 
 def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
     """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults."""
     try:
-        rows = _rows(data, path)
+        rows, origin = _rows(data, path)
         rows.validate(full=True)
         kinds = rows.column("actionType")
         files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
@@ -85,10 +92,10 @@ def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
     if files.column("path").null_count or files.column("size").null_count:
         raise BadFileError(f"{path} has a file without a path or a size.", path=path)
-    return ParquetCheckpoint(files, actions)
+    return ParquetCheckpoint(files, actions, origin)
 
 
-def _rows(data: bytes, path: str) -> pa.Table:
+def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
     """The rows of a checkpoint. Texts are read as what they are stored as, a few different ones and which of them each row
     has, and laid out one by one only if that is not more than a log may hold.
     """
@@ -103,7 +110,9 @@ def _rows(data: bytes, path: str) -> pa.Table:
     size = sum(_plain_bytes(chunk) for column in shared.columns for chunk in column.chunks)
     if size > INFLATION_CAP_BYTES:
         raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
-    return shared.cast(plain.schema_arrow.remove_metadata())
+    told = (plain.metadata.metadata or {}).get(_ORIGIN)
+    origin = None if told is None else decode_origin(told, path=path)
+    return shared.cast(plain.schema_arrow.remove_metadata()), origin
 
 
 def _plain_bytes(array: Any) -> int:

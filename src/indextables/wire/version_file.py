@@ -76,11 +76,15 @@ def encode_action(action: LogAction) -> bytes:
 
 def decode(data: bytes, *, path: str) -> list[LogAction]:
     """The actions of a version file. Empty, cut short or garbled is a BadFileError that names the path and the line."""
-    plain = inflate(data, path=path)
-    check_entries(plain.count(b"\n"), len(data), path=path)
+    return decode_lines(inflate(data, path=path), path=path, packed_bytes=len(data))
+
+
+def decode_lines(plain: bytes, *, path: str, packed_bytes: int) -> list[LogAction]:
+    """The actions of lines that were inflated from so many bytes."""
+    check_entries(plain.count(b"\n"), packed_bytes, path=path)
     actions = _decode_at_once(plain)
     if actions is None:
-        actions = _decode_slowly(plain, path, len(data))
+        actions = _decode_slowly(plain, path, packed_bytes)
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
     return [as_meant(action) for action in actions]

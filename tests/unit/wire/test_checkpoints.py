@@ -77,7 +77,14 @@ def test_parts_hold_at_most_a_hundred_thousand_actions() -> None:
 
 
 def test_the_manifest_of_a_multi_part_checkpoint() -> None:
-    manifest = MultiPartManifest(version=20, checkpoint_id="u", parts=("a.json", "b.json"), created_time=5)
+    manifest = MultiPartManifest(
+        version=20,
+        checkpoint_id="u",
+        parts=("a.json", "b.json"),
+        created_time=5,
+        table_id="t",
+        checksums=("1", "2"),
+    )
     data = encode_multi_part_manifest(manifest)
     assert json.loads(data) == {
         "version": 20,
@@ -85,8 +92,13 @@ def test_the_manifest_of_a_multi_part_checkpoint() -> None:
         "parts": ["a.json", "b.json"],
         "createdTime": 5,
         "format": "json",
+        "tableId": "t",
+        "checksums": ["1", "2"],
     }
-    assert decode_checkpoint(data, path="c") == manifest
+    assert decode_checkpoint(data, path="c", version=20) == manifest
+    for without in (["tableId"], ["checksums"], ["tableId", "checksums"]):
+        older = {key: value for key, value in json.loads(data).items() if key not in without}
+        assert isinstance(decode_checkpoint(json.dumps(older).encode(), path="c", version=20), MultiPartManifest)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""A state or checkpoint in whose place lies another one, whole in itself: of another version, of another table, or a part of
+one. It is taken for what it is, which is damage: the rows stay what the versions say, and CHECKPOINT heals it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indextables import Table
+from indextables.errors import BadFileError
+from indextables.log import names
+from indextables.log.listing import list_log
+from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.wire import json_checkpoint
+from tests.support.rows import ids, rows, table_of
+
+PLACES = {
+    "state": ("avro", "state-v*/_manifest.avro"),
+    "Parquet checkpoint": ("parquet", "_checkpoints/*.parquet"),
+    "JSON checkpoint": ("json", "0*.checkpoint.json"),
+    "manifest of parts": ("json parts", "0*.checkpoint.json"),
+    "part": ("json parts", "0*.checkpoint.*-*.00002.json"),
+}
+NOTHING_KEPT: dict[str, object] = {
+    "purge.retentionCheckEnabled": False,
+    "state.retention.versions": 1,
+    "state.retention.hours": 0,
+    "state.gc.minManifestAgeHours": 0,
+}
+
+
+def made(path: Path, place: str, monkeypatch: pytest.MonkeyPatch, *, each: int = 10) -> Table:
+    """A table of four appends with checkpoints of its versions 2 and 4."""
+    form = PLACES[place][0]
+    if form == "json parts":
+        monkeypatch.setattr(json_checkpoint, "ACTIONS_PER_PART", 4)
+    options = {"state.format": form.partition(" ")[0], "checkpoint.interval": 1_000}
+    table = table_of(path, appends=2, each=each, options=options)
+    table.checkpoint()
+    for n in (2, 3):
+        table.append(rows(range(n * each, (n + 1) * each)))
+    table.checkpoint()
+    return table
+
+
+def files(path: Path, place: str) -> list[Path]:
+    return sorted((path / names.LOG).glob(PLACES[place][1]))
+
+
+def swap(target: Path, content: bytes) -> None:
+    """The bytes of another file, under the name and the time of this one."""
+    before = target.stat()
+    target.write_bytes(content)
+    os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
+    PROCESS_CACHE.invalidate()
+
+
+@pytest.fixture(params=["another version", "another table", "another version of another table"])
+def swapped(request: pytest.FixtureRequest, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Table:
+    """A table whose newest checkpoint, or a part of it, is another one's."""
+    path, other = tmp_path / "t", tmp_path / "other"
+    table = made(path, place, monkeypatch)
+    source = path
+    target = [file for file in files(path, place) if f"{4:020d}" in str(file)][-1]
+    if "table" in request.param:
+        source = other
+        made(other, place, monkeypatch, each=7)
+        for file in (other / names.MANIFESTS).glob("*.avro"):
+            shutil.copy2(file, path / names.MANIFESTS)
+        for file in (other / names.LOG).glob("0*.checkpoint.*-*.json"):
+            shutil.copy2(file, path / names.LOG)
+    found = files(source, place)
+    content = found[0 if "version" in request.param else -1].read_bytes()
+    assert target.read_bytes() != content
+    swap(target, content)
+    return table
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_another_checkpoint_is_not_taken_for_the_table(swapped: Table) -> None:
+    assert ids(Table.open(swapped.path)) == list(range(40))
+    assert [f for f in Table.open(swapped.path).verify().findings if f.severity in ("error", "warning")] != []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_checkpoint_heals_it(swapped: Table) -> None:
+    table = Table.open(swapped.path)
+    assert table.checkpoint().written
+    for version in range(table.version):
+        (Path(table.path) / names.version_path(version)).unlink(missing_ok=True)
+    PROCESS_CACHE.invalidate()
+    healed = Table.open(table.path)
+    assert healed._snapshot.base.header.version > 4
+    assert ids(healed) == list(range(40))
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("verb", ["truncate", "purge"])
+def test_no_cleaner_takes_it_for_cover(swapped: Table, verb: str) -> None:
+    table = Table.open(swapped.path, options=NOTHING_KEPT)
+    if verb == "truncate":
+        table.truncate_time_travel()
+    else:
+        table.purge(older_than_hours=0, log_retention_hours=0)
+    PROCESS_CACHE.invalidate()
+    table = Table.open(swapped.path)
+    assert ids(table) == list(range(40))
+    assert table.append(rows([40]))
+    assert ids(Table.open(swapped.path)) == list(range(41))
+
+
+def test_a_part_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first part of the same version holds everything but some of the files."""
+    table = made(tmp_path / "t", "part", monkeypatch)
+    log = tmp_path / "t" / names.LOG
+    first = sorted(log.glob(f"{4:020d}.checkpoint.*-*.json"))
+    assert len(first) > 1
+    for part in first:
+        swap(log / f"{4:020d}.checkpoint.json", part.read_bytes())
+        assert ids(Table.open(table.path)) == list(range(40))
+
+
+def test_a_version_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path / "t", "JSON checkpoint", monkeypatch)
+    log = tmp_path / "t" / names.LOG
+    for version in (1, 4):
+        swap(log / f"{4:020d}.checkpoint.json", (tmp_path / "t" / names.version_path(version)).read_bytes())
+        assert ids(Table.open(table.path)) == list(range(40))
+
+
+def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two writers may cut the same version into parts in another order."""
+    table = made(tmp_path / "t", "part", monkeypatch)
+    log = tmp_path / "t" / names.LOG
+    parts = sorted(log.glob(f"{4:020d}.checkpoint.*-*.json"))
+    plain = gzip.decompress(parts[1].read_bytes())
+    swap(parts[1], gzip.compress(plain, mtime=7))
+    assert ids(Table.open(table.path)) == list(range(40))
+    with pytest.raises(BadFileError, match="checksum"):
+        table._log.bases.alone(4, list_log(table._log.store).checkpoints[4])
