@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -261,6 +261,22 @@ def test_the_same_when_the_log_was_truncated_meanwhile(tmp_path: Path) -> None:
     other.truncate_time_travel()
     with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction() as tx:
         tx.add(AddAction(path=path, size=13, num_records=1))
+
+
+def test_a_commit_of_a_split_that_the_table_had_before_fails_beside_a_purge(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    (path,) = live(table)
+    size = (Path(table.path) / path).stat().st_size
+    table.overwrite(rows([5]))
+    writer = Table.open(table.path)
+
+    def deleted_late(paths: Sequence[str]) -> None:
+        with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction() as tx:
+            tx.add(AddAction(path=path, size=size, num_records=10))
+        table._log.store.delete(paths)
+
+    unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=deleted_late)
+    assert ids(Table.open(table.path)) == [5]
 
 
 def test_a_split_that_is_committed_before_the_purge_starts_stays(tmp_path: Path) -> None:
