@@ -47,9 +47,9 @@ def load(store: Store, reader: BaseReader, *, version: int | None = None) -> Loa
         listing = _short_listing(store) if attempt == 0 and version is None else list_log(store)
         try:
             return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
-        except LogMovedError:
-            continue
-    raise CorruptTableError(f"The log of {store.url} changes faster than it can be read.", path=store.url)
+        except LogMovedError as moved:
+            missed = f": {moved.__cause__}" if moved.__cause__ is not None else "."
+    raise CorruptTableError(f"The log of {store.url} changes faster than it can be read{missed}", path=store.url)
 
 
 def _short_listing(store: Store) -> LogListing:

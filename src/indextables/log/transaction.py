@@ -55,6 +55,8 @@ class Changes(Struct, frozen=True):
     skips: Sequence[SkipRequest] = ()
     metadata: MetadataAction | None = None
     reindexes: bool = False
+    revives: bool = False
+    """Whether what it adds may be splits that the table had before: a purge does not name those before it deletes them."""
     protocol: ProtocolAction | None = None
     txn: tuple[str, int] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Changes(Struct, frozen=True):
             sets_metadata=self.metadata is not None,
             reindexes=self.reindexes,
             writes_data=bool(self.adds),
+            revives=self.revives and bool(self.adds),
         )
 
     @staticmethod

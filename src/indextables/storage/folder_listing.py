@@ -15,7 +15,8 @@ def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]
     """The files below `folder` whose paths come after `start_after`, one folder read at a time.
 
     What vanishes meanwhile is left out. Unfinished writes are not shown. A symbolic link to a folder inside is not
-    followed, so that nothing outside the root is ever listed (and then perhaps purged).
+    followed, so that nothing outside the root is ever listed (and then perhaps purged). One that leads nowhere is shown: it
+    can be read no more than a file on a broken disk, which is something else than a file that is absent.
     """
     for path, entry in _sorted_entries(root, folder, start_after):
         if path.endswith("/"):
@@ -68,9 +69,12 @@ def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str,
 
 def _file_info(path: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
     try:
-        if not entry.is_file():
+        if entry.is_file():
+            stat = entry.stat()
+        elif entry.is_symlink() and not os.path.exists(entry.path):
+            stat = entry.stat(follow_symlinks=False)  # what it leads to may be there again later: it was not deleted
+        else:
             return None
-        stat = entry.stat()
     except FileNotFoundError:
         return None
     return info_of(path, stat)

@@ -10,6 +10,7 @@ import errno
 import logging
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -59,7 +60,7 @@ class LocalStore:
         """The whole file."""
         full = self._full(path)
         try:
-            with open(full, "rb") as file:
+            with open(full, "rb", opener=_opened) as file:
                 return file.read()
         except OSError as error:
             raise self._failure("read", path, error) from error
@@ -74,7 +75,7 @@ class LocalStore:
         for start, length in ranges:
             check_range(path, start, length)
         try:
-            with open(full, "rb", buffering=0) as file:
+            with open(full, "rb", buffering=0, opener=_opened) as file:
                 parts = [_read_at(file, start, length) for start, length in ranges]
         except OSError as error:
             raise self._failure("read", path, error) from error
@@ -113,14 +114,12 @@ class LocalStore:
         """Size and time of the file, or None."""
         full = self._full(path)
         try:
-            stat = os.stat(full)
+            found = os.stat(full)
         except _ABSENT:
             return None
         except OSError as error:
             raise self._failure("look at", path, error) from error
-        if os.path.isdir(full):
-            return None
-        return info_of(path, stat)
+        return info_of(path, found) if stat.S_ISREG(found.st_mode) else None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """Files at or below the folder, sorted; folders are read one by one as the listing proceeds."""
@@ -237,6 +236,15 @@ def _drop_checksum(full: str) -> None:
     folder, name = os.path.split(full)
     with suppress(*_ABSENT):
         os.unlink(f"{folder}/.{name}.crc")
+
+
+def _opened(full: str, flags: int) -> int:
+    """A file, opened to be read. A pipe or a device in its place would be read for ever: like a folder, it is no file."""
+    handle = os.open(full, flags | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise FileNotFoundError(errno.ENOENT, "not a regular file", full)
 
 
 def _create(temp: str, folder: str) -> BinaryIO:

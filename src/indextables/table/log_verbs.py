@@ -121,7 +121,11 @@ class LogVerbs(OpenVerbs):
         `txn=(app_id, version)` makes it exactly-once: a version at or below the recorded one is skipped.
         """
         changes = Changes(
-            operation=str(operation), txn=transaction_id(txn), user_metadata=user_metadata, engine_info=ENGINE_INFO
+            operation=str(operation),
+            revives=True,
+            txn=transaction_id(txn),
+            user_metadata=user_metadata,
+            engine_info=ENGINE_INFO,
         )
         cooldown = self.settings.group(SkipSettings).cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.config.state import CleanupSettings
-from indextables.errors import IndexTablesError, StorageError
+from indextables.errors import IndexTablesError, StorageError, VersionNotFoundError
 from indextables.log.cleaning import CleaningReport
 from indextables.log.clock import StoreClock
 from indextables.log.commit import Plan
@@ -94,7 +94,7 @@ def run(
         return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
     fence = _put_up_fence(planned, log, engine_info)
     deleted: list[PurgeFile] = []
-    work, newest, unfenced = planned.files, _Newest(log), planned.in_flight - fence.removed
+    work, newest, unfenced = planned.files, _Newest(log, planned, fence), planned.in_flight - fence.removed
     total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
     for at in range(0, len(work), step):
         batch = newest.without_needed(work[at : at + step], in_flight=unfenced)
@@ -147,23 +147,48 @@ def _put_up_fence(planned: PurgePlan, log: TransactionLog, engine_info: str | No
 
 
 class _Newest:
-    """The splits of the newest version, looked at again whenever they are asked for."""
+    """The splits that came alive since a plan, and those of the newest version; looked at again at every question."""
 
-    def __init__(self, log: TransactionLog) -> None:
+    def __init__(self, log: TransactionLog, planned: PurgePlan, fence: CommittedVersion) -> None:
         self._log = log
+        self._retains = planned.retention_hours > 0
+        # The fence itself adds nothing; where it came right after what the plan read there is nothing in between.
+        at = planned.read.version
+        self._looked_until = fence.version if fence.version == at + 1 else at
         self._known: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._revived: set[str] = set()
+        self._untold = False
 
     def without_needed(self, batch: Sequence[PurgeFile], *, in_flight: frozenset[str]) -> list[PurgeFile]:
-        """The files of a batch that the newest version does not have, and that nobody can commit any more."""
+        """The files of a batch that no version since the plan has, and that nobody can commit any more.
+
+        One that came alive is kept even if it was removed again: its age counts from that removal (rule C2).
+        """
         live = self._live()
-        return [file for file in batch if file.path not in live and file.path not in in_flight]
+        if self._untold:
+            batch = [file for file in batch if file.kind != "split"]
+        needed = live | self._revived | in_flight
+        return [file for file in batch if file.path not in needed]
 
     def _live(self) -> frozenset[str]:
         newest = self._log.fresh()
+        self._look_back(newest.version)
         if newest.version != self._known[0]:
             paths = newest.files(columns=["path"]).column("path").to_pylist()
             self._known = newest.version, frozenset(paths)
         return self._known[1]
+
+    def _look_back(self, newest: int) -> None:
+        if newest <= self._looked_until:
+            return
+        try:
+            for version in self._log.since(self._looked_until, newest):
+                self._revived |= version.added
+        except VersionNotFoundError as gone:
+            if self._retains:
+                self._untold = True
+                logger.warning("splits are left to the next purge of %s: %s", self._log.store.url, gone.message)
+        self._looked_until = newest
 
 
 def _again_if_it_fails(act: Callable[[], T], retries: int) -> T:

@@ -12,7 +12,14 @@ from typing import Any
 
 import pytest
 
-from indextables.errors import AccessDeniedError, InvalidInputError, StorageError, StorageFullError, UnavailableError
+from indextables.errors import (
+    AccessDeniedError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    StorageFullError,
+    UnavailableError,
+)
 from indextables.storage.folder_listing import TEMP_PREFIX
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
@@ -227,7 +234,7 @@ class TestListing:
         (tmp_path / "table" / "dangling").symlink_to(tmp_path / "nowhere")
         (tmp_path / "table" / "to-file").symlink_to(tmp_path / "table" / "real" / "x")
         os.mkfifo(tmp_path / "table" / "pipe")
-        assert names(store) == ["real/x", "to-file"]
+        assert names(store) == ["dangling", "real/x", "to-file"]
 
     def test_only_what_comes_after_is_looked_at(self, store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
         for i in range(20):
@@ -262,6 +269,36 @@ class TestListing:
         monkeypatch.setattr(os, "scandir", Entries)
         assert [info.size for info in store.list("log", start_after="log/017")] == [18, 19]
         assert looked_at == ["018", "019"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "device"])
+def test_what_is_no_file_is_not_read(store: LocalStore, tmp_path: Path, kind: str) -> None:
+    """A pipe would be waited for, and a device read, for ever."""
+    (tmp_path / "table").mkdir()
+    name = tmp_path / "table" / "_last_checkpoint"
+    if kind == "pipe":
+        os.mkfifo(name)
+    elif kind == "device":
+        name.symlink_to("/dev/zero")
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        name.symlink_to(tmp_path / "pipe")
+    for read in (store.get, lambda path: store.get_range(path, 0, 4)):
+        with pytest.raises(NotFoundError):
+            read("_last_checkpoint")
+    assert store.head("_last_checkpoint") is None
+    assert names(store) == []
+
+
+def test_a_link_that_leads_nowhere_is_listed_and_cannot_be_read(store: LocalStore, tmp_path: Path) -> None:
+    """A file that is elsewhere, and elsewhere is not mounted, has not been deleted."""
+    store.put("one", b"1")
+    (tmp_path / "table" / "two").symlink_to(tmp_path / "not mounted" / "two")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "table" / "three").symlink_to(tmp_path / "folder")
+    assert names(store) == ["one", "two"]
+    with pytest.raises(NotFoundError):
+        store.get("two")
 
 
 def test_it_pickles_and_its_root_may_be_relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

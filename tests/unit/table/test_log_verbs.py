@@ -13,6 +13,7 @@ from indextables import AddAction, Table
 from indextables.errors import (
     BadFileError,
     ConflictError,
+    CorruptTableError,
     InvalidInputError,
     LogGapError,
     RefusedError,
@@ -249,6 +250,17 @@ def test_skips_are_recorded_counted_and_expire(path: str) -> None:
     assert live(Table.open(path)) == {"a", "b"}
     merge(table, ["a"], "c")
     assert table.skipped_files().column("path").to_pylist() == ["splits/b.split"]
+
+
+def test_a_version_that_is_a_link_to_nowhere_is_no_shorter_table(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    newest = tmp_path / "t" / version_path(1)
+    newest.rename(tmp_path / "elsewhere")
+    newest.symlink_to(tmp_path / "not mounted")
+    table.invalidate_cache()
+    with pytest.raises(CorruptTableError, match=re.escape(version_path(1))):
+        Table.open(str(tmp_path / "t"))
 
 
 def test_a_hole_in_the_log_is_named(path: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -263,6 +263,22 @@ def test_the_same_when_the_log_was_truncated_meanwhile(tmp_path: Path) -> None:
         tx.add(AddAction(path=path, size=13, num_records=1))
 
 
+def test_a_commit_of_a_split_that_the_table_had_before_fails_beside_a_purge(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    (path,) = live(table)
+    size = (Path(table.path) / path).stat().st_size
+    table.overwrite(rows([5]))
+    writer = Table.open(table.path)
+
+    def deleted_late(paths: Sequence[str]) -> None:
+        with pytest.raises(ConflictError, match="purged meanwhile"), writer.transaction() as tx:
+            tx.add(AddAction(path=path, size=size, num_records=10))
+        table._log.store.delete(paths)
+
+    unchecked(table).purge(older_than_hours=0, log_retention_hours=720, delete=deleted_late)
+    assert ids(Table.open(table.path)) == [5]
+
+
 def test_a_split_that_is_committed_before_the_purge_starts_stays(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     writer, purger = Table.open(table.path), unchecked(table)
@@ -318,6 +334,34 @@ def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, mo
     assert calls > 2
     assert (report.orphaned_files_found, report.orphaned_files_deleted) == (3, 0)
     assert ids(Table.open(table.path)) == list(range(30))
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_split_that_was_restored_and_removed_again_meanwhile_is_kept_from_then_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncated: bool
+) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    table.overwrite(rows([5]))
+    age(table.path, hours=2000)
+    by_the_stores_clock = purge.by_the_stores_clock
+
+    def stopped(*args: object) -> object:
+        other = Table.open(table.path)
+        other.restore(version=1)
+        other.overwrite(rows([6]))
+        if truncated:
+            other.append(rows([7]))
+            other.truncate_time_travel()
+        return by_the_stores_clock(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(purge, "by_the_stores_clock", stopped)
+    held = splits_on_disk(table.path)
+    report = Table.open(table.path).purge()
+    assert (report.orphaned_files_found, report.orphaned_files_deleted) == (1, 0)
+    assert held <= splits_on_disk(table.path)
+    if not truncated:
+        assert ids(Table.open(table.path, version=3)) == list(range(10))
+        assert Table.open(table.path).restore(version=3).status == "success"
 
 
 def test_what_a_purge_has_condemned_cannot_be_restored_though_it_is_still_there(tmp_path: Path) -> None:
