@@ -147,7 +147,8 @@ class Committer(Struct, frozen=True):
                 base = self.reload() if doubtful else self.newest()
                 landed = self._landed(base, offer, txn_id)
                 if landed is not None:
-                    return Committed(base, landed, attempt, None, offer.version)
+                    ours = outcome is PutOutcome.CREATED
+                    return Committed(base, landed, attempt, offer.version if ours else None, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self.store.delete([names.version_path(offer.version.version)])
             except _OtherTableError as error:
