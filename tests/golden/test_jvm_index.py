@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from indextables import Table
 from indextables.errors import InvalidInputError
@@ -113,8 +114,10 @@ def in_dispute(tmp_path: Path) -> tuple[Table, list[int]]:
     (tmp_path / "t07_merged" / "splits").mkdir()
     shutil.copy(source, tmp_path / "t07_merged" / action["path"])
     before = found(table, "message:timeout")
+    written = to_actions(other.files())[0]
+    mapping = other._snapshot.schema_registry[str(written.doc_mapping_ref)]
     with table.transaction() as changes:
-        changes.add(to_actions(other.files())[0])
+        changes.add(replace(written, doc_mapping_ref=None, doc_mapping_json=mapping))
     return Table.open(table.path), before
 
 

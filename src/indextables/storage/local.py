@@ -212,7 +212,7 @@ class LocalStore:
     def _no_links(self, path: str, error: OSError) -> NoReturn:
         message = f"Cannot create {path} in {self._root}: the file system refuses hard links ({error.strerror})."
         hint = "A table needs a file system with hard links, or an object store; put it elsewhere."
-        raise StorageError(message, hint=hint, path=path, root=self._root) from error
+        raise AccessDeniedError(message, hint=hint, path=path, root=self._root) from error
 
     def _failure(self, verb: str, path: str, error: OSError) -> IndexTablesError:
         context = {"path": path, "root": self._root}

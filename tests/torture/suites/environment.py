@@ -84,10 +84,10 @@ def full_disk(folder: Path, rng: random.Random, tally: Tally, seed: int, deadlin
         (disk.path / "ballast").write_bytes(bytes(space.f_bavail * space.f_bsize - left))
         journals = _journals(folder)
         _acted(place, journals, seed, seconds / 2, None)
-        tally.count("refused because the disk was full", history.read_journals(journals).errors["storage"])
+        tally.count("refused because the disk was full", history.read_journals(journals).errors["storage_full"])
         disk.remount("size=200m")
         _acted(place, journals, seed, seconds / 2, None)
-        _judged(place, journals, tally, seed, expected=frozenset({"storage"}))
+        _judged(place, journals, tally, seed, expected=frozenset({"storage_full"}))
 
 
 def read_only(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
@@ -141,7 +141,7 @@ def _readable(place: Place, told: history.Told, tally: Tally, seed: int) -> None
         tally.violation("wrong", f"the newest version is {ahead / DAY_S:.1f} days ahead of the clock", seed=seed)
 
 
-_STORAGE = frozenset({"storage", "access_denied", "unavailable"})
+_STORAGE = frozenset({"storage", "storage_full", "access_denied", "unavailable"})
 _SKEWED = frozenset({"refused"})
 """Cleaning may refuse to judge ages by a clock that is wrong."""
 ROUNDS: dict[str, Callable[[Path, random.Random, Tally, int, float], None]] = {
