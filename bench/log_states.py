@@ -14,14 +14,13 @@ import pyarrow as pa
 from bench.log_tables import COLUMNS, SCHEMA, create_delta, delta_action, ours
 from bench.report import Report, timed_ms
 from indextables import Table
-from indextables.log.legacy_checkpoints import ListedFiles
+from indextables.log.checkpoint.legacy import ListedFiles
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.file_list import to_actions
-from indextables.model.files import FILE_SCHEMA
+from indextables.model.file_list import FILE_SCHEMA, to_actions
 from indextables.model.snapshot import Base, Snapshot
 from indextables.storage.local import LocalStore
-from indextables.wire.file_entry import SCHEMA as ENTRY_SCHEMA
-from indextables.wire.file_entry import encode_file_entries
+from indextables.wire.manifest import SCHEMA as ENTRY_SCHEMA
+from indextables.wire.manifest import encode_file_entries
 
 PARTITIONS = 1000
 

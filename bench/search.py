@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bench.report import Report, peak_mb, timed_ms
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
 SELECTIVE = "deadlock"
@@ -139,7 +139,7 @@ def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
 
 def row_numbers(table: Table, query: str) -> Any:
     """Row numbers of every hit, split by split."""
-    from indextables.splits.rows import find_rows
+    from indextables.splits.search.match import find_rows
 
     task = table._scan_task(query, None, ())
     found = [find_rows(task.open(entry), task.plan.query) for entry in task.plan.splits]  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ def memory(report: Report, rows: int) -> None:
 
     code = (
         "import sys, tempfile; from bench.report import peak_mb; from indextables import Table;"
-        "from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines;"
+        "from indextables.cli.demo import OPTIONS, SCHEMA, log_lines;"
         "t = Table.create(tempfile.mkdtemp() + '/t', schema=SCHEMA, options=OPTIONS);"
         f"t.append(log_lines({rows})); print(peak_mb())"
     )

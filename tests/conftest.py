@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from indextables.testing.fault_server import FaultServer
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
 
 _fresh = count()
 
 
 @pytest.fixture(scope="session")
-def s3() -> Iterator[Place]:
+def s3() -> Iterator[StorePlace]:
     """A bucket of a running S3 (ministack)."""
     with s3_server() as place:
         yield place
 
 
 @pytest.fixture(scope="session")
-def azure() -> Iterator[Place]:
+def azure() -> Iterator[StorePlace]:
     """A container of a running Azurite; skips where there is no npm."""
     try:
         server = azure_server()
@@ -37,27 +37,27 @@ def azure() -> Iterator[Place]:
 
 
 @pytest.fixture
-def s3_place(s3: Place) -> Place:
+def s3_place(s3: StorePlace) -> StorePlace:
     """An empty folder of the S3 bucket."""
     return s3.below(f"fresh-{next(_fresh)}")
 
 
 @pytest.fixture
-def azure_place(azure: Place) -> Place:
+def azure_place(azure: StorePlace) -> StorePlace:
     """An empty folder of the Azure container."""
     return azure.below(f"fresh-{next(_fresh)}")
 
 
 @pytest.fixture
-def memory_place() -> Place:
+def memory_place() -> StorePlace:
     """An empty store in memory."""
-    return Place(f"memory://fresh-{next(_fresh)}")
+    return StorePlace(f"memory://fresh-{next(_fresh)}")
 
 
 @pytest.fixture
-def local_place(tmp_path: Path) -> Place:
+def local_place(tmp_path: Path) -> StorePlace:
     """A folder that does not exist yet."""
-    return Place(str(tmp_path / "fresh"))
+    return StorePlace(str(tmp_path / "fresh"))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from indextables.cli.app import app
-from indextables.cli.exit_codes import meanings
+from indextables.cli.output import meanings
 
 _STYLING = re.compile(r"\x1b\[[0-9;]*m")
 _TERMINAL = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb"}

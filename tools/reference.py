@@ -14,23 +14,20 @@ from typing import Any
 
 import indextables.spark as its
 from indextables import AddAction, Table, errors, sql
-from indextables.commands.grammar import STATEMENTS, form
-from indextables.commands.parser import parse
-from indextables.commands.results import RESULTS
-from indextables.commands.values import Command
+from indextables.commands.parser import STATEMENTS, form, parse
+from indextables.commands.statement import Command
 from indextables.config import GROUPS
 from indextables.config.registry import Setting, declared
-from indextables.log.checkpoint import CheckpointReport
-from indextables.log.state_report import StateReport
+from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
 from indextables.log.transaction import Transaction
 from indextables.model.report import Report
 from indextables.scan.explain import ScanReport
 from indextables.spark.source.options import OWN
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
-from indextables.upkeep.repair_report import RepairReport
+from indextables.upkeep.repair import RepairReport
 from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
@@ -93,14 +90,14 @@ def statements() -> str:
 
 def _statement(lead: str) -> str:
     command = command_of(lead)
-    columns = ", ".join(f"`{f.name}`" for f in RESULTS[command])
+    columns = ", ".join(f"`{f.name}`" for f in command.columns)
     return f"### {lead}\n\n{inspect.getdoc(command)}\n\n```text\n{form(lead)}\n```\n\nColumns: {columns}\n"
 
 
 def command_of(lead: str) -> type[Command]:
     """The command that a statement becomes, found by reading the shortest statement of its kind."""
     needs = {"DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1", "RESTORE INDEXTABLES": "'p' TO VERSION 1"}
-    table = "'p'" if STATEMENTS[lead].rest.startswith("'path'") else ""
+    table = "'p'" if STATEMENTS[lead].usage().startswith("'path'") else ""
     command = parse(f"{lead} {needs.get(lead, table)}")
     assert command is not None, lead
     return type(command)

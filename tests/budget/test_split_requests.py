@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from indextables.splits.cache import SplitCache
+from indextables.splits.format.source import LocalSource, open_source
 from indextables.splits.inspect import describe
-from indextables.splits.reader import SplitReader
-from indextables.splits.source import LocalSource, open_source
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.reader import SplitReader
 from indextables.storage.wrappers import CountingStore
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.support.splits import log_rows, rows_with, term_rows, write_file
 
 
-def test_one_term_of_a_cold_split(s3_place: Place, tmp_path: Path) -> None:
+def test_one_term_of_a_cold_split(s3_place: StorePlace, tmp_path: Path) -> None:
     table = log_rows(60_000)
     local = write_file(table, tmp_path / "a.split")
     info = describe(LocalSource(local))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indextables import errors
-from indextables.cli.exit_codes import CODES, code_of
+from indextables.cli.output import CODES, code_of
 from indextables.config import REGISTRY
 from tests.cli.calls import Call, forbid
 

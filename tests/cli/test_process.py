@@ -19,7 +19,7 @@ import pytest
 
 from indextables import Table
 from indextables.cli.app import MODULES
-from indextables.cli.following import follow
+from indextables.cli.verbs.search import follow
 from indextables.errors import ConflictError
 from indextables.table.reader import TableReader
 from tests.cli.calls import COMMAND, Call, on_terminal, process

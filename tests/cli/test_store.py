@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.cli.calls import Call
 
 
-def test_the_verbs_work_on_s3_with_options(call: Call, s3_place: Place) -> None:
+def test_the_verbs_work_on_s3_with_options(call: Call, s3_place: StorePlace) -> None:
     options = [word for key, value in s3_place.options.items() for word in ("-o", f"{key}={value}")]
     rows = '{"level":"ERROR","message":"gateway timeout"}\n'
     words = ("append", s3_place.url, "-", "--format", "jsonl", "--create", "--text", "message")

@@ -12,7 +12,7 @@ import pytest
 
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.servers import seaweedfs_server
 
 PROCESSES = 8
@@ -34,7 +34,7 @@ def payload(who: int, round_: int) -> bytes:
     return f"{who}:{round_};".encode() * 2000
 
 
-def race(place: Place, rounds: int) -> None:
+def race(place: StorePlace, rounds: int) -> None:
     start, results = spawn.Barrier(PROCESSES), spawn.Queue()
     contenders: list[SpawnProcess] = []
     for me in range(PROCESSES):
@@ -54,20 +54,20 @@ def race(place: Place, rounds: int) -> None:
     assert len([*store.list()]) == rounds
 
 
-def test_one_winner_on_the_local_disk(local_place: Place) -> None:
+def test_one_winner_on_the_local_disk(local_place: StorePlace) -> None:
     race(local_place, 200)
 
 
-def test_one_winner_on_s3(s3_place: Place) -> None:
+def test_one_winner_on_s3(s3_place: StorePlace) -> None:
     race(s3_place, 200)
 
 
 @pytest.fixture
-def seaweedfs() -> Iterator[Place]:
+def seaweedfs() -> Iterator[StorePlace]:
     with seaweedfs_server() as place:
         yield place
 
 
 @pytest.mark.slow
-def test_one_winner_on_seaweedfs(seaweedfs: Place) -> None:
+def test_one_winner_on_seaweedfs(seaweedfs: StorePlace) -> None:
     race(seaweedfs.below("race"), 50)

@@ -8,57 +8,57 @@ from indextables.storage.store import Store
 from indextables.storage.wrappers import CountingStore, LoggingStore
 from indextables.testing.fault_server import FaultServer
 from indextables.testing.faulty_store import FaultyStore
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.store_contract import StoreContract
 
 
 class TestMemory(StoreContract):
     @pytest.fixture
-    def store(self, memory_place: Place) -> Store:
+    def store(self, memory_place: StorePlace) -> Store:
         return memory_place.open()
 
 
 class TestMemoryFolder(StoreContract):
     @pytest.fixture
-    def store(self, memory_place: Place) -> Store:
+    def store(self, memory_place: StorePlace) -> Store:
         memory_place.open().put("tables/other", b"not ours")
         return memory_place.below("tables/a b=c%20").open()
 
 
 class TestLocal(StoreContract):
     @pytest.fixture
-    def store(self, local_place: Place) -> Store:
+    def store(self, local_place: StorePlace) -> Store:
         return local_place.below("a b=c%20").open()
 
 
 class TestCounting(StoreContract):
     @pytest.fixture
-    def store(self, memory_place: Place) -> Store:
+    def store(self, memory_place: StorePlace) -> Store:
         return CountingStore(memory_place.open())
 
 
 class TestLogging(StoreContract):
     @pytest.fixture
-    def store(self, local_place: Place, caplog: pytest.LogCaptureFixture) -> Store:
+    def store(self, local_place: StorePlace, caplog: pytest.LogCaptureFixture) -> Store:
         caplog.set_level("DEBUG")
         return LoggingStore(local_place.open())
 
 
 class TestFaultyOff(StoreContract):
     @pytest.fixture
-    def store(self, local_place: Place) -> Store:
+    def store(self, local_place: StorePlace) -> Store:
         return FaultyStore(local_place.open())
 
 
 class TestS3(StoreContract):
     @pytest.fixture
-    def store(self, s3_place: Place) -> Store:
+    def store(self, s3_place: StorePlace) -> Store:
         return s3_place.below("a b=c%20").open()
 
 
 class TestAzure(StoreContract):
     @pytest.fixture
-    def store(self, azure_place: Place) -> Store:
+    def store(self, azure_place: StorePlace) -> Store:
         return azure_place.below("a b=c").open()
 
 

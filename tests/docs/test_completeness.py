@@ -10,7 +10,7 @@ import pytest
 
 import indextables.spark as its
 from indextables import Table, errors
-from indextables.commands.grammar import STATEMENTS
+from indextables.commands.parser import STATEMENTS
 from indextables.config import REGISTRY, is_setting
 from indextables.model.report import Report
 from tests.support.code_blocks import blocks_of

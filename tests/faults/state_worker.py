@@ -13,7 +13,7 @@ from pathlib import Path
 
 from indextables import errors
 from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
-from indextables.log.state_writer import Compact
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction

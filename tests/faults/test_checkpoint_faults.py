@@ -11,7 +11,7 @@ import pytest
 
 from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.errors import CommitUnknownError, StorageError
-from indextables.log.state_writer import Compact
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indextables import Table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.support.tables import SCHEMA
 
 WRITER = Path(__file__).with_name("contention.py")
@@ -48,5 +48,5 @@ def test_eight_processes_on_local_disk(tmp_path: Path) -> None:
     contend(str(tmp_path / "t"), {}, writers=8, commits=25)
 
 
-def test_eight_processes_on_s3(s3_place: Place) -> None:
+def test_eight_processes_on_s3(s3_place: StorePlace) -> None:
     contend(s3_place.url, dict(s3_place.options), writers=8, commits=5)

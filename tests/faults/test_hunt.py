@@ -18,7 +18,7 @@ import pytest
 
 from indextables import Table
 from indextables.table.upkeep_verbs import verify_table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.faults.hunting import BATCH
 from tests.support.rows import ROWS, TEXT
 
@@ -34,7 +34,7 @@ OPTIONS: dict[str, Any] = {
 CLEAR_ERRORS = {"missing_split", "version_not_found", "not_found"}
 
 
-def start(place: Place, role: str, seconds: float, number: int, *, warm: bool = True) -> subprocess.Popen[str]:
+def start(place: StorePlace, role: str, seconds: float, number: int, *, warm: bool = True) -> subprocess.Popen[str]:
     """A process that plays a role; it waits for the word."""
     told = [role, place.url, json.dumps({**place.options, **OPTIONS}), str(seconds), str(number)]
     told += [] if warm else ["cold"]
@@ -70,7 +70,7 @@ Told = dict[str, list[dict[str, Any]]]
 VERBS = ("merge", "purge", "truncate")
 
 
-def hunt(place: Place, seconds: float) -> Told:
+def hunt(place: StorePlace, seconds: float) -> Told:
     """Let all of them loose; returns what each kind has told. It goes on for longer until every verb has succeeded."""
     Table.create(place.url, schema=ROWS, options={**TEXT, **place.options})
     told: Told = {role: [] for role in ACTORS}
@@ -81,7 +81,7 @@ def hunt(place: Place, seconds: float) -> Told:
     return told
 
 
-def play(place: Place, seconds: float, told: Told, *, first_number: int) -> None:
+def play(place: StorePlace, seconds: float, told: Told, *, first_number: int) -> None:
     """One round."""
     processes = [start(place, role, seconds, first_number + n) for n, role in enumerate(ACTORS)]
     try:
@@ -95,7 +95,7 @@ def play(place: Place, seconds: float, told: Told, *, first_number: int) -> None
             process.kill()
 
 
-def judge(place: Place, told: Told) -> None:
+def judge(place: StorePlace, told: Told) -> None:
     """Every acknowledged row, once, and nothing else but what may have landed."""
     kinds = {role: Counter(key for line in lines for key in line) for role, lines in told.items()}
     print({role: dict(counts) for role, counts in kinds.items()})
@@ -119,16 +119,16 @@ def judge(place: Place, told: Told) -> None:
 
 
 def test_a_short_hunt(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "t"))
+    place = StorePlace(str(tmp_path / "t"))
     judge(place, hunt(place, 6))
 
 
 @pytest.mark.slow
 def test_a_long_hunt_on_disk(tmp_path: Path) -> None:
-    place = Place(str(tmp_path / "t"))
+    place = StorePlace(str(tmp_path / "t"))
     judge(place, hunt(place, 60))
 
 
 @pytest.mark.slow
-def test_a_long_hunt_on_s3(s3_place: Place) -> None:
+def test_a_long_hunt_on_s3(s3_place: StorePlace) -> None:
     judge(s3_place, hunt(s3_place, 60))

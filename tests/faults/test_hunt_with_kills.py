@@ -14,7 +14,7 @@ import pytest
 
 from indextables import Table
 from indextables.table.upkeep_verbs import verify_table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.faults.hunting import BATCH
 from tests.faults.test_hunt import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, start
 from tests.support.rows import ROWS, TEXT, ids
@@ -24,7 +24,7 @@ LIFETIME, ENOUGH = 600, 8
 Told = list[dict[str, Any]]
 
 
-def deadly_hunt(place: Place, seconds: float) -> tuple[Told, int]:
+def deadly_hunt(place: StorePlace, seconds: float) -> tuple[Told, int]:
     """Everything that was told by those that died, as all do in the end, and how many died on the way.
 
     On a busy machine it goes on until enough have died.
@@ -74,7 +74,7 @@ def batches(table: Table) -> set[int]:
     return set(counted)
 
 
-def judge(place: Place, told: Told) -> None:
+def judge(place: StorePlace, told: Told) -> None:
     options = {**place.options, **OPTIONS}
     written, deleted = all_of(told, "acknowledged"), all_of(told, "deleted")
     doubtful = all_of(told, "trying") - written - all_of(told, "refused")
@@ -95,7 +95,7 @@ def judge(place: Place, told: Told) -> None:
     assert verify_table(place.url, full=True, options=options).findings == ()
 
 
-def hunted(place: Place, seconds: float) -> None:
+def hunted(place: StorePlace, seconds: float) -> None:
     told, deaths = deadly_hunt(place, seconds)
     print(f"{deaths} deaths, {dict(Counter(key for line in told for key in line))}")
     judge(place, told)
@@ -103,9 +103,9 @@ def hunted(place: Place, seconds: float) -> None:
 
 @pytest.mark.slow
 def test_a_deadly_hunt_on_disk(tmp_path: Path) -> None:
-    hunted(Place(str(tmp_path / "t")), 40)
+    hunted(StorePlace(str(tmp_path / "t")), 40)
 
 
 @pytest.mark.slow
-def test_a_deadly_hunt_on_s3(s3_place: Place) -> None:
+def test_a_deadly_hunt_on_s3(s3_place: StorePlace) -> None:
     hunted(s3_place, 40)

@@ -11,7 +11,7 @@ import pytest
 from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cache import LogCache
-from indextables.log.names import version_of, version_path
+from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
 from indextables.storage.local import LocalStore

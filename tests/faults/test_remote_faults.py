@@ -10,7 +10,7 @@ import pytest
 from indextables.errors import AccessDeniedError, NotFoundError, StorageError, ThrottledError, UnavailableError
 from indextables.storage.store import PutOutcome, Store
 from indextables.testing.fault_server import FaultServer, HttpFault
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.servers import free_ports, s3_options
 
 ALWAYS = 1000
@@ -26,8 +26,8 @@ VERBS: dict[str, Callable[[Store], Any]] = {
 
 
 @pytest.fixture(params=["s3", "gcs"])
-def place(request: pytest.FixtureRequest, fault_server: FaultServer) -> Place:
-    found: Place = getattr(fault_server, request.param)
+def place(request: pytest.FixtureRequest, fault_server: FaultServer) -> StorePlace:
+    found: StorePlace = getattr(fault_server, request.param)
     found.open().put("a/object", b"data")
     fault_server.requests.clear()
     return found
@@ -39,7 +39,9 @@ def place(request: pytest.FixtureRequest, fault_server: FaultServer) -> Place:
     [HttpFault(status=500, times=3), HttpFault(status=503, code="SlowDown", times=3), HttpFault(times=3)],
     ids=["500", "503", "cut"],
 )
-def test_a_passing_failure_is_not_noticed(fault_server: FaultServer, place: Place, verb: str, fault: HttpFault) -> None:
+def test_a_passing_failure_is_not_noticed(
+    fault_server: FaultServer, place: StorePlace, verb: str, fault: HttpFault
+) -> None:
     fault_server.plan(fault)
     VERBS[verb](place.open())
     assert len(fault_server.requests) == 4
@@ -61,10 +63,10 @@ def test_a_passing_failure_is_not_noticed(fault_server: FaultServer, place: Plac
     ids=["500", "503", "cut", "slow down", "429", "403", "401", "400"],
 )
 def test_a_lasting_failure_has_its_own_name(
-    fault_server: FaultServer, place: Place, verb: str, fault: HttpFault, error: type[StorageError]
+    fault_server: FaultServer, place: StorePlace, verb: str, fault: HttpFault, error: type[StorageError]
 ) -> None:
     fault_server.plan(fault)
-    store = Place(place.url, {**place.options, "storage.retry.maxRetries": "2"}).open()
+    store = StorePlace(place.url, {**place.options, "storage.retry.maxRetries": "2"}).open()
     # HEAD has no body, so that the store cannot say what it means; a plain 503 is then unavailability.
     expected = UnavailableError if verb == "head" and fault.code == "SlowDown" else error
     with pytest.raises(StorageError) as caught:
@@ -74,8 +76,8 @@ def test_a_lasting_failure_has_its_own_name(
 
 
 @pytest.mark.parametrize("verb", ["get", "head", "list"])
-def test_could_not_look_is_not_absence(fault_server: FaultServer, place: Place, verb: str) -> None:
-    store = Place(place.url, {**place.options, "storage.retry.maxRetries": "1"}).open()
+def test_could_not_look_is_not_absence(fault_server: FaultServer, place: StorePlace, verb: str) -> None:
+    store = StorePlace(place.url, {**place.options, "storage.retry.maxRetries": "1"}).open()
     fault_server.bucket.objects.clear()
     fault_server.plan(HttpFault(status=500, times=2))
     with pytest.raises(UnavailableError):
@@ -89,16 +91,16 @@ def test_could_not_look_is_not_absence(fault_server: FaultServer, place: Place, 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_bucket_that_is_not_there_is_not_an_empty_one(s3: Place, verb: str) -> None:
-    store = Place("s3://no-such-bucket/t", s3.options).open()
+def test_a_bucket_that_is_not_there_is_not_an_empty_one(s3: StorePlace, verb: str) -> None:
+    store = StorePlace("s3://no-such-bucket/t", s3.options).open()
     with pytest.raises(StorageError, match="NoSuchBucket"):
         VERBS[verb](store)
     with pytest.raises(StorageError, match="NoSuchBucket"):
         store.put_if_absent("a/object", b"x")
 
 
-def test_a_container_that_is_not_there_is_not_an_empty_one(azure: Place) -> None:
-    store = Place("az://no-such-container/t", azure.options).open()
+def test_a_container_that_is_not_there_is_not_an_empty_one(azure: StorePlace) -> None:
+    store = StorePlace("az://no-such-container/t", azure.options).open()
     for use in VERBS.values():
         with pytest.raises(StorageError, match="ContainerNotFound"):
             use(store)
@@ -109,14 +111,14 @@ def test_a_container_that_is_not_there_is_not_an_empty_one(azure: Place) -> None
 def test_nobody_listens() -> None:
     (port,) = free_ports(1)
     quick = {"storage.retry.maxRetries": "1", "storage.retry.baseDelayMs": "1"}
-    store = Place("s3://tests", {**s3_options(port), **quick}).open()
+    store = StorePlace("s3://tests", {**s3_options(port), **quick}).open()
     with pytest.raises(UnavailableError):
         store.get("object")
     assert store.put_if_absent("object", b"x") is PutOutcome.UNKNOWN
 
 
 def test_plain_http_must_be_allowed(fault_server: FaultServer) -> None:
-    store = Place(fault_server.s3.url, {**fault_server.s3.options, "aws.allowHttp": "false"}).open()
+    store = StorePlace(fault_server.s3.url, {**fault_server.s3.options, "aws.allowHttp": "false"}).open()
     for use in VERBS.values():
         with pytest.raises(StorageError, match=r"aws\.allowHttp"):
             use(store)
@@ -138,12 +140,12 @@ def test_one_object_that_cannot_be_deleted(fault_server: FaultServer) -> None:
 class TestPutIfAbsent:
     """CREATED and EXISTS are said only when the store said so; everything else is UNKNOWN."""
 
-    def test_a_lost_answer_meets_its_own_write(self, fault_server: FaultServer, place: Place) -> None:
+    def test_a_lost_answer_meets_its_own_write(self, fault_server: FaultServer, place: StorePlace) -> None:
         fault_server.plan(HttpFault("PUT", takes_effect=True))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.EXISTS
         assert place.open().get("new") == b"ours"
 
-    def test_an_error_after_the_write_meets_its_own_write(self, fault_server: FaultServer, place: Place) -> None:
+    def test_an_error_after_the_write_meets_its_own_write(self, fault_server: FaultServer, place: StorePlace) -> None:
         fault_server.plan(HttpFault("PUT", status=500, takes_effect=True))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.EXISTS
         assert place.open().get("new") == b"ours"
@@ -158,31 +160,31 @@ class TestPutIfAbsent:
     @pytest.mark.parametrize("status", [None, 500, 503, 429])
     @pytest.mark.parametrize("takes_effect", [False, True])
     def test_no_clear_answer_is_unknown(
-        self, fault_server: FaultServer, place: Place, status: int | None, takes_effect: bool
+        self, fault_server: FaultServer, place: StorePlace, status: int | None, takes_effect: bool
     ) -> None:
-        store = Place(place.url, {**place.options, "storage.retry.maxRetries": "2"}).open()
+        store = StorePlace(place.url, {**place.options, "storage.retry.maxRetries": "2"}).open()
         fault_server.plan(HttpFault("PUT", status=status, takes_effect=takes_effect, times=ALWAYS))
         assert store.put_if_absent("new", b"ours") is PutOutcome.UNKNOWN
         fault_server.forgive()
         assert (store.head("new") is not None) == takes_effect
 
-    def test_silence_is_unknown(self, fault_server: FaultServer, place: Place) -> None:
+    def test_silence_is_unknown(self, fault_server: FaultServer, place: StorePlace) -> None:
         impatient = {"storage.timeoutMs": "100", "storage.retry.maxRetries": "1"}
-        store = Place(place.url, {**place.options, **impatient}).open()
+        store = StorePlace(place.url, {**place.options, **impatient}).open()
         fault_server.plan(HttpFault("PUT", delay_ms=600, answers=True, times=ALWAYS))
         assert store.put_if_absent("new", b"ours") is PutOutcome.UNKNOWN
 
-    def test_a_refusal_is_an_error(self, fault_server: FaultServer, place: Place) -> None:
+    def test_a_refusal_is_an_error(self, fault_server: FaultServer, place: StorePlace) -> None:
         fault_server.plan(HttpFault("PUT", status=403, code="AccessDenied"))
         with pytest.raises(AccessDeniedError):
             place.open().put_if_absent("new", b"ours")
 
-    def test_a_refusal_after_a_repeat_is_unknown(self, fault_server: FaultServer, place: Place) -> None:
+    def test_a_refusal_after_a_repeat_is_unknown(self, fault_server: FaultServer, place: StorePlace) -> None:
         fault_server.plan(HttpFault("PUT", takes_effect=True), HttpFault("PUT", at=2, status=403, code="ExpiredToken"))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.UNKNOWN
         assert place.open().get("new") == b"ours"
 
-    def test_late_is_not_lost(self, fault_server: FaultServer, place: Place) -> None:
+    def test_late_is_not_lost(self, fault_server: FaultServer, place: StorePlace) -> None:
         fault_server.plan(HttpFault("PUT", delay_ms=200, answers=True))
         assert place.open().put_if_absent("new", b"ours") is PutOutcome.CREATED
 
@@ -194,7 +196,7 @@ class TestListing:
 
     def test_a_page_that_fails_breaks_the_listing(self) -> None:
         with FaultServer(page_size=10) as server:
-            store = Place(server.s3.url, {**server.s3.options, "storage.retry.maxRetries": "2"}).open()
+            store = StorePlace(server.s3.url, {**server.s3.options, "storage.retry.maxRetries": "2"}).open()
             for name in self.NAMES:
                 store.put(name, b"x")
             server.plan(HttpFault("GET", at=3, status=500, times=ALWAYS))

@@ -99,7 +99,7 @@ def test_a_broken_state_is_reported_once_and_healed(tmp_path: Path, caplog: pyte
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
                 assert sorted(log.reload().all_files.column("path").to_pylist()) == right
-        said = [r for r in caplog.records if r.name == "indextables.log.bases"]
+        said = [r for r in caplog.records if r.name == "indextables.log.checkpoint.state_reader"]
         assert [r.getMessage().count(str(newest.parent.name)) for r in said] == [1]
         log.checkpoint()
         caplog.clear()

@@ -11,10 +11,10 @@ import pytest
 
 from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, UnsupportedError
-from indextables.splits.foreign import ForeignReader
-from indextables.splits.merge import MergeSource, merge_splits
-from indextables.splits.opening import open_split
-from indextables.splits.source import LocalSource
+from indextables.splits.format.source import LocalSource
+from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.table_split import open_split
+from indextables.splits.write.merge import MergeSource, merge_splits
 from tests.golden.golden_tables import GOLDEN, GoldenTable, for_each_table, golden_tables
 from tests.support.splits import mapping_of, open_file, term_rows, write_file
 

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from indextables.log.cache import LogCache
-from indextables.log.state_files import StateFiles
-from indextables.log.state_writer import Compact
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction

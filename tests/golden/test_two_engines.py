@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from indextables import Table
 from indextables.errors import CorruptTableError
-from indextables.log import names
+from indextables.log import log_files
 from indextables.model.actions import AddAction, ProtocolAction
 from indextables.model.state import StateManifest
 from indextables.wire import version_file
-from indextables.wire.state_manifest import decode_state, encode_state
+from indextables.wire.state import decode_state, encode_state
 from tests.golden.golden_tables import GoldenTable, for_each_jvm_table, for_each_table, jvm_table
 from tests.golden.test_jvm_rows import copied
 
@@ -27,7 +27,7 @@ LATER_MS = 10_000
 
 
 def state_of(root: Path, version: int) -> StateManifest:
-    path = root / names.state_path(version)
+    path = root / log_files.state_path(version)
     return decode_state(path.read_bytes(), path=str(path))
 
 
@@ -43,12 +43,12 @@ def other_engine_commits(root: Path, *, files: int | None = None) -> int:
         raise AssertionError("the other engine refuses protocol version 5")
     after = before + 1
     manifests = state.manifests[:files] if files is not None else state.manifests
-    target = root / names.state_path(after)
+    target = root / log_files.state_path(after)
     target.parent.mkdir()
     target.write_bytes(encode_state(replace(state, state_version=after, manifests=manifests)))
-    pointer = json.loads((root / names.POINTER).read_bytes())
+    pointer = json.loads((root / log_files.POINTER).read_bytes())
     pointer.update({"version": after, "stateDir": target.parent.name})
-    (root / names.POINTER).write_text(json.dumps(pointer))
+    (root / log_files.POINTER).write_text(json.dumps(pointer))
     return after
 
 
@@ -60,14 +60,14 @@ def appended_by_an_earlier_release(table: Table) -> Table:
     """A version of ours as earlier releases wrote it: no raised protocol, no state."""
     root = Path(table.path)
     before = states(root)
-    pointer = (root / names.POINTER).read_bytes()
+    pointer = (root / log_files.POINTER).read_bytes()
     table.append(one_row(table))
-    path = root / names.version_path(table.version)
+    path = root / log_files.version_path(table.version)
     actions = [a for a in version_file.decode(path.read_bytes(), path="v") if not isinstance(a, ProtocolAction)]
     path.write_bytes(version_file.encode(actions))
     for version in set(states(root)) - set(before):
-        shutil.rmtree(root / names.state_dir(version))
-    (root / names.POINTER).write_bytes(pointer)
+        shutil.rmtree(root / log_files.state_dir(version))
+    (root / log_files.POINTER).write_bytes(pointer)
     return Table.open(table.path, options={"transaction.cache.enabled": False})
 
 
@@ -88,7 +88,7 @@ def test_the_first_write_keeps_the_other_engine_out(
     said = [r.getMessage() for r in caplog.records if "another engine" in r.getMessage()]
     assert len(said) == 1
     assert "refused" in said[0]
-    written = version_file.decode((root / names.version_path(version)).read_bytes(), path="v")
+    written = version_file.decode((root / log_files.version_path(version)).read_bytes(), path="v")
     (protocol,) = [a for a in written if isinstance(a, ProtocolAction)]
     assert "parquetSplits" in (protocol.reader_features or ())
     assert "parquetSplits" in (protocol.writer_features or ())
@@ -127,8 +127,8 @@ def test_a_state_beside_our_version_is_found_and_both_are_named(name: str, commi
     for look in looks:
         with pytest.raises(CorruptTableError) as raised:
             look()
-        assert names.version_path(ours) in raised.value.message
-        assert names.state_path(ours) in raised.value.message
+        assert log_files.version_path(ours) in raised.value.message
+        assert log_files.state_path(ours) in raised.value.message
     with pytest.raises(CorruptTableError, match="does not descend"):
         table.append(one_row(table))
     for verb in (table.checkpoint, table.merge):
@@ -142,8 +142,8 @@ def test_a_version_on_top_of_their_state_does_not_hide_it(tmp_path: Path) -> Non
     """The other engine's state of a number between two of our versions."""
     table = appended_by_an_earlier_release(copied(jvm_table("t13_checkpointed"), tmp_path))
     root = Path(table.path)
-    later = root / names.version_path(table.version + 1)
-    later.write_bytes((root / names.version_path(table.version)).read_bytes())
+    later = root / log_files.version_path(table.version + 1)
+    later.write_bytes((root / log_files.version_path(table.version)).read_bytes())
     other_engine_commits(root)
     with pytest.raises(CorruptTableError, match="does not descend"):
         fresh(table)
@@ -155,14 +155,14 @@ def test_verify_finds_what_an_earlier_release_covered_up(tmp_path: Path) -> None
     root, lost = Path(table.path), table.version
     theirs = other_engine_commits(root)
     hidden = tmp_path / "hidden"
-    (root / names.version_path(lost)).rename(hidden)
+    (root / log_files.version_path(lost)).rename(hidden)
     again = fresh(table)
     again.append(one_row(again))
-    hidden.rename(root / names.version_path(lost))
+    hidden.rename(root / log_files.version_path(lost))
     assert fresh(table).version == again.version
     (finding,) = [f for f in fresh(table).verify().findings if "does not descend" in f.message]
-    assert names.version_path(lost) in finding.message
-    assert names.state_path(theirs) in finding.message
+    assert log_files.version_path(lost) in finding.message
+    assert log_files.state_path(theirs) in finding.message
 
 
 def test_the_way_out_leads_to_the_rows_of_both(tmp_path: Path) -> None:
@@ -205,5 +205,5 @@ def test_a_version_file_that_cannot_be_read_is_no_reason_not_to_open(tmp_path: P
     table = Table.create(str(tmp_path / "t"), schema=schema)
     table.append(pa.table({"id": [1]}, schema=schema))
     table.checkpoint()
-    (tmp_path / "t" / names.version_path(table.version)).write_bytes(b"\x00garbled")
+    (tmp_path / "t" / log_files.version_path(table.version)).write_bytes(b"\x00garbled")
     assert fresh(table).count() == 1

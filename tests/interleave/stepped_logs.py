@@ -9,7 +9,7 @@ from typing import Any
 from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import CompactionSettings
 from indextables.log.cache import LogCache
-from indextables.log.names import CLOCK, MANIFESTS, POINTER
+from indextables.log.log_files import CLOCK, MANIFESTS, POINTER
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.storage.store import Store
 from indextables.testing.interleave import NOW_MS, Content

@@ -9,7 +9,7 @@ import pytest
 
 from indextables.errors import VersionNotFoundError
 from indextables.log.commit import Committer
-from indextables.log.names import CLOCK, MANIFESTS
+from indextables.log.log_files import CLOCK, MANIFESTS
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content, SteppedStore, explore, outcomes

@@ -12,10 +12,9 @@ import pytest
 from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
-from indextables.log.listing import LogListing
-from indextables.log.names import MANIFESTS, POINTER, version_path
+from indextables.log.log_files import MANIFESTS, POINTER, LogListing, version_path
 from indextables.log.transaction import Changes
-from indextables.log.version_reader import VersionReader
+from indextables.log.versions import VersionReader
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.retention import RetentionPolicy

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import CommitUnknownError, ConflictError, TableExistsError, TableNotFoundError
-from indextables.log.names import version_path
+from indextables.log.log_files import version_path
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.storage.store import Store

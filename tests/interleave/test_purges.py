@@ -10,21 +10,21 @@ import pytest
 
 from indextables.config.state import RetentionSettings
 from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError, VersionNotFoundError
-from indextables.log.names import version_path
+from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
-from indextables.upkeep import purge, purge_plan, restore, truncate
-from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep import purge, restore, truncate
+from indextables.upkeep.purge import Retention
 from indextables.wire import version_file
 from tests.interleave.stepped_logs import open_log, unseen
 
 
 @pytest.fixture(autouse=True)
 def _every_orphan_may_be_somebodys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purge_plan, "IN_FLIGHT_MS", 1 << 60)
+    monkeypatch.setattr(purge, "IN_FLIGHT_MS", 1 << 60)
 
 
 def table_with(removed: bool = False) -> Content:
@@ -51,7 +51,7 @@ def writer(store: Store) -> Any:
 
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 
@@ -123,7 +123,7 @@ def test_a_purge_beside_a_restore(faults: int) -> None:
 
 
 def test_without_the_fence_a_split_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(purge_plan, "IN_FLIGHT_MS", 0)
+    monkeypatch.setattr(purge, "IN_FLIGHT_MS", 0)
     found = explore({"writer": writer, "purger": purger}, check, start=table_with(), stop_at_first=True)
     assert found.violations
 

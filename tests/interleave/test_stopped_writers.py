@@ -13,7 +13,7 @@ import pytest
 from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
-from indextables.log.names import MANIFESTS, POINTER
+from indextables.log.log_files import MANIFESTS, POINTER
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import snapshot as snapshots

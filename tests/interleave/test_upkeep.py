@@ -14,8 +14,8 @@ import pytest
 from indextables import config
 from indextables.config.state import RetentionSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
-from indextables.log.names import version_path
-from indextables.log.selection import every_file
+from indextables.log.checkpoint.state_files import every_file
+from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
 from indextables.model import conflicts
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
@@ -28,11 +28,10 @@ from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
-from indextables.upkeep import delete, drop_partitions, merge, merge_plan, purge, purge_plan, restore, truncate
-from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
-from indextables.upkeep.merge_plan import MergeBounds
-from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask
-from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep import delete, drop_partitions, merge, purge, restore, truncate
+from indextables.upkeep.delete import DeleteOutcome, DeleteTask
+from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
+from indextables.upkeep.purge import Retention
 from indextables.wire import version_file
 from tests.interleave.stepped_logs import open_log, unseen
 
@@ -111,7 +110,7 @@ def merger(store: Store) -> Any:
             yield MergeOutcome(task.group, sources, written(store, name, rows, data_change=False))
 
     bounds = MergeBounds(1 << 30, 1000, 0.45)
-    planned = merge_plan.plan(log.fresh(), url=store.url, bounds=bounds, now_ms=NOW_MS)
+    planned = merge.plan(log.fresh(), url=store.url, bounds=bounds, now_ms=NOW_MS)
     return merge.run(planned, log, spec=NOWHERE, settings=SETTINGS, execute=execute).status
 
 
@@ -142,13 +141,13 @@ def restorer(store: Store) -> Any:
 
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 
 def second_purger(store: Store) -> Any:
     log = open_log(store, "second")
-    planned = purge_plan.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, retries=0).status
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import QuerySyntaxError
-from indextables.splits.mapping import DocMapping
+from indextables.splits.index.mapping import DocMapping
 from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.on_rows import scan_mask
 from indextables.splits.query.parser import parse
-from indextables.splits.query.scan import scan_mask
 from tests.model import search_oracle as oracle
 
 SETTINGS = IndexingSettings(typemap=oracle.TYPEMAP, tokenizer=oracle.TOKENIZER, nonindexed=("plain",))

@@ -13,17 +13,16 @@ import pytest
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings
 from indextables.model.predicate import bind
-from indextables.splits.hits import IndexHits
-from indextables.splits.mapping import DocMapping
+from indextables.splits.index.mapping import DocMapping
 from indextables.splits.query.fields import QueryFields
-from indextables.splits.query.implied import implied_predicate
+from indextables.splits.query.on_rows import scan_mask
 from indextables.splits.query.parser import parse
-from indextables.splits.query.scan import scan_mask
-from indextables.splits.query.typed import predicate_mask
-from indextables.splits.reader import SplitReader
-from indextables.splits.rows import count_rows, find_rows, open_query
-from indextables.splits.searchable import Searchable
-from indextables.splits.writer import write_splits
+from indextables.splits.query.to_predicate import implied_predicate, predicate_mask
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.searchable import Searchable
+from indextables.splits.search.hits import IndexHits
+from indextables.splits.search.match import count_rows, find_rows, open_query
+from indextables.splits.write.writer import write_splits
 from tests.model import search_oracle as oracle
 from tests.support.splits import open_file
 from tests.unit.splits.plain_split import make_split

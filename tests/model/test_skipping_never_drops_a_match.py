@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.config.stats import StatsSettings
+from indextables.config.splits import StatsSettings
 from indextables.model.actions import MetadataAction
-from indextables.model.files import FILE_SCHEMA
+from indextables.model.file_list import FILE_SCHEMA
 from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.predicate import Predicate, bind, evaluate
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.errors import BadFileError
-from indextables.splits.cache import SplitCache
-from indextables.splits.panics import tantivy_errors
-from indextables.splits.reader import SplitReader
-from indextables.splits.seal import SEAL_KEY
-from indextables.splits.source import LocalSource
+from indextables.splits.format.container import SEAL_KEY
+from indextables.splits.format.source import LocalSource
+from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.reader import SplitReader
 from tests.support.splits import log_rows, write_file
 from tests.torture.fuzz_files import sealed
 

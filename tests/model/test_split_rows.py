@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indextables.splits.merge import MergeSource, merge_splits
-from indextables.splits.reader import SplitReader
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.write.merge import MergeSource, merge_splits
 from tests.support.splits import SCRATCH, mapping_of, open_file, term_rows, write_file
 
 SCHEMA = pa.schema({"k": pa.string(), "t": pa.string(), "n": pa.float64(), "l": pa.list_(pa.string())})

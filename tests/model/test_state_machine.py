@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateWriteSettings
 from indextables.errors import CorruptTableError
 from indextables.log.cache import LogCache
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
-from indextables.log.state_files import StateFiles
-from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction

@@ -13,8 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.stream_writer import TableStreamWriter
-from indextables.spark.source.writer import TableWriter, WrittenSplits, planned_write, write_request
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, WrittenSplits, planned_write, write_request
 
 SPARK_SCHEMA = StructType([StructField("id", LongType())])
 

@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 
 import indextables
 from indextables import Table
-from indextables.spark.jar import PROVIDERS, build_jar
-from indextables.spark.java_classes import VERSION_FILE, java_sources
+from indextables.spark.jvm import PROVIDERS, VERSION_FILE, build_jar, java_sources
 from tests.spark.logs import make_logs
 from tests.spark.programs import run_program
 

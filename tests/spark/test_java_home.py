@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from indextables.errors import UnsupportedError
-from indextables.spark import java_home as module
-from indextables.spark.java_home import bundled_home, java_home, java_version
+from indextables.spark import jvm as module
+from indextables.spark.jvm import bundled_home, java_home, java_version
 
 
 def fake_java(folder: Path, version: str) -> Path:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 import indextables.spark as its
 from indextables import Table
 from indextables.model.partition_text import NULL_PARTITION
-from indextables.spark.parquet_paths import can_list_paths, scan_paths
+from indextables.spark.reads import can_list_paths, scan_paths
 from tests.golden.golden_tables import jvm_table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])

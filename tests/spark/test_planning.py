@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables.spark import statements
-from indextables.spark.source.planning import planned_read
+from indextables.spark.statements import planned_read
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import Logs, make_logs
 

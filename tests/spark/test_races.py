@@ -21,17 +21,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import indextables.spark as its
 from indextables import Table
-from indextables.errors import (
-    ConflictError,
-    IndexTablesError,
-    InvalidInputError,
-    SchemaMismatchError,
-    TableExistsError,
-)
+from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.stream_writer import TableStreamWriter
-from indextables.spark.source.writer import TableWriter, planned_write, write_request
-from indextables.spark.table_write import WriteRequest
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
+from indextables.spark.writes import WriteRequest
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("day", IntegerType())])
 STORED = pa.schema([("id", pa.int64()), ("day", pa.int32())])

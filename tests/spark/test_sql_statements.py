@@ -20,7 +20,7 @@ import indextables.spark as its
 from indextables import Table
 from indextables.commands.operators import rewrite_operators
 from indextables.commands.parser import is_ours
-from indextables.spark.java_classes import java_classes
+from indextables.spark.jvm import java_classes
 from tests.spark.logs import Logs, make_logs
 from tests.unit.commands.statements import STATEMENTS
 from tests.unit.commands.test_fuzz import _typed

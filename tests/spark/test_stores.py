@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import UnknownOptionError, UnsupportedError
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import OPTIONS, Logs, make_logs
 
@@ -22,7 +22,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Logs:
 
 
 @pytest.fixture
-def session_store(spark: SparkSession, s3_place: Place) -> Iterator[Place]:
+def session_store(spark: SparkSession, s3_place: StorePlace) -> Iterator[StorePlace]:
     """An S3 place whose credentials are settings of the session."""
     for key, value in s3_place.options.items():
         spark.conf.set(f"spark.indextables.{key}", value)
@@ -31,7 +31,7 @@ def session_store(spark: SparkSession, s3_place: Place) -> Iterator[Place]:
         spark.conf.unset(f"spark.indextables.{key}")
 
 
-def secrets_of(place: Place) -> list[str]:
+def secrets_of(place: StorePlace) -> list[str]:
     return [value for key, value in place.options.items() if key in ("aws.secretKey", "aws.accessKey")]
 
 
@@ -45,7 +45,7 @@ def plans(frame: DataFrame) -> str:
     return "\n".join([*shown, execution.toString(), execution.analyzed().treeString(), execution.logical().toJSON()])
 
 
-def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: Place, logs: Logs) -> None:
+def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: StorePlace, logs: Logs) -> None:
     rows = spark.read.parquet(logs.parquet)
     its.write(rows, session_store.url, partition_by="day", options=OPTIONS)
     frame = its.table(spark, session_store.url)
@@ -61,7 +61,7 @@ def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: Place, lo
         its.table(spark, session_store.url, options={"read.engine": "native"})
 
 
-def test_session_settings_reach_planner_writer_and_tasks(spark: SparkSession, session_store: Place) -> None:
+def test_session_settings_reach_planner_writer_and_tasks(spark: SparkSession, session_store: StorePlace) -> None:
     spark.range(10).write.format("indextables").mode("append").save(session_store.url)
     frame = spark.read.format("indextables").load(session_store.url)
     assert frame.count() == 10
@@ -70,7 +70,9 @@ def test_session_settings_reach_planner_writer_and_tasks(spark: SparkSession, se
         assert secret not in repr(frame)
 
 
-def test_an_option_is_stronger_than_the_session(spark: SparkSession, session_store: Place, s3_place: Place) -> None:
+def test_an_option_is_stronger_than_the_session(
+    spark: SparkSession, session_store: StorePlace, s3_place: StorePlace
+) -> None:
     spark.range(10).write.format("indextables").mode("append").save(session_store.url)
     spark.conf.set("spark.indextables.aws.endpoint", "http://127.0.0.1:1")
     endpoint = s3_place.options["aws.endpoint"]
@@ -79,7 +81,7 @@ def test_an_option_is_stronger_than_the_session(spark: SparkSession, session_sto
     assert named.load(session_store.url).count() == 10
 
 
-def test_secrets_given_as_options_are_not_shown(spark: SparkSession, s3_place: Place) -> None:
+def test_secrets_given_as_options_are_not_shown(spark: SparkSession, s3_place: StorePlace) -> None:
     its.write(spark.range(10), s3_place.url, options=s3_place.options)
     frame = its.table(spark, s3_place.url, options=s3_place.options)
     assert frame.count() == 10

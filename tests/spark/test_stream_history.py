@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from indextables import Table
 from indextables.errors import ConflictError, NotFoundError, RefusedError
 from indextables.spark.schemas import readable
-from indextables.spark.source import stream_files
+from indextables.spark.source import stream_reader
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.stream_reader import TableStreamReader
 
@@ -211,7 +211,7 @@ def test_of_a_restoration_equal_rows_are_counted(tmp_path: Path, monkeypatch: py
     assert stream.batch() == [1, 2]
     table.refresh().merge()
     table.refresh().restore(version=2)
-    monkeypatch.setattr(stream_files, "ROWS_PER_PART", 2)
+    monkeypatch.setattr(stream_reader, "ROWS_PER_PART", 2)
     assert stream.batch() == [1, 1, 2]
 
 

@@ -19,7 +19,7 @@ import indextables.spark as its
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError, VersionNotFoundError
 from indextables.model.actions import TxnAction
-from indextables.spark.source.stream_files import DONE, Offset, StreamFiles
+from indextables.spark.source.stream_reader import DONE, Offset, StreamFiles
 from tests.spark.compare import rows_of
 from tests.spark.logs import log_rows, make_logs
 

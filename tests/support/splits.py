@@ -11,11 +11,11 @@ import tantivy
 
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings
-from indextables.splits.cache import SplitCache
-from indextables.splits.mapping import DocMapping
-from indextables.splits.reader import SplitReader
-from indextables.splits.source import LocalSource
-from indextables.splits.writer import write_splits
+from indextables.splits.format.source import LocalSource
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.write.writer import write_splits
 
 WORDS = ("timeout", "from", "remote", "host", "retry", "login", "failed", "disk", "full", "cache")
 TEXT = {"message": "text"}

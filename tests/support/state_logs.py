@@ -9,8 +9,8 @@ from typing import Any
 from indextables.config.log import CacheSettings
 from indextables.config.state import CheckpointSettings, StateRetrySettings
 from indextables.log.cache import LogCache
+from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.create import create_table
-from indextables.log.state_files import StateFiles
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction

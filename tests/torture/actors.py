@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
-from indextables.log.names import version_of
+from indextables.log.log_files import version_of
 from indextables.model import snapshot
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore

@@ -16,11 +16,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indextables.log import names
-from indextables.splits.layout import TABLE_KEY
-from indextables.splits.seal import PLACEHOLDER, SEAL_KEY, SEAL_WIDTH
-from indextables.wire.avro_codec import unpack
-from indextables.wire.avro_container import assemble, read_container
+from indextables.log import log_files
+from indextables.splits.format.container import PLACEHOLDER, SEAL_KEY, SEAL_WIDTH
+from indextables.splits.format.section_table import TABLE_KEY
+from indextables.wire.avro import assemble, read_container, unpack
 from tests.torture.fuzz_values import NUMBERS, TEXTS, bytes_changed, changed, json_changed, odd_value, text_changed
 
 Change = Callable[[Path, random.Random], str | None]
@@ -74,7 +73,7 @@ def version_file(folder: Path, rng: random.Random) -> str | None:
 
 def odd_name(folder: Path, rng: random.Random) -> str | None:
     """A file in the log that is called like one of its own, of a version that is not."""
-    log = folder / names.LOG
+    log = folder / log_files.LOG
     number = rng.choice(
         ["9" * 20, f"{2**63 - 1:020d}", f"{10**15:020d}", f"{rng.randrange(40):020d}", "٣" * 20, "1" * 30]
     )
@@ -97,7 +96,7 @@ def odd_name(folder: Path, rng: random.Random) -> str | None:
 
 def pointer(folder: Path, rng: random.Random) -> str | None:
     """Another pointer."""
-    path = folder / names.POINTER
+    path = folder / log_files.POINTER
     old = path.read_bytes() if path.exists() else b'{"version":3,"size":1}'
     path.write_bytes(rng.choice([bytes_changed(old, rng), json_changed(old.decode(), rng).encode(), b"[" * 100_000]))
     return path.name
@@ -136,7 +135,7 @@ def state(folder: Path, rng: random.Random) -> str | None:
             return None
         data = path.read_bytes()
         container = read_container(data, path="")
-        from indextables.wire.avro_records import read_records
+        from indextables.wire.avro import read_records
 
         record = json.loads(json.dumps(read_records(data, container, path="")[0]))
         path.unlink()
@@ -152,12 +151,12 @@ def manifest(folder: Path, rng: random.Random) -> str | None:
 
 def json_checkpoint(folder: Path, rng: random.Random) -> str | None:
     """A JSON checkpoint of lines, of one object, or of parts, beside the versions that it replaces."""
-    versions = sorted((folder / names.LOG).glob("[0-9]*.json"))
+    versions = sorted((folder / log_files.LOG).glob("[0-9]*.json"))
     if not versions:
         return None
     lines = b"\n".join(_plain(path.read_bytes()) for path in versions)
     number = int(versions[-1].name[:20])
-    path = folder / names.json_checkpoint_path(number)
+    path = folder / log_files.json_checkpoint_path(number)
     form = rng.randrange(3)
     if form == 0:
         path.write_bytes(_packed(_lines_changed(lines, rng), rng))
@@ -167,8 +166,8 @@ def json_checkpoint(folder: Path, rng: random.Random) -> str | None:
         whole |= {key: value for a in actions for key, value in a.items() if key in ("protocol", "metaData")}
         path.write_bytes(_packed(json.dumps(changed(whole, rng)).encode(), rng))
     else:
-        part = names.json_part_name(number, "abc", 1)
-        (folder / names.LOG / part).write_bytes(_packed(_lines_changed(lines, rng), rng))
+        part = log_files.json_part_name(number, "abc", 1)
+        (folder / log_files.LOG / part).write_bytes(_packed(_lines_changed(lines, rng), rng))
         parts = rng.choice(
             [[part], [part, part], [".."], ["."], [path.name], ["../../x"], [""], [part] * 5_000, ["\x00"]]
         )
@@ -316,7 +315,7 @@ def bundle(folder: Path, rng: random.Random) -> str | None:
 
 def partition_folder(folder: Path, rng: random.Random) -> str | None:
     """A version that adds a split that is there already under odd values."""
-    versions = sorted((folder / names.LOG).glob("[0-9]*.json"))
+    versions = sorted((folder / log_files.LOG).glob("[0-9]*.json"))
     found = _one(folder, rng, "**/*.split")
     if not versions or found is None:
         return None
@@ -328,7 +327,7 @@ def partition_folder(folder: Path, rng: random.Random) -> str | None:
         "maxValues": {"id": rng.choice(TEXTS), "message": rng.choice(TEXTS)},
     }
     number = int(versions[-1].name[:20]) + 1
-    (folder / names.version_path(number)).write_bytes(msgspec.json.encode({"add": add}))
+    (folder / log_files.version_path(number)).write_bytes(msgspec.json.encode({"add": add}))
     return name
 
 

@@ -6,24 +6,25 @@ explorers of schedules stop at the first violation. A new rule gets an entry her
 
 from __future__ import annotations
 
-from indextables.log.checkpoint import Checkpointer
+from indextables.log.checkpoint.checkpointer import Checkpointer
+from indextables.log.checkpoint.legacy import LegacyWriter
+from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.cleaning import Cleaner
 from indextables.log.clock import StoreClock
 from indextables.log.commit import Committer
-from indextables.log.legacy_writer import LegacyWriter
-from indextables.log.state_writer import Compact, StateWriter
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import protocol, retention, stat_text
 from indextables.storage.local import LocalStore
-from indextables.upkeep import purge_plan
-from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep import purge
+from indextables.upkeep.purge import Retention
 from indextables.wire.checkpoint_origin import CheckpointOrigin
 from tests.faults import test_commit_faults, test_landed_commits, test_lost_races
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
 from tests.torture import switches
 from tests.torture.switches import Rule, always, schedules, without
-from tests.unit.log import test_checkpoint, test_cleaning, test_clock
+from tests.unit.log import test_cleaning, test_clock
+from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_stat_text
 from tests.unit.table import test_log_verbs, test_table_identity
 from tests.unit.upkeep import test_cover, test_merge, test_purge
@@ -220,7 +221,7 @@ RULES: dict[str, Rule] = {
     "C2": Rule(
         "the age of a split counts from its creation",
         "tests/unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on",
-        without(purge_plan._Search, "_since", switches.from_creation),
+        without(purge._PurgeSearch, "_since", switches.from_creation),
         test_purge.test_a_removed_split_is_kept_from_its_removal_on,
     ),
     "C3": Rule(
@@ -232,7 +233,7 @@ RULES: dict[str, Rule] = {
     "C4": Rule(
         "a purge puts up no fence",
         f"{_MEET}/test_purges.py::test_a_purge_beside_a_writer",
-        without(purge_plan, "IN_FLIGHT_MS", 0),
+        without(purge, "IN_FLIGHT_MS", 0),
         schedules(
             {"writer": test_purges.writer, "purger": test_purges.purger},
             test_purges.check,

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
 from tests.torture.actors import Part, play
 from tests.torture.suite import Unavailable
@@ -27,11 +27,11 @@ KINDS = ("disk", "s3", "azure")
 
 
 @contextmanager
-def place_of(kind: str) -> Iterator[Place]:
+def place_of(kind: str) -> Iterator[StorePlace]:
     """An empty place of a kind, gone afterwards."""
     if kind == "disk":
         with fresh_folder() as folder:
-            yield Place(str(folder / "t"))
+            yield StorePlace(str(folder / "t"))
         return
     try:
         with s3_server() if kind == "s3" else azure_server() as place:
@@ -53,7 +53,7 @@ def fresh_folder() -> Iterator[Path]:
 class Stage:
     """The actors of a round. Leaving the block kills whoever is still there."""
 
-    def __init__(self, place: Place, options: dict[str, Any], *, seed: int, folder: Path) -> None:
+    def __init__(self, place: StorePlace, options: dict[str, Any], *, seed: int, folder: Path) -> None:
         self.place, self.options, self.seed, self.folder = place, {**place.options, **options}, seed, folder
         self.kills = self.wakings = 0
         self._actors: dict[int, BaseProcess] = {}

@@ -19,31 +19,19 @@ from msgspec.structs import replace
 from indextables.config.log import RetrySettings
 from indextables.config.state import CheckpointSettings
 from indextables.errors import ConflictError
-from indextables.log import (
-    bases,
-    checkpoint,
-    checkpoint_pointer,
-    legacy_checkpoints,
-    manifest_writer,
-    replay,
-    state_writer,
-    transaction_log,
-    version_reader,
-)
-from indextables.log import (
-    commit as committing,
-)
-from indextables.log.checkpoint import Checkpointer
+from indextables.log import commit as committing
+from indextables.log import replay, transaction_log, versions
+from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer
+from indextables.log.checkpoint.checkpointer import Checkpointer
+from indextables.log.checkpoint.legacy import LegacyWriter
+from indextables.log.checkpoint.proof import Prover
+from indextables.log.checkpoint.state_writer import StateWriter
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committed, Committer
-from indextables.log.legacy_writer import LegacyWriter
-from indextables.log.listing import LogListing
-from indextables.log.names import POINTER, version_path
-from indextables.log.proof import Prover
-from indextables.log.state_writer import StateWriter
+from indextables.log.log_files import POINTER, LogListing, version_path
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
-from indextables.log.version_reader import VersionReader
+from indextables.log.versions import VersionReader
 from indextables.model import conflicts, retention
 from indextables.model import snapshot as snapshots
 from indextables.model.actions import AddAction, ProtocolAction
@@ -57,12 +45,13 @@ from indextables.storage.wrappers import StoreWrapper
 from indextables.table import first_rows, row_verbs
 from indextables.testing.faulty_store import Fault, FaultyStore
 from indextables.testing.interleave import explore
-from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep.purge import Retention
 from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer
 from indextables.write.row_write import RowWrite
 from tests.interleave import test_commits, test_stopped_writers
 from tests.support.state_logs import commit, file, new_state_log, state_log
-from tests.unit.log import test_checkpoint, test_swapped_checkpoints
+from tests.unit.log import test_swapped_checkpoints
+from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.upkeep import test_cover
 
 Patch = pytest.MonkeyPatch
@@ -198,8 +187,8 @@ def never_all(patch: Patch) -> None:
 def back_and_forth(folder: Path) -> None:
     store = LocalStore(str(folder))
     for version in (3, 1):
-        checkpoint_pointer.move_pointer(store, LastCheckpoint(version=version, size=1))
-    there = checkpoint_pointer.read_pointer(store)
+        checkpointer.move_pointer(store, LastCheckpoint(version=version, size=1))
+    there = checkpointer.read_pointer(store)
     assert there is not None
     assert there.version == 3
 
@@ -208,13 +197,13 @@ def always_moved(patch: Patch) -> None:
     def put(store: Any, pointer: LastCheckpoint) -> None:
         store.put(POINTER, encode_pointer(pointer))
 
-    patch.setattr(checkpoint_pointer, "move_pointer", put)
-    patch.setattr(checkpoint, "move_pointer", put)
+    patch.setattr(checkpointer, "move_pointer", put)
+    patch.setattr(checkpointer, "move_pointer", put)
 
 
 def kept_as_it_is(patch: Patch) -> None:
     """A manifest that is there already is not written again."""
-    write = manifest_writer.ManifestWriter._write_one
+    write = manifests.ManifestWriter._write_one
 
     def once(self: Any, files: Any) -> Any:
         inner = self.store
@@ -230,7 +219,7 @@ def kept_as_it_is(patch: Patch) -> None:
         finally:
             self.store = inner
 
-    patch.setattr(manifest_writer.ManifestWriter, "_write_one", once)
+    patch.setattr(manifests.ManifestWriter, "_write_one", once)
 
 
 def old_if_unknown(self: Any, file: Any, limit_ms: int) -> bool:
@@ -313,19 +302,19 @@ def believed_unread(patch: Patch) -> None:
 
 
 def dated_by_themselves(patch: Patch) -> None:
-    for module in (bases, legacy_checkpoints, replay, version_reader):
+    for module in (state_reader, legacy, replay, versions):
         patch.setattr(module, "bounded_time", lambda said_ms, file_ms: said_ms or file_ms or 0)
 
 
 def planned_by_the_committer(patch: Patch) -> None:
-    from indextables.spark.source import stream_writer, writer
+    from indextables.spark.source import writer
 
     finish = writer.finish_written
 
     def forgetful(planned: Any, messages: Any, **named: Any) -> int | None:
         return finish(planned, [dataclasses.replace(m, made_for=planned.rows) for m in messages], **named)
 
-    patch.setattr(stream_writer, "finish_written", forgetful)
+    patch.setattr(writer, "finish_written", forgetful)
 
 
 def batch_for_another_layout(folder: Path) -> None:

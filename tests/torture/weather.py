@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from indextables.log.names import LOG, version_of
+from indextables.log.log_files import LOG, version_of
 from indextables.testing.fault_server import FaultServer, HttpFault
 from indextables.testing.xml_bucket import Request, StoredObject
 

@@ -11,27 +11,24 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from indextables.cli.exit_codes import USAGE
 from indextables.cli.lean_imports import load_less
+from indextables.cli.output import USAGE
 from indextables.config.release import VERSION
 from indextables.errors import InvalidInputError
 
 MODULES = {
-    "search_verb": ("search",),
-    "row_verbs": ("scan", "count", "aggregate", "explain", "prewarm"),
-    "write_verbs": ("create", "append", "overwrite", "delete"),
-    "settings_verbs": ("configure", "settings"),
-    "look_verbs": ("describe", "history", "files", "partitions", "state", "skipped-files", "component-sizes", "diff"),
-    "upkeep_verbs": ("merge", "checkpoint", "compact", "verify", "repair"),
-    "cleaning_verbs": ("purge", "truncate", "drop-partitions", "restore"),
-    "other_verbs": ("sql", "exit-codes"),
-    "page_verbs": ("report", "ui"),
-    "spark_verbs": ("jar", "demo"),
+    "search": ("search",),
+    "rows": ("scan", "count", "aggregate", "explain", "prewarm"),
+    "write": ("create", "append", "overwrite", "delete"),
+    "look": ("describe", "history", "files", "partitions", "state", "skipped-files", "component-sizes", "diff"),
+    "upkeep": ("merge", "checkpoint", "compact", "verify", "repair"),
+    "cleaning": ("purge", "truncate", "drop-partitions", "restore"),
+    "other": ("configure", "settings", "sql", "exit-codes", "report", "ui", "jar", "demo"),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
 _WrongCall: type[Exception] = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
-_NEED_EVERYTHING = {*MODULES["spark_verbs"], *MODULES["page_verbs"]}
+_NEED_EVERYTHING = {"report", "ui", "jar", "demo"}
 
 
 class LoadedOnCall(Mapping[str, Any]):
@@ -41,7 +38,7 @@ class LoadedOnCall(Mapping[str, Any]):
         module = next((module for module, names in MODULES.items() if name in names), None)
         if module is None:
             raise KeyError(name)
-        return get_group(import_module(f"indextables.cli.{module}").app).commands[name]
+        return get_group(import_module(f"indextables.cli.verbs.{module}").app).commands[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(name for names in MODULES.values() for name in names)

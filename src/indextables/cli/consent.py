@@ -11,7 +11,7 @@ import typer
 from indextables.cli import output, progress
 from indextables.errors import RefusedError
 from indextables.model.report import Report
-from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.operation import Progress, silent
 
 R = TypeVar("R", bound=Report, covariant=True)
 

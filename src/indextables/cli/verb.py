@@ -1,4 +1,9 @@
-"""How a function becomes a verb of the command line: help with an example, and errors that say what to do."""
+"""How a function becomes a verb of the command line: help with an example, and errors that say what to do.
+
+Hints in the words of the command line, where the library's own speak of Python.
+
+The table that a verb works on.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +18,54 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from indextables.cli import hints, output
-from indextables.cli.exit_codes import FAILED, code_of
+from indextables import errors
+from indextables.cli import output
+from indextables.cli.options import settings_of
+from indextables.cli.output import FAILED, code_of
 from indextables.errors import IndexTablesError
+from indextables.table import Table
+
+_HINTS: dict[type[errors.IndexTablesError], str] = {
+    errors.IndexTablesError: "Run again with --debug and report what it shows.",
+    errors.TableNotFoundError: "Check the path, or create a table there: `indextables create --help`.",
+    errors.VersionNotFoundError: "`indextables history PATH` shows which versions can be read.",
+    errors.TableExistsError: "Choose another path, or pass --if-not-exists if the same schema is meant.",
+    errors.CommitUnknownError: "Look for the transaction id in `indextables history PATH` before repeating.",
+    errors.CorruptTableError: "`indextables verify PATH` lists everything that is damaged; then `indextables repair`.",
+    errors.LogGapError: "Restore the missing file from a backup, or `indextables repair PATH --at NEW_PATH`.",
+    errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected.",
+    errors.MissingSplitError: "Restore the split from a backup, or `indextables repair PATH --at NEW_PATH`.",
+}
+_PHRASES = {
+    "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
+    "Table.repair(path, at=...)": "`indextables repair PATH --at NEW_PATH`",
+    "Table.repair(path)": "`indextables repair PATH`",
+    "verify()": "`indextables verify PATH`",
+    "history()": "`indextables history PATH`",
+    "Write with merge_schema=True": "Pass --merge-schema",
+    "merge_schema=True": "--merge-schema",
+    "Give where=..., query=..., or both; overwrite()": "Give --where, --query, or both; `indextables overwrite`",
+    "Choose another port, or 0": "Choose another with --port, or --port 0",
+}
+"""What the library says, and how it is said here."""
+
+
+def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
+    """An error as plain values, with a hint that a user of the command line can follow."""
+    hint = _HINTS.get(type(error)) if error.hint == error.default_hint else None
+    if hint is None:
+        hint = error.hint
+        for phrase, words in _PHRASES.items():
+            hint = hint.replace(phrase, words)
+    return {**error.to_dict(), "hint": hint}
+
+
+def opened(
+    path: str, option: list[str] | None, version_as_of: int | None = None, timestamp_as_of: str | None = None
+) -> Table:
+    """The table at a path: its newest version, an older one, or the one of a moment."""
+    return Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=settings_of(option))
+
 
 _Debug = Annotated[bool, typer.Option("--debug", help="Show logs, and where an error came from.")]
 
@@ -58,7 +108,7 @@ def reported(*, as_json: bool, debug: bool) -> Iterator[None]:
     except IndexTablesError as error:
         if debug:
             traceback.print_exc()
-        output.error(hints.told(error), as_json=as_json)
+        output.error(error_text(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from None
     except (typer.Exit, typer.Abort, KeyboardInterrupt):
         raise

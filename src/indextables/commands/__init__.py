@@ -1,8 +1,8 @@
-"""The SQL command language: text -> command value -> verb of Table -> rows. No Spark here.
+"""The SQL command language: text -> statement -> verb of Table -> rows. No Spark here.
 
 sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")     runs a statement, returns an Arrow table
-parse(text)                                                    a command, or None if the statement is not ours
-execute(command, session=Session(options, resolve))            a command that was parsed already
+parse(text)                                                    a statement, or None if it is not ours
+parse(text).run(Session(options, resolve))                     a statement that was parsed already
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from indextables.commands.execute import execute
-from indextables.commands.grammar import forms
-from indextables.commands.parser import parse
-from indextables.commands.results import RESULTS, rows, schema_of
+from indextables.commands.cursor import TableName, TablePath
+from indextables.commands.parser import forms, parse
 from indextables.commands.session import Session
-from indextables.commands.values import Command, TableName, TablePath
+from indextables.commands.statement import Command
 from indextables.errors import InvalidInputError
 
 
@@ -29,18 +27,7 @@ def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
             f"Not a statement of IndexTables: {shown if len(shown) <= 60 else shown[:60] + '...'!r}.",
             hint="The statements are:\n" + "\n".join(f"  {form}" for form in forms()),
         )
-    return execute(command, session=Session(options or {}))
+    return command.run(Session(options or {}))
 
 
-__all__ = [
-    "RESULTS",
-    "Command",
-    "Session",
-    "TableName",
-    "TablePath",
-    "execute",
-    "parse",
-    "rows",
-    "schema_of",
-    "sql",
-]
+__all__ = ["Command", "Session", "TableName", "TablePath", "parse", "sql"]

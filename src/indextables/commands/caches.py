@@ -4,53 +4,112 @@ from __future__ import annotations
 
 import socket
 import time
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from indextables import config
-from indextables.commands.results import rows
+from indextables.commands.cursor import StatementCursor, TableName, TableReference
 from indextables.commands.session import Session
-from indextables.commands.values import DescribeDiskCache, FlushDiskCache, InvalidateCache, PrewarmCache
+from indextables.commands.statement import WHERE, Clauses, Command, TableCommand, clause, row_schema
 from indextables.config.splits import SplitCacheSettings
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE
-from indextables.splits.cache import SplitCache
+from indextables.model.predicate import Predicate
+from indextables.splits.read.cache import SplitCache
 from indextables.table.handle import open_log
 
 
-def describe_disk_cache(command: DescribeDiskCache, session: Session) -> pa.Table:
-    """DESCRIBE INDEXTABLES DISK CACHE, of this machine; hits and misses are this process's."""
-    usage = _disk_cache(session).usage()
-    asked = usage.hits + usage.misses
-    figures = {"bytes": usage.bytes, "splits": usage.splits, "hits": usage.hits, "misses": usage.misses}
-    return rows(command, [{**_here(), **figures, "hit_rate": usage.hits / asked if asked else 0.0}])
+@dataclass(frozen=True)
+class DescribeDiskCache(Command):
+    """What the local cache of splits holds."""
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES DISK CACHE": {}}
+    columns: ClassVar[pa.Schema] = row_schema("executor s, host s, bytes l, splits l, hits l, misses l, hit_rate d")
+
+    def words(self) -> Iterator[str | None]:
+        yield "DESCRIBE INDEXTABLES DISK CACHE"
+
+    def run(self, session: Session) -> pa.Table:
+        """Of this machine; hits and misses are this process's."""
+        usage = _disk_cache(session).usage()
+        reads = usage.hits + usage.misses
+        figures = {"bytes": usage.bytes, "splits": usage.splits, "hits": usage.hits, "misses": usage.misses}
+        return self.rows([{**_here(), **figures, "hit_rate": usage.hits / reads if reads else 0.0}])
 
 
-def flush_disk_cache(command: FlushDiskCache, session: Session) -> pa.Table:
-    """FLUSH INDEXTABLES DISK CACHE, of this machine."""
-    cache = _disk_cache(session)
-    splits = cache.usage().splits
-    return rows(command, [{**_here(), "bytes_freed": cache.clear(), "splits_freed": splits}])
+@dataclass(frozen=True)
+class FlushDiskCache(Command):
+    """Empty the local cache of splits."""
+
+    leads: ClassVar = {"FLUSH INDEXTABLES DISK CACHE": {}}
+    columns: ClassVar[pa.Schema] = row_schema("executor s, host s, bytes_freed l, splits_freed l")
+
+    def words(self) -> Iterator[str | None]:
+        yield "FLUSH INDEXTABLES DISK CACHE"
+
+    def run(self, session: Session) -> pa.Table:
+        """Of this machine."""
+        cache = _disk_cache(session)
+        splits = cache.usage().splits
+        return self.rows([{**_here(), "bytes_freed": cache.clear(), "splits_freed": splits}])
 
 
-def prewarm_cache(command: PrewarmCache, session: Session) -> pa.Table:
-    """PREWARM INDEXTABLES CACHE, on this machine."""
-    started = time.monotonic()
-    done = session.open(command.table).prewarm(columns=command.fields, where=command.where)
-    duration_ms = round((time.monotonic() - started) * 1000)
-    figures = {"splits_prewarmed": done.splits, "bytes": done.bytes, "duration_ms": duration_ms}
-    return rows(command, [{"host": socket.gethostname(), **figures}])
+@dataclass(frozen=True)
+class PrewarmCache(TableCommand):
+    """Fetch splits, or some of their columns, into the local cache."""
+
+    fields: tuple[str, ...] = ()
+    where: Predicate | None = None
+
+    leads: ClassVar = {"PREWARM INDEXTABLES CACHE": {}}
+    clauses: ClassVar[Clauses] = {"ON FIELDS": ("fields", StatementCursor.names), **WHERE}
+    columns: ClassVar[pa.Schema] = row_schema("host s, splits_prewarmed i, bytes l, duration_ms l")
+
+    def words(self) -> Iterator[str | None]:
+        yield f"PREWARM INDEXTABLES CACHE {self.table}"
+        yield f"ON FIELDS ({', '.join(str(TableName((f,))) for f in self.fields)})" if self.fields else None
+        yield clause("WHERE", self.where)
+
+    def run(self, session: Session) -> pa.Table:
+        """On this machine."""
+        started = time.monotonic()
+        done = session.open(self.table).prewarm(columns=self.fields, where=self.where)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        figures = {"splits_prewarmed": done.splits, "bytes": done.bytes, "duration_ms": duration_ms}
+        return self.rows([{"host": socket.gethostname(), **figures}])
 
 
-def invalidate_cache(command: InvalidateCache, session: Session) -> pa.Table:
-    """INVALIDATE INDEXTABLES TRANSACTION LOG CACHE. Asks nothing of the store: an unreadable table can be forgotten."""
-    if command.table is None:
-        before, gone, shown = PROCESS_CACHE.stats(), PROCESS_CACHE.invalidate(), "all tables"
-    else:
-        log = open_log(session.path(command.table), session.options)
-        before, gone, shown = log.cache_stats(), log.invalidate_cache(), log.store.url
-    return rows(command, [{"table_path": shown, "result": f"{gone} entries forgotten", **_figures(before)}])
+@dataclass(frozen=True)
+class InvalidateCache(Command):
+    """Forget what the process remembers of one table's log, or of all."""
+
+    table: TableReference | None = None
+
+    leads: ClassVar = {"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": {}}
+    clauses: ClassVar[Clauses] = {"FOR": ("table", StatementCursor.table)}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, result s, cache_hits_before l, cache_misses_before l, hit_rate_before s"
+    )
+
+    @classmethod
+    def usage(cls) -> str:
+        return "[FOR 'path']"
+
+    def words(self) -> Iterator[str | None]:
+        yield "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE"
+        yield clause("FOR", self.table)
+
+    def run(self, session: Session) -> pa.Table:
+        """Asks nothing of the store: an unreadable table can be forgotten."""
+        if self.table is None:
+            before, gone, shown = PROCESS_CACHE.stats(), PROCESS_CACHE.invalidate(), "all tables"
+        else:
+            log = open_log(session.path(self.table), session.options)
+            before, gone, shown = log.cache_stats(), log.invalidate_cache(), log.store.url
+        return self.rows([{"table_path": shown, "result": f"{gone} entries forgotten", **_figures(before)}])
 
 
 def _disk_cache(session: Session) -> SplitCache:

@@ -1,21 +1,81 @@
-"""A walk over the words of a statement: keywords, tables, numbers, sizes, clauses, and errors that show the place."""
+"""A walk over the words of a statement: keywords, tables, numbers, sizes, clauses, and errors that show the place.
+
+The words are those of a predicate, with `;`, and with names and sizes that begin with a digit (`100M`). A table is named by
+a path in quotes (`TablePath`) or by a name (`TableName`) that whoever runs the statement resolves.
+"""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from indextables.commands.tokens import StatementReader, says
-from indextables.commands.values import TableName, TablePath, TableReference
 from indextables.config.values import parse_size
-from indextables.errors import LONGEST_NAME
-from indextables.model.predicate import Predicate, parse_among
-from indextables.model.predicate.cursor import Cursor
-from indextables.model.predicate.tokens import Token
+from indextables.errors import QuerySyntaxError
+from indextables.model.predicate import Literal, Predicate, parse_among
+from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token
 
+INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE")
+"""Two spellings of one keyword."""
 MAX_NUMBER = (1 << 63) - 1
 _LIKENESS = 0.65
+
+
+@dataclass(frozen=True)
+class TablePath:
+    """A table by where it is."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return quoted(self.path)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table or view by its name in a session."""
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join("`" + part.replace("`", "``") + "`" for part in self.parts)
+
+
+TableReference = TablePath | TableName
+
+
+def quoted(text: str) -> str:
+    """A text as a string of SQL."""
+    return str(Literal(text))
+
+
+class StatementTokens(Reader):
+    """Walks over a statement once."""
+
+    signs: ClassVar[tuple[str, ...]] = (*SIGNS, ";")
+    subject: ClassVar[str] = "Statement"
+    names_begin_with_digits: ClassVar[bool] = True
+
+
+def leading_words(text: str, count: int) -> list[Token]:
+    """The first words of a text that may be anybody's SQL; fewer where it ends or goes on in a way we cannot read."""
+    reader = StatementTokens(text)
+    found: list[Token] = []
+    while len(found) < count:
+        try:
+            token = reader.next()
+        except QuerySyntaxError:
+            break
+        if token.kind == "end":
+            break
+        found.append(token)
+    return found
+
+
+def says(token: Token, word: str) -> bool:
+    """Whether a token is a keyword, in any case and in either spelling of INDEXTABLES."""
+    return token.is_word(*INDEX_WORDS) if word in INDEX_WORDS else token.is_word(word)
 
 
 class StatementCursor(Cursor):
@@ -25,7 +85,7 @@ class StatementCursor(Cursor):
     keywords: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, text: str) -> None:
-        super().__init__(text, StatementReader(text).all())
+        super().__init__(text, StatementTokens(text).all())
         self.form = ""
         """How the statement is written, once it is known which one it is."""
 
@@ -206,9 +266,6 @@ class StatementCursor(Cursor):
 
 def likeness(found: str, phrase: str) -> float:
     """How much two phrases look alike, from 0 to 1."""
-    # What is much longer than any phrase is like none, and comparing it would take forever.
-    if len(found) > LONGEST_NAME:
-        return 0.0
     return difflib.SequenceMatcher(None, found, phrase, autojunk=False).ratio()
 
 

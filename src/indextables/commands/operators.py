@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from indextables.model.predicate.spans import (
+from indextables.model.predicate.tokens import (
     block_comment_end,
     dollar_string_end,
     identifier_end,

@@ -1,4 +1,4 @@
-"""Text to a command: recursive descent over the words of a statement.
+"""Text to a statement: the classes by the words they begin with, and the walk that reads one of them.
 
 Whether a statement is ours is decided by its first words alone, so that whatever else Spark understands goes to Spark
 unchanged, even if we could not so much as tell its words apart.
@@ -6,27 +6,48 @@ unchanged, even if we could not so much as tell its words apart.
 
 from __future__ import annotations
 
-from indextables.commands.cursor import StatementCursor, likeness
-from indextables.commands.grammar import STATEMENTS, form
-from indextables.commands.tokens import INDEX_WORDS, leading_words, says
-from indextables.commands.values import Command
+from collections.abc import Mapping
+
+from indextables.commands import caches, describe, upkeep
+from indextables.commands.cursor import INDEX_WORDS, StatementCursor, leading_words, likeness, says
+from indextables.commands.statement import Command
 from indextables.model.predicate.tokens import Token
 
 _NEAR = 0.8
+
+
+def _statements() -> Mapping[str, type[Command]]:
+    classes = [kind for room in (upkeep, describe, caches) for kind in vars(room).values() if isinstance(kind, type)]
+    return {lead: kind for kind in classes if issubclass(kind, Command) for lead in kind.leads}
+
+
+STATEMENTS = _statements()
+"""By the words each begins with. The name of a table may stand wherever the table's path does."""
 _BEGINNINGS = {tuple(lead.split()[:2]) for lead in STATEMENTS}
 _DESCRIBED = {lead.split()[2] for lead in STATEMENTS if lead.startswith("DESCRIBE ")}
 
 
 def parse(text: str) -> Command | None:
-    """The command that a statement says; None if it is not ours; `QuerySyntaxError` if it is ours and wrong."""
+    """The statement that a text says; None if it is not ours; `QuerySyntaxError` if it is ours and wrong."""
     if not is_ours(text):
         return None
     cursor = StatementCursor(text)
     lead = cursor.choose(STATEMENTS)
     cursor.form = form(lead)
-    command = STATEMENTS[lead].read(cursor)
+    kind = STATEMENTS[lead]
+    command = kind.read(cursor, **kind.leads[lead])
     cursor.finish()
     return command
+
+
+def form(lead: str) -> str:
+    """How a statement is written."""
+    return f"{lead} {STATEMENTS[lead].usage()}".rstrip()
+
+
+def forms() -> list[str]:
+    """How every statement is written."""
+    return [form(lead) for lead in STATEMENTS]
 
 
 def is_ours(text: str) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from indextables.commands.values import TableName, TablePath, TableReference
+from indextables.commands.cursor import TableName, TablePath, TableReference
 from indextables.errors import InvalidInputError
 from indextables.table import Table
 from indextables.table.upkeep_verbs import verify_table
-from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
 

@@ -5,87 +5,256 @@ Of a dry run the message lists, line by line, everything that the real run would
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from math import ceil
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from indextables.commands.results import reported, rows
+from indextables.commands.cursor import StatementCursor, quoted
 from indextables.commands.session import Session
-from indextables.commands.values import (
-    Checkpoint,
-    DropPartitions,
-    MergeSplits,
-    Purge,
-    RepairLog,
-    Restore,
-    TruncateTimeTravel,
-    Verify,
-)
+from indextables.commands.statement import DRY_RUN, WHERE, Clauses, TableCommand, clause, flag, row_schema
+from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table
 from indextables.table import Table
-from indextables.upkeep.status import NO_ACTION, SUCCESS
+from indextables.table.moments import to_epoch_ms
+from indextables.upkeep.operation import NO_ACTION, SUCCESS
 
 
-def merge_splits(command: MergeSplits, session: Session) -> pa.Table:
-    """MERGE SPLITS. Splits that could not be read, and groups that another writer changed, are named in the message."""
-    report = session.merge(
-        command.table,
-        target_size=command.target_size_bytes,
-        where=command.where,
-        max_dest_splits=command.max_dest_splits,
-        max_source_splits=command.max_source_splits,
-        dry_run=command.dry_run,
+@dataclass(frozen=True)
+class MergeSplits(TableCommand):
+    """Write small splits together into larger ones."""
+
+    where: Predicate | None = None
+    target_size_bytes: int | None = None
+    max_dest_splits: int | None = None
+    max_source_splits: int | None = None
+    dry_run: bool = False
+
+    leads: ClassVar = {"MERGE SPLITS": {}}
+    clauses: ClassVar[Clauses] = {
+        **WHERE,
+        "TARGET SIZE": ("target_size_bytes", StatementCursor.size),
+        "MAX DEST SPLITS": ("max_dest_splits", StatementCursor.count),
+        "MAX SOURCE SPLITS PER MERGE": ("max_source_splits", StatementCursor.count),
+        **DRY_RUN,
+    }
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l,"
+        "skipped_files l, version l, message s"
     )
-    return reported(command, report, message=with_details(report.message, report))
+
+    def words(self) -> Iterator[str | None]:
+        yield f"MERGE SPLITS {self.table}"
+        yield clause("WHERE", self.where)
+        yield clause("TARGET SIZE", self.target_size_bytes)
+        yield clause("MAX DEST SPLITS", self.max_dest_splits)
+        yield clause("MAX SOURCE SPLITS PER MERGE", self.max_source_splits)
+        yield flag("DRY RUN", self.dry_run)
+
+    def run(self, session: Session) -> pa.Table:
+        """Splits that could not be read, and groups that another writer changed, are named in the message."""
+        report = session.merge(
+            self.table,
+            target_size=self.target_size_bytes,
+            where=self.where,
+            max_dest_splits=self.max_dest_splits,
+            max_source_splits=self.max_source_splits,
+            dry_run=self.dry_run,
+        )
+        return self.report_row(report, message=with_details(report.message, report))
 
 
-def purge(command: Purge, session: Session) -> pa.Table:
-    """PURGE INDEXTABLE. A retention of a fraction of an hour is shown as the next whole hour."""
-    report = session.purge(
-        command.table,
-        older_than_hours=command.older_than_hours,
-        log_retention_hours=command.log_retention_hours,
-        dry_run=command.dry_run,
+@dataclass(frozen=True)
+class Purge(TableCommand):
+    """Delete files that no retained version needs."""
+
+    older_than_hours: int | None = None
+    log_retention_hours: int | None = None
+    dry_run: bool = False
+
+    leads: ClassVar = {"PURGE INDEXTABLE": {}}
+    clauses: ClassVar[Clauses] = {
+        "OLDER THAN": ("older_than_hours", StatementCursor.hours),
+        "TRANSACTION LOG RETENTION": ("log_retention_hours", StatementCursor.hours),
+        **DRY_RUN,
+    }
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l,"
+        "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l,"
+        "manifests_deleted l, dry_run b, duration_ms l, message s"
     )
-    message = with_details(report.message, report) if command.dry_run else report.message
-    return reported(command, report, message=message, retention_hours=ceil(report.retention_hours))
+
+    def words(self) -> Iterator[str | None]:
+        yield f"PURGE INDEXTABLE {self.table}"
+        yield clause("OLDER THAN", self.older_than_hours, "HOURS")
+        yield clause("TRANSACTION LOG RETENTION", self.log_retention_hours, "HOURS")
+        yield flag("DRY RUN", self.dry_run)
+
+    def run(self, session: Session) -> pa.Table:
+        """A retention of a fraction of an hour is shown as the next whole hour."""
+        report = session.purge(
+            self.table,
+            older_than_hours=self.older_than_hours,
+            log_retention_hours=self.log_retention_hours,
+            dry_run=self.dry_run,
+        )
+        message = with_details(report.message, report) if self.dry_run else report.message
+        return self.report_row(report, message=message, retention_hours=ceil(report.retention_hours))
 
 
-def drop_partitions(command: DropPartitions, session: Session) -> pa.Table:
-    """DROP INDEXTABLES PARTITIONS."""
-    return reported(command, session.open(command.table).drop_partitions(command.where))
+@dataclass(frozen=True)
+class DropPartitions(TableCommand):
+    """Remove the splits of whole partitions."""
+
+    where: Predicate
+
+    leads: ClassVar = {"DROP INDEXTABLES PARTITIONS FROM": {}}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, partitions_dropped l, splits_removed l, total_size_bytes l, version l, message s"
+    )
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' WHERE condition"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, **_fixed: Any) -> Self:
+        table = cursor.table(before=WHERE)
+        cursor.choose(WHERE)
+        where = cursor.predicate()
+        if not cursor.ends():
+            cursor.choose((), or_else=("AND", "OR", "the end"))
+        return cls(table, where)
+
+    def words(self) -> Iterator[str | None]:
+        yield f"DROP INDEXTABLES PARTITIONS FROM {self.table} WHERE {self.where}"
+
+    def run(self, session: Session) -> pa.Table:
+        return self.report_row(session.open(self.table).drop_partitions(self.where))
 
 
-def checkpoint(command: Checkpoint, session: Session) -> pa.Table:
-    """CHECKPOINT INDEXTABLES and COMPACT INDEXTABLES."""
-    table = session.open(command.table)
-    report = table.compact() if command.compact else table.checkpoint()
-    status = SUCCESS if report.written else NO_ACTION
-    return reported(command, report, table_path=table.path, status=status, checkpoint_version=report.version)
+@dataclass(frozen=True)
+class Checkpoint(TableCommand):
+    """Write the state of the newest version; `compact` rewrites all of it."""
+
+    compact: bool = False
+
+    leads: ClassVar = {"CHECKPOINT INDEXTABLES": {"compact": False}, "COMPACT INDEXTABLES": {"compact": True}}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l,"
+        "is_multi_part b, num_manifests l"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"{'COMPACT' if self.compact else 'CHECKPOINT'} INDEXTABLES {self.table}"
+
+    def run(self, session: Session) -> pa.Table:
+        table = session.open(self.table)
+        report = table.compact() if self.compact else table.checkpoint()
+        status = SUCCESS if report.written else NO_ACTION
+        return self.report_row(report, table_path=table.path, status=status, checkpoint_version=report.version)
 
 
-def truncate_time_travel(command: TruncateTimeTravel, session: Session) -> pa.Table:
-    """TRUNCATE INDEXTABLES TIME TRAVEL."""
-    report = session.open(command.table).truncate_time_travel(dry_run=command.dry_run)
-    message = with_details(report.message, report) if command.dry_run else report.message
-    return reported(command, report, message=message)
+@dataclass(frozen=True)
+class TruncateTimeTravel(TableCommand):
+    """Keep the current state only."""
+
+    dry_run: bool = False
+
+    leads: ClassVar = {"TRUNCATE INDEXTABLES TIME TRAVEL": {}}
+    clauses: ClassVar[Clauses] = DRY_RUN
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, checkpoint_version l, versions_deleted l, checkpoints_deleted l, files_preserved l,"
+        "message s"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"TRUNCATE INDEXTABLES TIME TRAVEL {self.table}"
+        yield flag("DRY RUN", self.dry_run)
+
+    def run(self, session: Session) -> pa.Table:
+        report = session.open(self.table).truncate_time_travel(dry_run=self.dry_run)
+        message = with_details(report.message, report) if self.dry_run else report.message
+        return self.report_row(report, message=message)
 
 
-def repair_log(command: RepairLog, session: Session) -> pa.Table:
-    """REPAIR INDEXFILES TRANSACTION LOG: in place from the splits, or as a clean copy elsewhere."""
-    path = session.path(command.table)
-    return reported(command, Table.repair(path, at=command.at_location, options=session.options))
+@dataclass(frozen=True)
+class RepairLog(TableCommand):
+    """Rebuild a lost log from the splits, or write a clean copy of a log to another place."""
+
+    at_location: str | None = None
+
+    leads: ClassVar = {"REPAIR INDEXFILES TRANSACTION LOG": {}}
+    clauses: ClassVar[Clauses] = {"AT LOCATION": ("at_location", StatementCursor.path)}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"REPAIR INDEXFILES TRANSACTION LOG {self.table}"
+        yield None if self.at_location is None else f"AT LOCATION {quoted(self.at_location)}"
+
+    def run(self, session: Session) -> pa.Table:
+        """In place from the splits, or as a clean copy elsewhere."""
+        path = session.path(self.table)
+        return self.report_row(Table.repair(path, at=self.at_location, options=session.options))
 
 
-def restore(command: Restore, session: Session) -> pa.Table:
-    """RESTORE INDEXTABLES."""
-    return reported(command, session.open(command.table).restore(version=command.version, timestamp=command.timestamp))
+@dataclass(frozen=True)
+class Restore(TableCommand):
+    """Bring an older version back as a new one; exactly one of `version` and `timestamp` is given."""
+
+    version: int | None = None
+    timestamp: str | None = None
+
+    leads: ClassVar = {"RESTORE INDEXTABLES": {}}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, version l, restored_version l, files_added l, files_removed l"
+    )
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' TO VERSION n|TO TIMESTAMP 't'"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, **_fixed: Any) -> Self:
+        forms = ("TO VERSION", "TO TIMESTAMP")
+        table = cursor.table(before=forms)
+        if cursor.choose(forms) == "TO VERSION":
+            return cls(table, version=cursor.whole_number())
+        moment = cursor.string("a moment in quotes, such as '2026-01-31T12:00:00Z'")
+        cursor.placed(moment, lambda: to_epoch_ms(moment.value))
+        return cls(table, timestamp=str(moment.value))
+
+    def words(self) -> Iterator[str | None]:
+        yield f"RESTORE INDEXTABLES {self.table}"
+        yield clause("TO VERSION", self.version)
+        yield None if self.timestamp is None else f"TO TIMESTAMP {quoted(self.timestamp)}"
+
+    def run(self, session: Session) -> pa.Table:
+        return self.report_row(session.open(self.table).restore(version=self.version, timestamp=self.timestamp))
 
 
-def verify(command: Verify, session: Session) -> pa.Table:
-    """VERIFY INDEXTABLES: a row for each finding. A table that cannot be opened is verified all the same."""
-    report = session.verify(command.table, full=command.full)
-    return rows(command, report.details()["findings"])
+@dataclass(frozen=True)
+class Verify(TableCommand):
+    """Look for damage; `full` reads every split."""
+
+    full: bool = False
+
+    leads: ClassVar = {"VERIFY INDEXTABLES": {}}
+    clauses: ClassVar[Clauses] = {"FULL": ("full", StatementCursor.given)}
+    columns: ClassVar[pa.Schema] = row_schema("check s, severity s, path s, message s")
+
+    def words(self) -> Iterator[str | None]:
+        yield f"VERIFY INDEXTABLES {self.table}"
+        yield flag("FULL", self.full)
+
+    def run(self, session: Session) -> pa.Table:
+        """A row for each finding. A table that cannot be opened is verified all the same."""
+        report = session.verify(self.table, full=self.full)
+        return self.rows(report.details()["findings"])
 
 
 def with_details(message: str, report: Report) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.config import indexing, log, read, spark, splits, state, stats, storage, upkeep
+from indextables.config import indexing, log, spark, splits, state, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key
 from indextables.errors import InvalidInputError
 
@@ -22,8 +22,8 @@ GROUPS: tuple[type, ...] = (
     indexing.SearchSettings,
     splits.SplitWriterSettings,
     splits.SplitCacheSettings,
-    stats.StatsSettings,
-    read.ReadSettings,
+    splits.StatsSettings,
+    splits.ReadSettings,
     state.StateReadSettings,
     state.CheckpointSettings,
     state.StateWriteSettings,

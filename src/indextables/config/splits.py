@@ -1,9 +1,14 @@
-"""Settings of splits: how they are written, and what of remote ones is kept on local disk."""
+"""Settings of splits: how they are written, and what of remote ones is kept on local disk.
+
+Settings of reading rows.
+
+Settings of the statistics that the log keeps of each split.
+"""
 
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import integer, size, text
+from indextables.config.values import boolean, integer, names, size, text
 
 
 class SplitWriterSettings(SettingsGroup, frozen=True):
@@ -49,4 +54,35 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
     )
     max_bytes: int = setting(
         "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."
+    )
+
+
+class ReadSettings(SettingsGroup, frozen=True):
+    """How splits are read."""
+
+    parallelism: int = setting("read.parallelism", integer(1, 256), 8, "Splits that one process searches at a time.")
+
+
+class StatsSettings(SettingsGroup, frozen=True):
+    """Which columns have minima and maxima in the log, and how long a text among them may be."""
+
+    truncate: bool = setting(
+        "stats.truncation.enabled", boolean(), True, "Shorten long texts in the statistics.", in_table=True
+    )
+    max_length: int = setting(
+        "stats.truncation.maxLength", integer(1), 32, "Characters of a text that the statistics keep.", in_table=True
+    )
+    indexed_columns: int = setting(
+        "dataSkippingNumIndexedCols",
+        integer(-1),
+        32,
+        "Number of columns, from the first, that have statistics; -1 for all.",
+        in_table=True,
+    )
+    named_columns: tuple[str, ...] = setting(
+        "dataSkippingStatsColumns",
+        names(),
+        (),
+        "Columns that have statistics; if given, their number does not count.",
+        in_table=True,
     )

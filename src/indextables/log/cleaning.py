@@ -1,8 +1,9 @@
 """Cleaning the log: taking stock, deciding with `model.retention`, deleting oldest first.
 
 A cleaner never deletes what it has not seen covered: the states or checkpoints that everything kept begins with are read
-from the store and proven first (`log/proof.py`), the newest is looked at again before every batch, and if it has gone the
-cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never one too few.
+from the store and proven first (`log/checkpoint/proof.py`), the newest is looked at again before every batch, and if it has
+gone the cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never
+one too few.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from msgspec.structs import asdict, replace
 
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
-from indextables.log import names
-from indextables.log.bases import BaseReader
+from indextables.log import log_files
+from indextables.log.checkpoint.proof import Prover
+from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.clock import StoreClock
-from indextables.log.listing import list_log
-from indextables.log.proof import Prover
+from indextables.log.log_files import list_log
 from indextables.model.retention import (
     HOUR_MS,
     BaseFiles,
@@ -32,7 +33,7 @@ from indextables.model.retention import (
     find_expired,
 )
 from indextables.storage.store import ObjectInfo, Store
-from indextables.wire.json_checkpoint import MultiPartManifest, decode_checkpoint
+from indextables.wire.old_checkpoints import MultiPartManifest, decode_checkpoint
 
 logger = logging.getLogger(__name__)
 _BATCH = 100
@@ -132,7 +133,7 @@ class Cleaner(Struct, frozen=True):
     def inventory(self) -> LogInventory:
         """Everything in the log, and what each state and checkpoint names."""
         found = _Stock()
-        for info in self.store.list(names.LOG):
+        for info in self.store.list(log_files.LOG):
             found.add(info)
         return LogInventory(
             versions=found.versions,
@@ -194,9 +195,9 @@ class Cleaner(Struct, frozen=True):
             return False
         anchor = expiry.anchor
         candidates = [
-            *(f"{names.state_dir(anchor)}/{name}" for name in names.STATE_FILES),
-            names.json_checkpoint_path(anchor),
-            names.parquet_checkpoint_path(anchor),
+            *(f"{log_files.state_dir(anchor)}/{name}" for name in log_files.STATE_FILES),
+            log_files.json_checkpoint_path(anchor),
+            log_files.parquet_checkpoint_path(anchor),
         ]
         return any(self.store.head(path) is not None for path in candidates)
 
@@ -204,19 +205,21 @@ class Cleaner(Struct, frozen=True):
         info = min(files, key=lambda f: f.path)
         try:
             state = self.bases.read_state(version, info)
-            return frozenset(names.manifest_path(manifest.path, info.path) for manifest in state.manifests)
+            return frozenset(log_files.manifest_path(manifest.path, info.path) for manifest in state.manifests)
         except (BadFileError, UnsupportedError, NotFoundError):
             return None
 
     def _parts(self, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
         named: set[str] = set()
-        for path in (file.path for file in files if file.path.startswith(f"{names.LOG}/0")):
+        for path in (file.path for file in files if file.path.startswith(f"{log_files.LOG}/0")):
             try:
-                found = decode_checkpoint(self.store.get(path), path=path, version=names.checkpoint_version_of(path))
+                found = decode_checkpoint(
+                    self.store.get(path), path=path, version=log_files.checkpoint_version_of(path)
+                )
             except (BadFileError, NotFoundError):
                 return None
             if isinstance(found, MultiPartManifest):
-                named.update(f"{names.LOG}/{part}" for part in found.parts)
+                named.update(f"{log_files.LOG}/{part}" for part in found.parts)
         return frozenset(named)
 
 
@@ -231,21 +234,21 @@ class _Stock(Struct):
 
     def add(self, info: ObjectInfo) -> None:
         path = info.path
-        if (version := names.version_of(path)) is not None:
+        if (version := log_files.version_of(path)) is not None:
             self.versions[version] = _object(info)
-        elif (version := names.state_version_of(path)) is not None:
+        elif (version := log_files.state_version_of(path)) is not None:
             self.states.setdefault(version, []).append(info)
         elif (version := self._checkpoint_version(path)) is not None:
             self.checkpoints.setdefault(version, []).append(info)
         elif path.endswith(".avro"):
             self.manifests[path] = _object(info)
-        elif names.is_checkpoint_part(path):
+        elif log_files.is_checkpoint_part(path):
             self.parts[path] = _object(info)
 
     @staticmethod
     def _checkpoint_version(path: str) -> int | None:
-        version = names.checkpoint_version_of(path)
-        return names.checkpoint_note_version_of(path) if version is None else version
+        version = log_files.checkpoint_version_of(path)
+        return log_files.checkpoint_note_version_of(path) if version is None else version
 
 
 def _object(info: ObjectInfo) -> LogObject:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from indextables.errors import RefusedError
-from indextables.log import names
+from indextables.log import log_files
 from indextables.storage.store import Store
 
 MOST_SKEW_MS = 5 * 60_000
@@ -34,9 +34,9 @@ class StoreClock(Struct, frozen=True):
         A store that does not say is taken to agree: no file in it has an age, so none is ever old enough.
         """
         before_ms = self.now_ms()
-        self.store.put(names.CLOCK, b"")
+        self.store.put(log_files.CLOCK, b"")
         after_ms = self.now_ms()
-        written = self.store.head(names.CLOCK)
+        written = self.store.head(log_files.CLOCK)
         if written is None or written.last_modified_ms is None:
             return before_ms
         self._check(before_ms, after_ms, written.last_modified_ms)

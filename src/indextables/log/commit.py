@@ -42,16 +42,16 @@ from indextables.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from indextables.log import names
-from indextables.log.listing import list_log
-from indextables.log.version_reader import VersionReader
+from indextables.log import log_files
+from indextables.log.log_files import list_log
+from indextables.log.versions import VersionReader
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
 from indextables.model.protocol import check_writable
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.wire.proven_version import encode_proven
+from indextables.wire.version_file import encode_proven
 
 READ_BACKS = 3
 AT_ONCE = 3
@@ -150,7 +150,7 @@ class Committer(Struct, frozen=True):
                     ours = outcome is PutOutcome.CREATED
                     return Committed(base, landed, attempt, offer.version if ours else None, offer.version)
                 if outcome is PutOutcome.CREATED:
-                    self.store.delete([names.version_path(offer.version.version)])
+                    self.store.delete([log_files.version_path(offer.version.version)])
             except _OtherTableError as error:
                 raise error.conflict from None
             except IndexTablesError as error:
@@ -227,7 +227,7 @@ class Committer(Struct, frozen=True):
         version = offer.version.version
         for again in range(READ_BACKS):
             try:
-                if self.store.put_if_absent(names.version_path(version), offer.body) is PutOutcome.CREATED:
+                if self.store.put_if_absent(log_files.version_path(version), offer.body) is PutOutcome.CREATED:
                     return PutOutcome.CREATED
             except (AccessDeniedError, StorageFullError) as error:
                 # Refused for certain; but an earlier request may still be on its way.
@@ -236,12 +236,12 @@ class Committer(Struct, frozen=True):
                 raise
             except StorageError as error:
                 # A request that failed may still have taken effect: look, as after any other doubtful answer.
-                logger.warning("the answer to creating %s was lost: %s", names.version_path(version), error.message)
+                logger.warning("the answer to creating %s was lost: %s", log_files.version_path(version), error.message)
             try:
                 found = self.reader.read_one(version)
             except (StorageError, CorruptTableError) as error:
                 # Could not look: this is neither absence nor another's file. The caller pauses and looks again.
-                logger.warning("%s could not be read back: %s", names.version_path(version), error.message)
+                logger.warning("%s could not be read back: %s", log_files.version_path(version), error.message)
                 return PutOutcome.UNKNOWN
             if found is not None:
                 return PutOutcome.CREATED if found.info.txn_id == txn_id else PutOutcome.EXISTS
@@ -251,7 +251,7 @@ class Committer(Struct, frozen=True):
         """R4: whether the version just created plainly continues the log that was read."""
         if base.version < 0:
             return True
-        found, read = self.store.head(names.version_path(base.version)), self.listed(base.version)
+        found, read = self.store.head(log_files.version_path(base.version)), self.listed(base.version)
         return found is not None and (read is None or _is_same_file(found, read))
 
     def _leave_another_table(self, offer: _Offer, base: Snapshot) -> None:
@@ -266,7 +266,7 @@ class Committer(Struct, frozen=True):
         except VersionNotFoundError:
             return
         if not is_same_table(base.metadata.id, found):
-            self.store.delete([names.version_path(version)])
+            self.store.delete([log_files.version_path(version)])
             raise _OtherTableError(another_table(self.store.url, base.metadata.id, found))
 
     def _landed(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
@@ -283,7 +283,7 @@ class Committer(Struct, frozen=True):
         if _is_in(newest, offer.version):
             return version
         found = self.reader.read_one(version)
-        if found is not None and found.info.txn_id != txn_id and self.store.head(names.version_path(version - 1)):
+        if found is not None and found.info.txn_id != txn_id and self.store.head(log_files.version_path(version - 1)):
             return None  # the number was never free
         raise self._unknown(offer, txn_id)
 

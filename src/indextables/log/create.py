@@ -19,8 +19,8 @@ from indextables.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from indextables.log import names
-from indextables.log.listing import list_log
+from indextables.log import log_files
+from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Operation
@@ -28,7 +28,7 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.schema_registry import recorded
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
-from indextables.wire.proven_version import encode_proven
+from indextables.wire.version_file import encode_proven
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def _checkpoint(log: TransactionLog) -> None:
 
 def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id: str, *, exist_ok: bool) -> Snapshot:
     for _ in range(log.settings.retry.max_attempts):
-        if log.store.put_if_absent(names.version_path(0), body) is PutOutcome.CREATED:
+        if log.store.put_if_absent(log_files.version_path(0), body) is PutOutcome.CREATED:
             return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
         found = log.reader.read_one(0)
         if found is not None:
@@ -103,7 +103,7 @@ def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, ex
     snapshot = log.reload()
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
         return snapshot
-    log.store.delete([names.version_path(0)])
+    log.store.delete([log_files.version_path(0)])
     return _existing(log, metadata, exist_ok=exist_ok)
 
 

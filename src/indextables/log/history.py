@@ -1,19 +1,29 @@
-"""History and time travel: what was committed when, what can still be read, and which version a moment had."""
+"""History and time travel: what was committed when, what can still be read, and which version a moment had.
+
+The log, told action by action: what its files say, in the order in which they are folded into the table.
+
+Whether an older version has lost splits to a purge. A purge says in the log up to where it deletes removed splits.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
-from indextables.errors import NotFoundError, VersionNotFoundError
-from indextables.log.listing import LogListing, list_log
+from indextables.errors import CorruptTableError, NotFoundError, VersionNotFoundError
+from indextables.log.checkpoint.state_files import files_not_in
+from indextables.log.log_files import LogListing, list_log
 from indextables.log.replay import RESTARTS, readable_versions
 from indextables.log.transaction_log import TransactionLog
+from indextables.model.action_rows import action_rows
+from indextables.model.actions import LogAction
 from indextables.model.conflicts import PURGE_TXN
-from indextables.model.snapshot import CommittedVersion
-from indextables.model.temporal import timestamp_of
+from indextables.model.file_list import to_actions
+from indextables.model.snapshot import Base, CommittedVersion, Snapshot
+from indextables.model.values import timestamp_of
 
 HISTORY_SCHEMA = pa.schema(
     [
@@ -110,3 +120,85 @@ def _shown(timestamp_ms: int) -> str:
         return timestamp_of(timestamp_ms * 1000, zone=False).isoformat(timespec="milliseconds") + "Z"
     except ValueError:
         return f"{timestamp_ms} ms since 1970"
+
+
+def log_action_rows(log: TransactionLog, *, include_all: bool = False) -> pa.Table:
+    """The newest state or checkpoint and every version after it, as rows (`model.action_rows`).
+
+    With `include_all` every version that is left, from the oldest on; a state comes first only where the versions below
+    it were cleaned away.
+    """
+    for _ in range(RESTARTS):
+        try:
+            return pa.concat_tables(list(_parts(log, list_log(log.store), include_all=include_all)))
+        except NotFoundError:
+            continue  # a file was cleaned away since the listing
+    raise CorruptTableError(f"The log of {log.store.url} changes faster than it can be read.", path=log.store.url)
+
+
+def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> Iterator[pa.Table]:
+    base = _start(log, listing, oldest=include_all)
+    at = base.header.version
+    if at >= 0:
+        info = listing.states.get(at) or listing.checkpoints[at]
+        yield action_rows(_said_by(base), version=at, log_file_path=info.path, is_checkpoint=True)
+    wanted = sorted(version for version in listing.versions if version > at)
+    for committed in log.reader.read([(version, listing.versions[version]) for version in wanted]):
+        path = listing.versions[committed.version].path
+        yield action_rows(committed.actions, version=committed.version, log_file_path=path)
+
+
+def _start(log: TransactionLog, listing: LogListing, *, oldest: bool) -> Base:
+    """Where the telling begins: the newest base, or the oldest from which the versions go on without a hole."""
+    newest = listing.newest
+    found: Base | None = None
+    for base in log.bases.bases(listing, until=newest):
+        if not listing.missing(base.header.version, newest):
+            found = base
+            if not oldest:
+                break
+    if found is None:
+        raise NotFoundError(f"The log of {log.store.url} does not hold a whole table.", path=log.store.url)
+    return found
+
+
+def _said_by(base: Base) -> Iterator[LogAction]:
+    """What a state or checkpoint says, as the actions that would say it."""
+    header = base.header
+    yield header.protocol
+    if header.metadata is not None:
+        yield header.metadata
+    yield from header.txns.values()
+    yield from header.skips.values()
+    yield from to_actions(base.source.files())
+
+
+def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) -> None:
+    """VersionNotFoundError if a purge has condemned splits of a version, even if it has not deleted them yet."""
+    purge = newest.header.txns.get(PURGE_TXN)
+    if purge is None or purge.version <= target.version:
+        return
+    removed = {path: version.version for version in _since(log, target, newest) for path in version.removed}
+    # A purge deletes whatever was removed up to the version that it records.
+    missing = [
+        path
+        for path in files_not_in(target, newest).column("path").to_pylist()
+        if removed.get(path, 0) <= purge.version
+    ]
+    if missing:
+        raise VersionNotFoundError(
+            f"Version {target.version} of {log.store.url} cannot be read any more: {len(missing)} of its "
+            f"{target.all_files.num_rows} splits were purged.",
+            hint=f"Versions {purge.version} to {newest.version} can be read; history() shows each.",
+            path=log.store.url,
+            version=target.version,
+            available=[purge.version, newest.version],
+            missing=sorted(missing),
+        )
+
+
+def _since(log: TransactionLog, target: Snapshot, newest: Snapshot) -> Sequence[CommittedVersion]:
+    try:
+        return log.since(target.version, newest.version)
+    except VersionNotFoundError:
+        return ()

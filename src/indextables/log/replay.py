@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
-from indextables.log import names
-from indextables.log.bases import BaseReader, Found
-from indextables.log.checkpoint_pointer import read_pointer
+from indextables.log import log_files
+from indextables.log.checkpoint.checkpointer import read_pointer
+from indextables.log.checkpoint.descent import check_newest_state, descends
+from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
 from indextables.log.clock import bounded_time
-from indextables.log.descent import check_newest_state, descends
-from indextables.log.listing import LogListing, list_log
+from indextables.log.log_files import LogListing, list_log
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
@@ -106,7 +106,7 @@ def _load(
     until = listing.newest if version is None else version
     if version is not None and not 0 <= version <= listing.newest:
         raise version_not_found(store.url, listing, version)
-    found = Found()
+    found = FoundBase()
     for base in reader.bases(listing, until=until, found=found):
         missing = listing.missing(base.header.version, until)
         if not missing and descends(reader, base, listing, found):
@@ -189,7 +189,7 @@ def _gap(url: str, missing: list[int]) -> LogGapError:
     first = missing[0]
     before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
     return LogGapError(
-        f"Version {first} of {url} is missing from its log below a higher version ({names.version_path(first)}).",
+        f"Version {first} of {url} is missing from its log below a higher version ({log_files.version_path(first)}).",
         hint=f"Restore the file from a backup, {before}or write a clean copy of what can be read with "
         "Table.repair(path, at='another place').",
         path=url,

@@ -28,7 +28,7 @@ from indextables.model.conflicts import Intent
 from indextables.model.file_list import to_actions
 from indextables.model.snapshot import Snapshot
 from indextables.storage.location import inside
-from indextables.wire.proven_version import as_read_back
+from indextables.wire.version_file import as_read_back
 
 HOUR_MS = 3_600_000
 LiveSelection = Callable[[Snapshot], pa.Table]

@@ -30,31 +30,24 @@ from indextables.errors import (
     VersionNotFoundError,
 )
 from indextables.log import replay as reading
-from indextables.log.bases import BaseReader
 from indextables.log.cache import CacheStats, LogCache
-from indextables.log.checkpoint import Checkpointer, CheckpointReport, SpoiledCheckpointError
+from indextables.log.checkpoint.checkpointer import Checkpointer, CheckpointReport, SpoiledCheckpointError
+from indextables.log.checkpoint.descent import is_of_another_engine
+from indextables.log.checkpoint.proof import Prover
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_reader import BaseReader
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.cleaning import Cleaner, policy_of
 from indextables.log.commit import Committed, Committer, Plan, Proposal
-from indextables.log.descent import is_of_another_engine
-from indextables.log.listing import list_log
-from indextables.log.proof import Prover
+from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
-from indextables.log.state_files import StateFiles
-from indextables.log.state_writer import Compact
 from indextables.log.transaction import Changes
-from indextables.log.version_reader import VersionReader
+from indextables.log.versions import VersionReader
 from indextables.model.actions import ProtocolAction
-from indextables.model.compaction import is_compact
 from indextables.model.conflicts import Intent, Operation, another_table, is_same_table
-from indextables.model.protocol import (
-    AVRO_STATE,
-    PARQUET_SPLITS,
-    SUPPORTED_VERSION,
-    is_shared,
-    taken_over,
-    upgraded,
-)
+from indextables.model.protocol import AVRO_STATE, PARQUET_SPLITS, SUPPORTED_VERSION, is_shared, taken_over, upgraded
 from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.model.state import is_compact
 from indextables.storage.store import Store
 
 logger = logging.getLogger(__name__)

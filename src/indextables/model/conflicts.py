@@ -1,10 +1,10 @@
-"""What two writers may do at once. A pure decision over what was committed since a writer read the table.
+r"""What two writers may do at once. A pure decision over what was committed since a writer read the table.
 
 On conflict-free ground the commit is rebased: its actions are planned again on the newest snapshot and written as the
 next version, as if the writer had started after the others. The columns are what the others committed, the rows what we
 want to commit; `=` rebase, `P` rebase after planning again on what is live now, `X` ConflictError.
 
-    ours \\ theirs   append  overwrite  replace  merge  drop  delete  metadata  restore  skip
+    ours \ theirs   append  overwrite  replace  merge  drop  delete  metadata  restore  skip
     append            =1       =1         =1      =     =      =       X2        =1X2     =
     overwrite         P        P          P       P     P      P       X2        PX2      =
     replace-where     P        P          P       P     P      P       X2        PX2      =
@@ -27,6 +27,8 @@ Three more rules stand beside the table: a `txn` that another commit already rec
 ours superfluous (it is skipped, not refused); a raised protocol is checked again before the retry; and a purge says in the
 log what it is about to delete, so a commit that would add a split which a purge has taken for an orphan is X, and so is
 one that revives splits of the past (restore) after any purge.
+
+Which files of a version bring rows that were not in the table before.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from indextables.errors import ConflictError
-from indextables.model.actions import MetadataAction
+from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import RESERVED_APP_IDS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -180,3 +182,10 @@ def another_table(url: str, known_id: str, found_id: str) -> ConflictError:
 def _some(paths: frozenset[str]) -> str:
     first = min(paths)
     return f"{first} is" if len(paths) == 1 else f"{first} and {len(paths) - 1} more are"
+
+
+def files_of_new_rows(version: CommittedVersion) -> list[AddAction]:
+    """The files whose rows are new. What a deletion adds are the rows that it keeps; what a merge adds was there too."""
+    if version.info.operation == Operation.DELETE:
+        return []
+    return [a for a in version.actions if isinstance(a, AddAction) and a.data_change]

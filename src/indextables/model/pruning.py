@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, consistent
+from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, can_fail, can_pass, consistent
 from indextables.model.file_values import Mask
 from indextables.model.partition_text import NULL_PARTITION, is_doubtful
 from indextables.model.predicate.tree import (
@@ -30,7 +30,6 @@ from indextables.model.predicate.tree import (
     all_of,
     columns_of,
 )
-from indextables.model.range_tests import can_fail, can_pass
 from indextables.model.stat_text import decode_values
 
 PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "stats"]

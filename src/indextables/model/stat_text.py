@@ -16,9 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.model.numeric import parse_decimal, parse_float
 from indextables.model.spark_types import type_name
-from indextables.model.temporal import date_of, micros_of, parse_date, parse_timestamp, timestamp_of
+from indextables.model.values import (
+    date_of,
+    micros_of,
+    parse_date,
+    parse_decimal,
+    parse_float,
+    parse_timestamp,
+    timestamp_of,
+)
 
 _LAST_CHARACTER = "\U0010ffff"
 _BEFORE_SURROGATES, _AFTER_SURROGATES = 0xD7FF, 0xE000

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
-from indextables.config.stats import StatsSettings
+from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
 from indextables.model.schema import find_column, is_atomic
 from indextables.model.spark_types import type_name

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from indextables.model.report import Report
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
-from indextables.splits.explain import explain_split
 from indextables.splits.query.tree import AllRows
-from indextables.splits.table_split import SplitEntry
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.explain import explain_split
 
 
 class SplitReport(Report, frozen=True):

@@ -10,9 +10,9 @@ import pyarrow as pa
 from indextables.errors import InvalidInputError
 from indextables.model.report import Report
 from indextables.scan.task import ScanTask
-from indextables.splits.component_sizes import component_sizes
-from indextables.splits.source import open_source
-from indextables.splits.table_split import SplitEntry
+from indextables.splits.format.source import open_source
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.write.describe import component_sizes
 
 COMPONENT_SCHEMA = pa.schema(
     [

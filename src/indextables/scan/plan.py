@@ -1,4 +1,7 @@
-"""What a scan will read: the splits that can hold a match, and why the others cannot; from the log alone."""
+"""What a scan will read: the splits that can hold a match, and why the others cannot; from the log alone.
+
+Search operators of SQL as a query: each is a query over its own column, and all of them must match.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +14,21 @@ from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings, SearchSettings
-from indextables.config.read import ReadSettings
-from indextables.config.splits import SplitCacheSettings
+from indextables.config.splits import ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
-from indextables.log.selection import files_in_parts
+from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.model.arguments import text, unexpected
 from indextables.model.predicate import Predicate, all_of, bind
 from indextables.model.pruning import all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.splits.mapping import ColumnMapping, DocMapping, is_text
-from indextables.splits.query.fields import QueryFields
-from indextables.splits.query.implied import implied_predicate
+from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
 from indextables.splits.query.parser import parse
+from indextables.splits.query.to_predicate import implied_predicate
 from indextables.splits.query.tree import Query
-from indextables.splits.table_split import SplitEntry
+from indextables.splits.query.tree import all_of as all_queries
+from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec
 
 ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
@@ -162,3 +165,31 @@ def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None)
         SplitEntry(path, size, records, footer, dict(values or []), sure[n])
         for n, (path, size, records, footer, values) in enumerate(rows)
     )
+
+
+_CHECKS = {"textsearch": check_textsearch, "fieldmatch": check_fieldmatch}
+
+
+class SearchOperator(Struct, frozen=True):
+    """`column TEXTSEARCH 'text'`, by the function it stands for; without a column the text is searched everywhere."""
+
+    function: str
+    column: str | None
+    text: str
+
+
+def searched(operators: Sequence[SearchOperator], query: str | None, fields: QueryFields) -> Query | None:
+    """The query that rows must match for all operators, and for a query beside them; None if there is neither."""
+    found = [] if query is None else [parse(query, fields)]
+    found += [_query(operator, fields) for operator in operators]
+    return all_queries(tuple(found)) if found else None
+
+
+def _query(operator: SearchOperator, fields: QueryFields) -> Query:
+    if operator.column is None:
+        return parse(operator.text, fields)
+    column = find_column(fields.schema, operator.column)
+    check = _CHECKS.get(operator.function)
+    if check is not None:
+        check(fields, column)
+    return parse(operator.text, fields.within(column))

@@ -6,9 +6,9 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables.scan.task import ScanTask
-from indextables.splits.rarity import TermStatistics, term_statistics, total
-from indextables.splits.search import SearchRequest, merge_results, search_split
-from indextables.splits.table_split import SplitEntry
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.scores import TermStatistics, term_statistics, total
+from indextables.splits.search.search import SearchRequest, merge_results, search_split
 
 
 def search_table(task: ScanTask, request: SearchRequest) -> pa.Table:

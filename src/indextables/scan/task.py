@@ -12,10 +12,10 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.scan.plan import ScanPlan
-from indextables.splits.cache import SplitCache
 from indextables.splits.query.tree import AllRows
-from indextables.splits.rows import count_rows, find_rows
-from indextables.splits.table_split import SplitEntry, TableSplit, open_table_split
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.table_split import SplitEntry, TableSplit, open_table_split
+from indextables.splits.search.match import count_rows, find_rows
 from indextables.storage.spec import open_store
 from indextables.storage.store import Store
 

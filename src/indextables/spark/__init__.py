@@ -12,11 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from indextables.spark.explaining import explain
-    from indextables.spark.extension import install, register
     from indextables.spark.reads import table
-    from indextables.spark.searches import aggregate, count, search
+    from indextables.spark.searches import aggregate, count, explain, search
     from indextables.spark.sessions import session
+    from indextables.spark.sql import install, register
     from indextables.spark.streams import read_stream, write_stream
     from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
@@ -26,12 +25,12 @@ _WHERE = {
     "aggregate": "searches",
     "count": "searches",
     "delete": "upkeep",
-    "explain": "explaining",
-    "install": "extension",
+    "explain": "searches",
+    "install": "sql",
     "merge": "upkeep",
     "purge": "upkeep",
     "read_stream": "streams",
-    "register": "extension",
+    "register": "sql",
     "search": "searches",
     "session": "sessions",
     "table": "reads",

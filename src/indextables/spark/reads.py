@@ -1,28 +1,229 @@
-"""Reading a table as a DataFrame: Spark's own scan where Spark can open the files, the data source elsewhere."""
+"""Reading a table as a DataFrame: Spark's own scan where Spark can open the files, the data source elsewhere.
+
+The file list of a snapshot as one byte array, for the `SnapshotFileIndex` in the driver (`java/SnapshotFileIndex.java`).
+
+One call hands over everything: 100,000 files in a fraction of a second, where a call per file would take minutes. Layout,
+little-endian: the number of partitions; a column per partition column with the value of each partition; then for each file
+the number of its partition, its path, size and time; then the names of the columns that have bounds, and for each of them
+a column of lower and one of upper bounds.
+
+A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see `java/Column.java`).
+Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes. Spark does not check partition values again,
+so a value that cannot be read for certain is an error, never a null.
+
+The native scan: the splits of a snapshot are Parquet files, so Spark reads them with its own vectorised reader.
+
+The native scan without access to the driver (Spark Connect): `spark.read.parquet` over the paths of the splits.
+
+Spark then takes the partition values from the folder names, so this way is open only where these say exactly what the log
+says; and it lists every path, which it does in a job of its own above a threshold that is raised here.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.types import NullType, StructField, StructType
 
 from indextables.config.spark import SparkReadSettings
-from indextables.errors import UnsupportedError
-from indextables.spark.foreign import parquet_splits
-from indextables.spark.native import has_file_system, in_order, native_scan
-from indextables.spark.parquet_paths import can_list_paths, scan_paths
+from indextables.errors import CorruptTableError, UnsupportedError
+from indextables.model.column_ranges import FileRanges
+from indextables.model.predicate import Column
+from indextables.model.schema import is_partitionable
+from indextables.spark.columns import quoted
+from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import readable
-from indextables.spark.session_settings import has_jvm, source_options, with_session
-from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.reader import Frame
-from indextables.spark.source.requests import ReadRequest
-from indextables.spark.source_frames import source_frame
-from indextables.storage.location import parse_location
+from indextables.spark.settings import has_jvm, source_options, with_session
+from indextables.spark.source.options import ReadRequest, SourceOptions
+from indextables.spark.source.reader import Frame, parquet_splits
+from indextables.spark.sql import source_frame
+from indextables.storage.location import join, parse_location
+from indextables.storage.partitions import partition_folder
 from indextables.table import Table
+
+_INT64 = np.dtype("<i8")
+_FLOAT64 = np.dtype("<f8")
+
+
+def encode_file_list(files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str]) -> bytes:
+    """The bytes of a file list with typed partition values and the bounds of the other columns."""
+    sizes = files["size"]
+    if files.num_rows and pc.less_equal(pc.min(sizes), 0).as_py():
+        path = files["path"][pc.index(pc.less_equal(sizes, 0), True).as_py()].as_py()
+        # Spark plans by the size: it would leave out the rows beyond it without a word.
+        raise CorruptTableError(f"The log gives no size for {path}.", path=path)
+    ranges = FileRanges(files, partition_columns)
+    values = [_partition_values(files, schema.field(name), ranges) for name in partition_columns]
+    owners, firsts = _partitions(values, files.num_rows)
+    parts = [struct.pack("<i", len(firsts)), *(_column(v.take(firsts)) for v in values)]
+    times = pc.fill_null(files["modification_time"], 0)
+    parts += [_column(c) for c in (owners, _flat(files["path"]), _flat(sizes), _flat(times))]
+    bounds = _bounds(schema, partition_columns, ranges)
+    parts.append(_column(pa.array([name for name, _, _ in bounds], pa.string())))
+    for _, low, high in bounds:
+        parts += [_column(low), _column(high)]
+    return b"".join(parts)
+
+
+def _partition_values(files: pa.Table, field: pa.Field, ranges: FileRanges) -> pa.Array:
+    found = ranges.range_of(Column((field.name,), field.type), nulls=False)
+    unreadable = pc.is_null(found.low).to_numpy(zero_copy_only=False) & found.can_value
+    if unreadable.any():
+        row = files.slice(int(np.argmax(unreadable)), 1).to_pylist()[0]
+        told = dict(row["partition_values"] or []).get(field.name)
+        message = f"{row['path']} has the value {told!r} for partition column {field.name!r}, which is no {field.type}."
+        raise CorruptTableError(message, path=row["path"], column=field.name)
+    return found.low
+
+
+def _partitions(values: Sequence[pa.Array], count: int) -> tuple[pa.Array, pa.Array]:
+    """For each file the number of its partition, and for each partition its first file."""
+    codes = np.zeros(count, np.int64)
+    for column in values:
+        each = pc.dictionary_encode(column, null_encoding="encode").indices.to_numpy()
+        codes = codes * (int(each.max(initial=0)) + 1) + each
+        # Renumbered each time, so that the product never overflows.
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+    firsts = np.unique(codes, return_index=True)[1]
+    return pa.array(codes), pa.array(firsts)
+
+
+def _bounds(
+    schema: pa.Schema, partition_columns: Sequence[str], ranges: FileRanges
+) -> list[tuple[str, pa.Array, pa.Array]]:
+    """Name, lower and upper bounds of every column that has any."""
+    found = []
+    for field in schema:
+        if field.name in partition_columns or not is_partitionable(field.type):
+            continue
+        known = ranges.range_of(Column((field.name,), field.type), nulls=False)
+        if known.low.null_count < len(known.low) or known.high.null_count < len(known.high):
+            found.append((field.name, known.low, known.high))
+    return found
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def _column(values: pa.Array) -> bytes:
+    kinds = pa.types
+    if kinds.is_decimal(values.type):
+        values = values.cast(pa.string())
+    if kinds.is_string(values.type):
+        return _texts(values)
+    if kinds.is_floating(values.type):
+        return _numbers(b"d", values.cast(pa.float64()), _FLOAT64)
+    if kinds.is_date(values.type):
+        values = values.cast(pa.int32())
+    return _numbers(b"l", values.cast(pa.int64()), _INT64)
+
+
+def _texts(values: pa.Array) -> bytes:
+    filled = pc.fill_null(values, "")
+    lengths = pc.binary_length(filled).to_numpy().astype("<i4")
+    lengths[pc.is_null(values).to_numpy(zero_copy_only=False)] = -1
+    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py() if len(filled) else ""
+    return b"".join([b"s", struct.pack("<i", len(values)), lengths.tobytes(), joined.encode()])
+
+
+def _numbers(kind: bytes, values: pa.Array, form: np.dtype[np.generic]) -> bytes:
+    valid = pc.is_valid(values).to_numpy(zero_copy_only=False).astype("u1")
+    filled = pc.fill_null(values, 0).to_numpy(zero_copy_only=False).astype(form)
+    return b"".join([kind, struct.pack("<i", len(values)), valid.tobytes(), filled.tobytes()])
+
+
+def has_file_system(spark: SparkSession, url: str) -> bool:
+    """Whether Spark itself can open files at a URL: PySpark from PyPI knows local disks and HDFS, no object store."""
+    return bool(java_classes(spark).call("NativeScan", "canRead", spark._jsparkSession, url))
+
+
+def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapping[str, str]) -> DataFrame:
+    """A DataFrame over files of a table's snapshot, planned from the log alone: nothing is listed.
+
+    `source` are the options with which the data source reads the same files, where a query searches them.
+    """
+    schema = readable(table.metadata.schema_string)
+    stored = [field for field in schema if not isinstance(field.dataType, NullType)]
+    partitions = table.partition_columns
+    classes = java_classes(spark)
+    frame = classes.call(
+        "NativeScan",
+        "dataFrame",
+        spark._jsparkSession,
+        StructType([field for field in stored if field.name not in partitions]).json(),
+        StructType([schema[name] for name in partitions]).json(),
+        table.path,
+        f"{table.path}, version {table.version}",
+        classes.text_map(source),
+        encode_file_list(files, table.schema, partitions),
+    )
+    return in_order(ClassicDataFrame(frame, spark), schema)
+
+
+def in_order(frame: DataFrame, schema: StructType) -> DataFrame:
+    """The columns of a schema in its order; those that hold nothing but nulls are not in the files and are made here."""
+    if frame.columns == schema.names:
+        return frame
+    return frame.select(*[_selected(frame, field) for field in schema])
+
+
+def _selected(frame: DataFrame, field: StructField) -> SparkColumn:
+    if isinstance(field.dataType, NullType):
+        return f.lit(None).alias(field.name)
+    return frame[quoted(field.name)]
+
+
+OWN_WAYS = {
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+"""How splits are read whatever the session says of other files: as `NativeScan.java` does."""
+_LISTING_THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+
+
+def can_list_paths(table: Table) -> bool:
+    """Whether every folder says what the log says: null and empty text share a folder, and others may use none."""
+    columns = table.partition_columns
+    if not columns:
+        return True
+    files = table.files().select(["path", "partition_values"])
+    return all(
+        _is_told_by_folder(row["path"], dict(row["partition_values"] or []), columns) for row in files.to_pylist()
+    )
+
+
+def _is_told_by_folder(path: str, values: dict[str, str | None], columns: list[str]) -> bool:
+    ordered = {name: values.get(name) for name in columns}
+    return "" not in ordered.values() and path.startswith(partition_folder(ordered) + "/")
+
+
+def scan_paths(spark: SparkSession, table: Table, files: pa.Table) -> DataFrame:
+    """A DataFrame over files of a snapshot."""
+    schema = readable(table.metadata.schema_string)
+    stored = StructType([field for field in schema if not isinstance(field.dataType, NullType)])
+    paths = [join(table.path, path) for path in files["path"].to_pylist()]
+    if not paths:
+        return spark.createDataFrame([], schema)
+    if len(paths) > int(spark.conf.get(_LISTING_THRESHOLD) or 0):
+        # A Connect session plans anew at each use of the DataFrame, so the threshold has to stay raised.
+        spark.conf.set(_LISTING_THRESHOLD, str(len(paths)))
+    reader = spark.read.schema(stored).option("basePath", table.path).options(**OWN_WAYS)
+    return in_order(reader.parquet(*paths), schema)
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,7 @@
-"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows."""
+"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows.
+
+What a scan or search of a table does in Spark, in numbers, and who reads the rows.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from msgspec.structs import fields
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -14,18 +18,19 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.model.arguments import text, whole_number
 from indextables.model.schema import SCORE, normalize, schema_to_json
-from indextables.scan.aggregate import partial_of
+from indextables.scan.aggregate.partial import partial_of
+from indextables.scan.aggregate.result import finish
+from indextables.scan.aggregate.spec import parse_spec
+from indextables.scan.aggregate.state import merged
+from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.scan.task import ScanTask
+from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
-from indextables.spark.session_settings import source_options, with_session
-from indextables.spark.source.options import SourceOptions
+from indextables.spark.settings import source_options, with_session
+from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame
-from indextables.spark.source.requests import ReadRequest
-from indextables.spark.source_frames import source_frame
+from indextables.spark.sql import source_frame
 from indextables.spark.workers import on_splits
-from indextables.splits.aggregate.result import finish
-from indextables.splits.aggregate.spec import parse_spec
-from indextables.splits.aggregate.state import merged
 from indextables.table import Table
 
 Moment = datetime | str | int
@@ -119,3 +124,38 @@ def _is_told(certain: bool, entry: Any) -> bool:
 
 def _per_task(found: Table) -> int:
     return found.settings.group(SparkReadSettings).splits_per_task
+
+
+class SparkScanReport(ScanReport, frozen=True):
+    """A scan that was carried out by Spark's workers, without its rows."""
+
+    read_by: str = ""
+    """Who reads the rows: Spark itself, or the package through the data source; with the reason."""
+
+
+def explain(
+    spark: SparkSession,
+    path: str,
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    columns: Sequence[str] | None = None,
+    version: int | None = None,
+    timestamp: datetime | str | int | None = None,
+    options: Mapping[str, object] | None = None,
+) -> SparkScanReport:
+    """Carry out a search or scan without its rows, and say what was pruned, opened, matched and read, and by whom."""
+    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = found.plan_scan(query=query, where=where, columns=columns)
+    per_task = found.settings.group(SparkReadSettings).splits_per_task
+    parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, per_task=per_task)
+    report = scan_report(plan, [each for part in parts for each in part])
+    told = {field.name: getattr(report, field.name) for field in fields(report)}
+    return SparkScanReport(**told, read_by=_reader(spark, found, searching=query is not None))
+
+
+def _reader(spark: SparkSession, found: Table, *, searching: bool) -> str:
+    if searching:
+        return "the data source: a search opens the index"
+    engine, reason = engine_of(spark, found)
+    return "Spark's own Parquet scan" if engine == "native" else f"the data source: {reason}"

@@ -2,11 +2,16 @@
 
 They run in this process, the one that started Spark's driver, so that they see its caches and its background jobs, and so
 that the large ones can put Spark's workers to work.
+
+Planning a read in the process that started the driver, in the form in which Spark keeps what a planner process says.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,21 +20,44 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from indextables.commands import Session, TableName, execute, parse
-from indextables.commands.values import TableReference
+from indextables.commands import Session, TableName, parse
+from indextables.commands.cursor import TableReference
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.spark import upkeep
-from indextables.spark.java_classes import java_classes
+from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import path_in
-from indextables.spark.session_settings import has_jvm, session_settings
-from indextables.spark.source.planning import planned_read
+from indextables.spark.settings import has_jvm, session_settings
+from indextables.spark.source.datasource import DefaultSource
 from indextables.spark.source.statement_reader import required, spark_columns
-from indextables.upkeep.merge_report import MergeReport
+from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
 
 logger = logging.getLogger(__name__)
+
+
+def planned_read(schema_json: str, options: Sequence[str]) -> bytes | None:
+    """What the tasks of a read do. None if it cannot be planned: Spark then asks a process of its own, and tells why."""
+    schema = StructType.fromJson(json.loads(schema_json))
+    source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
+    told = io.BytesIO()
+    try:
+        write_read_func_and_partitions(
+            told,
+            reader=source.reader(schema),
+            data_source=source,
+            schema=schema,
+            max_arrow_batch_size=1,  # for readers that return rows one by one
+            binary_as_bytes=True,
+        )
+    except Exception:
+        logger.debug("a read was not planned here", exc_info=True)
+        return None
+    return told.getvalue()
+
 
 FAILED = "!"
 """Before the text of an error that the driver shall raise."""
@@ -63,7 +91,7 @@ class WithWorkers(Session):
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:
     """The rows of one of our statements, which has run when this returns."""
     command = required(sql)
-    rows = execute(command, session=WithWorkers(session_settings(spark), partial(path_of, spark), spark))
+    rows = command.run(WithWorkers(session_settings(spark), partial(path_of, spark), spark))
     return spark.createDataFrame(rows, spark_columns(command))
 
 

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from indextables.spark.extension import register_source
-from indextables.spark.session_settings import has_jvm, session_of, session_settings, source_options
+from indextables.spark.settings import has_jvm, session_of, session_settings, source_options
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.stream_options import StreamOptions
+from indextables.spark.source.stream_reader import StreamOptions
+from indextables.spark.sql import register_source
 from indextables.table import Table
 
 

@@ -1,26 +1,89 @@
-"""Upkeep of large tables: planned and committed by the driver, done by Spark's workers."""
+"""Upkeep of large tables: planned and committed by the driver, done by Spark's workers.
+
+Tasks of upkeep as Spark jobs: named for whoever looks at Spark's pages, and in a pool of their own.
+
+The pool `indextables` matters where the application is scheduled fairly (`spark.scheduler.mode` FAIR): queries then go on
+beside a merge that would otherwise hold every core until it is done.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from indextables.spark.jobs import JobLabel, run_tasks
-from indextables.spark.session_settings import with_session
+from indextables.spark.settings import has_jvm, with_session
+from indextables.spark.workers import on_workers
+from indextables.spark.writes import gathering
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table
 from indextables.table.upkeep_verbs import verify_table
-from indextables.upkeep.delete import DeleteReport
-from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
-from indextables.upkeep.findings import Finding
-from indextables.upkeep.merge_report import MergeReport
-from indextables.upkeep.merge_task import MergeOutcome, MergeTask
-from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
+from indextables.upkeep.operation import Progress, Task, silent
 from indextables.upkeep.purge import BATCH, PurgeReport, PurgeTask
-from indextables.upkeep.verify import VerifyReport
-from indextables.upkeep.verify_task import VerifyTask
+from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
+
+POOL = "indextables"
+_POOL = "spark.scheduler.pool"
+_DESCRIPTION = "spark.job.description"
+R = TypeVar("R")
+
+
+class JobLabel(Struct):
+    """What Spark's pages say of the jobs of one operation, and how far it has come."""
+
+    spark: SparkSession
+    operation: str
+    told: Progress = silent
+    _so_far: str = ""
+
+    def progress(self, done: int, total: int, what: str) -> None:
+        """A step is done: the next job's description says so."""
+        self._so_far = f", {done} of {total} {what} done"
+        self.told(done, total, what)
+
+    @contextmanager
+    def shown(self, part: str) -> Iterator[None]:
+        """Jobs that are started meanwhile carry the label. A Connect client cannot name its jobs."""
+        if not has_jvm(self.spark):
+            yield
+            return
+        context = self.spark.sparkContext
+        before = {key: context.getLocalProperty(key) for key in (_DESCRIPTION, _POOL)}
+        context.setLocalProperty(_DESCRIPTION, f"indextables: {self.operation}: {part}{self._so_far}")
+        context.setLocalProperty(_POOL, POOL)
+        try:
+            yield
+        finally:
+            for key, value in before.items():
+                context.setLocalProperty(key, value)  # type: ignore[arg-type]
+
+
+def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
+    """Run each task in a Spark task of its own. If the job fails, the results that there are come before the error."""
+    finished = gathering(label.spark)
+
+    def work(task: bytes) -> R:
+        chosen: Task[R] = pickle.loads(task)
+        result = chosen.run()
+        if finished is not None:
+            finished.add([result])
+        return result
+
+    with label.shown(part):
+        try:
+            results = on_workers(label.spark, [pickle.dumps(task) for task in tasks], work)
+        except BaseException:
+            yield from finished.value if finished is not None else ()
+            raise
+    yield from results
+
 
 _FULL_BYTES = 256 << 20
 """What one task reads when it verifies every byte."""

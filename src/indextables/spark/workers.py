@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
-from indextables.spark.source.grouping import grouped
-from indextables.spark.source.reader import worker_store
+from indextables.spark.source.reader import grouped, worker_store
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from indextables.errors import BadFileError
-from indextables.splits.info import SplitInfo
-from indextables.splits.source import SplitSource
-from indextables.splits.tail import SplitTail, read_tail
+from indextables.splits.format.footer import SplitFooter, read_footer
+from indextables.splits.format.source import SplitSource
+from indextables.splits.write.split_info import SplitInfo
 
 _PIECE_BYTES = 8 << 20
 
@@ -24,7 +24,7 @@ class ComponentSize(Struct, frozen=True):
     size_bytes: int
 
 
-def component_sizes(tail: SplitTail) -> list[ComponentSize]:
+def component_sizes(tail: SplitFooter) -> list[ComponentSize]:
     """Every part of a split with its size; together they are the file."""
     sizes = [
         ComponentSize("parquet", name, int(tail.places[:, list(place), 1].sum())) for name, place in tail.leaves.items()
@@ -42,7 +42,7 @@ def component_sizes(tail: SplitTail) -> list[ComponentSize]:
 def damage(source: SplitSource, *, footer_start: int | None = None) -> Iterator[BadFileError]:
     """Every damaged part of a split, found by reading all of it; nothing for a sound one."""
     try:
-        tail = read_tail(source, footer_start)
+        tail = read_footer(source, footer_start)
     except BadFileError as e:
         yield e
         return
@@ -57,7 +57,7 @@ def damage(source: SplitSource, *, footer_start: int | None = None) -> Iterator[
 
 def describe(source: SplitSource, *, footer_start: int | None = None) -> SplitInfo:
     """What the log should say about a split of ours, from the split alone."""
-    tail = read_tail(source, footer_start)
+    tail = read_footer(source, footer_start)
     table = tail.table
     spans = [table.meta, table.chunks, *(component.tail for component in table.components)]
     return SplitInfo(
@@ -72,7 +72,7 @@ def describe(source: SplitSource, *, footer_start: int | None = None) -> SplitIn
     )
 
 
-def _parts(tail: SplitTail) -> Iterator[tuple[int, int, int, str]]:
+def _parts(tail: SplitFooter) -> Iterator[tuple[int, int, int, str]]:
     """Start, length, checksum and name of everything before the footer."""
     columns = [name for name, place in tail.leaves.items() for _ in place]
     for group, (places, checksums) in enumerate(zip(tail.places, tail.checksums, strict=True)):

@@ -1,29 +1,198 @@
-"""obstore clients, opened in the process that uses them, and where their credentials come from."""
+"""obstore clients, opened in the process that uses them, and where their credentials come from.
+
+Keys from AWS's own files, `~/.aws/credentials` and `~/.aws/config`, which obstore does not read.
+
+Only profiles that hold a key pair; one that signs on in the browser needs a provider class such as
+`obstore.auth.boto3:Boto3CredentialProvider`.
+
+Our settings as obstore's. What is not given is left out, so that obstore asks the cloud's own environment for it.
+"""
 
 from __future__ import annotations
 
+import configparser
 import importlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from threading import Lock
 from typing import Any, cast
 
+from msgspec import Struct
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
-from indextables.config.storage import StoreSettings
+from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
 from indextables.errors import InvalidInputError
-from indextables.storage.aws_profile import find_profile
-from indextables.storage.client_config import (
-    azure_config,
-    client_options,
-    gcs_config,
-    given,
-    retry_config,
-    s3_config,
-)
 from indextables.storage.location import Location
-from indextables.storage.remote_errors import read_failure
+from indextables.storage.remote import read_failure
+
+# What obstore finds by itself comes first, as it does for AWS's own tools.
+_FOUND_BY_OBSTORE = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+)
+_READ_AGAIN_AFTER = timedelta(minutes=15)
+
+
+class AwsProfile(Struct, frozen=True):
+    """The profile in force. Called, it gives the keys that its file holds now, so that rotated keys are picked up."""
+
+    name: str
+    credentials_file: Path
+    config_file: Path
+
+    def __call__(self) -> dict[str, Any]:
+        """The keys in the form that obstore wants."""
+        keys = self.keys()
+        return {
+            "access_key_id": keys.get("aws_access_key_id", ""),
+            "secret_access_key": keys.get("aws_secret_access_key", ""),
+            "token": keys.get("aws_session_token"),
+            "expires_at": datetime.now(UTC) + _READ_AGAIN_AFTER,
+        }
+
+    def keys(self) -> dict[str, str]:
+        """Everything both files say about the profile."""
+        section = self.name if self.name == "default" else f"profile {self.name}"
+        return {**_section(self.config_file, section), **_section(self.credentials_file, self.name)}
+
+
+def find_profile(environment: Mapping[str, str]) -> AwsProfile | None:
+    """The profile that applies, if it holds a key pair and the environment holds nothing that goes before it."""
+    if any(environment.get(name) for name in _FOUND_BY_OBSTORE):
+        return None
+    folder = Path(environment.get("HOME") or Path.home()) / ".aws"
+    profile = AwsProfile(
+        environment.get("AWS_PROFILE") or "default",
+        Path(environment.get("AWS_SHARED_CREDENTIALS_FILE") or folder / "credentials"),
+        Path(environment.get("AWS_CONFIG_FILE") or folder / "config"),
+    )
+    keys = profile.keys()
+    return profile if keys.get("aws_access_key_id") and keys.get("aws_secret_access_key") else None
+
+
+def _section(file: Path, name: str) -> dict[str, str]:
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read(file, encoding="utf-8")
+    except (OSError, configparser.Error, UnicodeDecodeError):
+        # Not ours to judge: whoever has no usable file is served by the rest of the chain.
+        return {}
+    return dict(parser.items(name)) if parser.has_section(name) else {}
+
+
+# Azurite's documented account, the same everywhere: its key is no secret.
+EMULATOR_ACCOUNT = "devstoreaccount1"
+EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+# An overall limit would cut off large transfers that are going well; silence is limited instead.
+_LONGEST_TRANSFER = timedelta(hours=6)
+
+
+def s3_config(place: Location, aws: AwsSettings) -> dict[str, Any]:
+    """Settings of an S3 client. With the bucket in the host name, obstore wants it in the endpoint too."""
+    config = given(
+        access_key_id=aws.access_key,
+        secret_access_key=aws.secret_key,
+        token=aws.session_token,
+        region=aws.region,
+        endpoint=aws.endpoint,
+    )
+    if aws.path_style_access is not None:
+        config["virtual_hosted_style_request"] = str(not aws.path_style_access).lower()
+    if aws.endpoint and aws.path_style_access is False:
+        scheme, _, host = aws.endpoint.partition("://")
+        config["endpoint"] = f"{scheme}://{place.container}.{host.removeprefix(f'{place.container}.')}"
+    return config
+
+
+def azure_config(place: Location, azure: AzureSettings) -> dict[str, Any]:
+    """Settings of an Azure client: single settings before the connection string, the URL's account before both."""
+    if azure.use_emulator:
+        return _emulator(azure.endpoint)
+    account, _, domain = place.host.partition(".")
+    config = given(
+        account_name=account or azure.account_name,
+        account_key=azure.account_key,
+        sas_key=azure.sas_token.removeprefix("?") if azure.sas_token else None,
+        tenant_id=azure.tenant_id,
+        client_id=azure.client_id,
+        client_secret=azure.client_secret,
+        endpoint=azure.endpoint,
+    )
+    config = {**_connection(azure.connection_string or ""), **config}
+    if domain.endswith("fabric.microsoft.com"):
+        return {**config, "use_fabric_endpoint": "true"}
+    if domain and "endpoint" not in config and not domain.endswith("core.windows.net"):
+        config["endpoint"] = f"https://{account}.blob.{domain.partition('.')[2]}"
+    return config
+
+
+def gcs_config(gcp: GcpSettings) -> dict[str, Any]:
+    """Settings of a Google client; the key is its JSON text or the path of its file."""
+    key = gcp.service_account_key
+    inline = key is not None and key.lstrip().startswith("{")
+    return given(
+        service_account_key=key if inline else None,
+        service_account=None if inline else key,
+        base_url=gcp.endpoint,
+    )
+
+
+def client_options(requests: RequestSettings, *, allow_http: bool) -> Any:
+    """How long the client waits."""
+    return {
+        "allow_http": allow_http,
+        "timeout": _LONGEST_TRANSFER,
+        "read_timeout": timedelta(milliseconds=requests.timeout_ms),
+        "connect_timeout": timedelta(milliseconds=min(requests.timeout_ms, 10_000)),
+    }
+
+
+def retry_config(requests: RequestSettings) -> Any:
+    """obstore waits a random time between the base and a bound that doubles, so that writers do not march in step."""
+    return {
+        "max_retries": requests.max_retries,
+        "retry_timeout": timedelta(minutes=3),
+        "backoff": {
+            "init_backoff": timedelta(milliseconds=requests.base_delay_ms),
+            "max_backoff": timedelta(milliseconds=max(requests.base_delay_ms, requests.max_delay_ms)),
+            "base": 2,
+        },
+    }
+
+
+def given(**config: str | None) -> dict[str, Any]:
+    """What was given of a configuration."""
+    return {key: value for key, value in config.items() if value}
+
+
+def _emulator(endpoint: str | None) -> dict[str, Any]:
+    """Azurite at its usual address or the one given."""
+    address = (endpoint or "http://127.0.0.1:10000").rstrip("/").removesuffix(f"/{EMULATOR_ACCOUNT}")
+    return given(account_name=EMULATOR_ACCOUNT, account_key=EMULATOR_KEY, endpoint=f"{address}/{EMULATOR_ACCOUNT}")
+
+
+def _connection(text: str) -> dict[str, Any]:
+    """A connection string of the portal, `Key=value;...`."""
+    pairs = (part.partition("=") for part in text.split(";") if part.strip())
+    parts = {key.strip().lower(): value.strip() for key, _, value in pairs}
+    if parts.get("usedevelopmentstorage", "").lower() == "true":
+        return _emulator(None)
+    account, endpoint = parts.get("accountname"), parts.get("blobendpoint")
+    if endpoint is None and account and (suffix := parts.get("endpointsuffix")):
+        endpoint = f"{parts.get('defaultendpointsprotocol', 'https')}://{account}.blob.{suffix}"
+    return given(
+        account_name=account,
+        account_key=parts.get("accountkey"),
+        sas_key=parts.get("sharedaccesssignature", "").removeprefix("?"),
+        endpoint=endpoint.rstrip("/") if endpoint else None,
+    )
+
 
 _memories: dict[str, MemoryStore] = {}
 _memories_lock = Lock()

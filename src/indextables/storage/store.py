@@ -5,6 +5,8 @@ Paths are relative to the store's root, separated by `/`, never escaped; one tha
 looked and the object is not there; every other failure is a `StorageError`. A listing is complete or it raises.
 
 `indextables.testing.store_contract` holds every store to this. Stores may be used from many threads.
+
+Byte ranges of an object: what may be asked for, and what an answer must hold.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
+
+from indextables.errors import InvalidInputError
 
 
 class PutOutcome(Enum):
@@ -93,3 +97,9 @@ class Store(Protocol):
     def local_path(self, path: str) -> Path | None:
         """Where the object lies on this machine's disk, or None for a remote store."""
         ...
+
+
+def check_range(path: str, start: int, length: int) -> None:
+    """Refuse a range that begins before the object or has a negative length."""
+    if start < 0 or length < 0:
+        raise InvalidInputError(f"Bytes {start}+{length} of {path} are not a range.", path=path)

@@ -10,10 +10,8 @@ from indextables.scan.task import ScanTask
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.table.predicates import Where, bound_predicate
 from indextables.upkeep import delete
-from indextables.upkeep.delete import DeletePlan, DeleteReport, Rewritten
-from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
-from indextables.upkeep.execution import Execute, in_threads
-from indextables.upkeep.progress import Progress, silent
+from indextables.upkeep.delete import DeleteOutcome, DeletePlan, DeleteReport, DeleteTask, Rewritten
+from indextables.upkeep.operation import Execute, Progress, in_threads, silent
 
 
 class DeleteVerbs(TableHandle):

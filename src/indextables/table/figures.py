@@ -15,12 +15,12 @@ from msgspec import Struct
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import CorruptTableError, VersionNotFoundError
 from indextables.log import history as log_history
-from indextables.log.listing import list_log
+from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.snapshot import CommittedVersion
-from indextables.splits.mapping import DocMapping
+from indextables.splits.index.mapping import DocMapping
 
 Sizes = Mapping[str, int]
 """Bytes by the path of a split."""
@@ -85,11 +85,11 @@ def version_figures(log: TransactionLog, *, limit: int) -> tuple[list[VersionFig
     told = log_history.history(log, limit=limit).to_pylist()[::-1]
     listing = list_log(log.store)
     files = [(row["version"], listing.versions[row["version"]]) for row in told if row["version"] in listing.versions]
-    walk = _Walk(log, {version.version: version for version in log.reader.read(files)})
+    walk = _VersionWalk(log, {version.version: version for version in log.reader.read(files)})
     return [walk.step(row) for row in told], walk.merges
 
 
-class _Walk:
+class _VersionWalk:
     """A walk through versions, oldest first, that knows the live splits of each where they can be known."""
 
     def __init__(self, log: TransactionLog, committed: Mapping[int, CommittedVersion]) -> None:

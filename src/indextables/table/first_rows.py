@@ -28,8 +28,7 @@ from indextables.table.log_verbs import new_metadata
 from indextables.table.predicates import Where, bound_predicate
 from indextables.table.whole import Table
 from indextables.write.incoming import incoming
-from indextables.write.plan import plan_write
-from indextables.write.row_write import NOT_CREATED, RowWrite
+from indextables.write.row_write import NOT_CREATED, RowWrite, plan_write
 
 Options = Mapping[str, object] | None
 

@@ -23,7 +23,7 @@ from indextables.model.retention import HOUR_MS
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
-from indextables.splits.live_indexing import LiveIndexing, live_indexing
+from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.storage.spec import StoreSpec, open_store
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.scan.plan import query_fields
-from indextables.splits.live_indexing import LiveIndexing, same_terms
-from indextables.splits.mapping import DocMapping, check_compatible
+from indextables.splits.index.live_indexing import LiveIndexing, same_terms
+from indextables.splits.index.mapping import DocMapping, check_compatible
 
 
 def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:

@@ -13,9 +13,9 @@ from indextables import config
 from indextables.config.log import SkipSettings
 from indextables.log import history as log_history
 from indextables.log.cache import CacheStats
+from indextables.log.checkpoint.state_files import pruned_files
 from indextables.log.create import create_table
-from indextables.log.described import describe_log
-from indextables.log.selection import pruned_files
+from indextables.log.history import log_action_rows
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
@@ -103,7 +103,7 @@ class LogVerbs(OpenVerbs):
 
     def log_actions(self, *, include_all: bool = False) -> pa.Table:
         """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
-        return describe_log(self._log, include_all=include_all)
+        return log_action_rows(self._log, include_all=include_all)
 
     def skipped_files(self) -> pa.Table:
         """Splits that an operation could not process: why, how often, and until when they are left alone."""

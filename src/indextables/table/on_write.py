@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable
 
 from indextables.config.upkeep import MergeOnWriteSettings, MergeSettings, PurgeOnWriteSettings
-from indextables.log.listing import list_log
+from indextables.log.log_files import list_log
 from indextables.model.conflicts import Operation
 from indextables.table.handle import open_log
 from indextables.table.upkeep_verbs import UpkeepVerbs
-from indextables.upkeep import merge_plan
+from indextables.upkeep import merge
 from indextables.upkeep.jobs import JOBS
-from indextables.upkeep.merge_plan import MergeBounds
-from indextables.upkeep.progress import Progress
+from indextables.upkeep.merge import MergeBounds
+from indextables.upkeep.operation import Progress
 
 _WRITES = (Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE_WHERE)
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class OnWrite(UpkeepVerbs):
         snapshot = self._log.fresh()
         if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
             return
-        planned = merge_plan.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms())
+        planned = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms())
         if sum(len(group.sources) for group in planned.groups) < merging.min_splits:
             return
 

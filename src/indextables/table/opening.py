@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from indextables.errors import CorruptTableError, InvalidInputError, UnsupportedError
-from indextables.log.history import version_at
-from indextables.log.purged import check_purged
+from indextables.log.history import check_not_purged, version_at
 from indextables.model.arguments import whole_number
 from indextables.model.snapshot import CommittedVersion
 from indextables.table.handle import TableHandle, open_log
@@ -47,7 +46,7 @@ class OpenVerbs(TableHandle):
             # What is damaged or too new later does not stand in the way of an older version.
             return cls(log, log.at_version(at), options, pinned=True)
         snapshot = newest if newest.version == at else log.at_version(at)
-        check_purged(log, newest, snapshot)
+        check_not_purged(log, newest, snapshot)
         return cls(log, snapshot, options, pinned=True)
 
     def refresh(self: T) -> T:

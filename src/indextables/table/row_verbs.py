@@ -15,15 +15,14 @@ from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.scan.aggregate import aggregate_table
+from indextables.scan.aggregate.partial import aggregate_table
 from indextables.scan.explain import ScanReport, explain
 from indextables.table.delete_verbs import DeleteVerbs
 from indextables.table.handle import ENGINE_INFO
 from indextables.table.predicates import Where, bound_predicate
 from indextables.table.search_verbs import SearchVerbs
 from indextables.write.incoming import incoming
-from indextables.write.plan import plan_write
-from indextables.write.row_write import RowWrite, planned_on
+from indextables.write.row_write import RowWrite, plan_write, planned_on
 
 
 class RowVerbs(SearchVerbs, DeleteVerbs):

@@ -10,10 +10,9 @@ from indextables.model.arguments import text, whole_number
 from indextables.scan.plan import ScanPlan, plan_scan
 from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.order import OrderBy
 from indextables.splits.query.tree import Query
-from indextables.splits.search import SearchRequest
-from indextables.splits.snippets import Snippet
+from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.snippets import Snippet
 from indextables.table.handle import TableHandle
 from indextables.table.predicates import Where, bound_predicate
 

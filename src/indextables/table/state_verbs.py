@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from indextables.config.state import CheckpointSettings, CompactionSettings, StateWriteSettings
 from indextables.errors import RefusedError
-from indextables.log.checkpoint import CheckpointReport
-from indextables.log.state_report import StateReport, state_report
-from indextables.log.state_writer import Compact
+from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport, state_report
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.table.handle import TableHandle
 from indextables.upkeep.checkpoint_preview import preview
 

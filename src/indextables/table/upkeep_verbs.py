@@ -5,45 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from indextables import config
-from indextables.config.read import ReadSettings
+from indextables.config.splits import ReadSettings
 from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.config.values import parse_size
 from indextables.errors import CorruptTableError, InvalidInputError, TableNotFoundError
 from indextables.log.history import version_at
-from indextables.log.names import LOG
+from indextables.log.log_files import LOG
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.arguments import whole_number
 from indextables.storage.spec import StoreSpec
 from indextables.table.handle import ENGINE_INFO, TableHandle, log_settings, open_log
 from indextables.table.moments import Moment, to_epoch_ms
 from indextables.table.predicates import Where, partition_predicate
-from indextables.upkeep import (
-    drop_partitions,
-    log_copy,
-    merge,
-    merge_plan,
-    purge,
-    purge_plan,
-    rebuild,
-    restore,
-    truncate,
-    verify,
-)
+from indextables.upkeep import drop_partitions, merge, purge, repair, restore, truncate, verify
 from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.execution import Execute
-from indextables.upkeep.findings import Finding
-from indextables.upkeep.merge_plan import MergeBounds
-from indextables.upkeep.merge_report import MergeReport
-from indextables.upkeep.merge_task import MergeOutcome, MergeTask
-from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.purge import PurgeReport
-from indextables.upkeep.purge_plan import Retention
-from indextables.upkeep.repair_report import RepairReport
+from indextables.upkeep.merge import MergeBounds, MergeOutcome, MergeReport, MergeTask
+from indextables.upkeep.operation import Execute, Progress, silent
+from indextables.upkeep.purge import PurgeReport, Retention
+from indextables.upkeep.repair import RepairReport
 from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
-from indextables.upkeep.verify import VerifyReport
-from indextables.upkeep.verify_task import VerifyTask
+from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 
 
 class UpkeepVerbs(TableHandle):
@@ -85,7 +68,7 @@ class UpkeepVerbs(TableHandle):
             max_dest_splits=max_dest_splits,
         )
         bound = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        planned = merge_plan.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
+        planned = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
         if dry_run or not planned.groups:
             return planned.preview()
         report = merge.run(
@@ -117,7 +100,7 @@ class UpkeepVerbs(TableHandle):
         self._refuse_if_pinned()
         settings = self.settings.group(PurgeSettings)
         retention = Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
-        planned = purge_plan.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        planned = purge.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
         if dry_run:
             return purge.preview(planned, self._log)
         report = purge.run(
@@ -207,13 +190,13 @@ class UpkeepVerbs(TableHandle):
         if at is None:
             readable = _opened(source, options)
             if readable is not None:
-                return rebuild.heal(readable, dry_run=dry_run)
+                return repair.heal(readable, dry_run=dry_run)
             parallelism = config.resolve(options=options).group(ReadSettings).parallelism
-            planned = rebuild.plan(source, parallelism=parallelism, progress=progress)
-            return planned.preview() if dry_run else rebuild.run(planned, source, engine_info=ENGINE_INFO)
+            planned = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
+            return planned.preview() if dry_run else repair.rebuild(planned, source, engine_info=ENGINE_INFO)
         target = open_log(_without_log_folder(at), options)
-        copied = log_copy.plan(source, target)
-        return copied.preview() if dry_run else log_copy.run(copied, target, engine_info=ENGINE_INFO)
+        copied = repair.plan_copy(source, target)
+        return copied.preview() if dry_run else repair.copy_log(copied, target, engine_info=ENGINE_INFO)
 
 
 def _opened(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from aiohttp import web
 from msgspec import Struct
 
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.testing.servers import s3_options
 from indextables.testing.xml_bucket import Answer, Request, XmlBucket, refusal
 
@@ -68,17 +68,17 @@ class FaultServer:
         self._port = 0
 
     @property
-    def s3(self) -> Place:
+    def s3(self) -> StorePlace:
         """The bucket as S3."""
-        return Place(f"s3://{_BUCKET}", {**s3_options(self._port), **QUICK_RETRIES})
+        return StorePlace(f"s3://{_BUCKET}", {**s3_options(self._port), **QUICK_RETRIES})
 
     @property
-    def gcs(self) -> Place:
+    def gcs(self) -> StorePlace:
         """The bucket as Google Cloud Storage; the key says that no token needs to be fetched."""
         key = {"gcs_base_url": f"http://127.0.0.1:{self._port}", "disable_oauth": True}
         key |= {"client_email": "", "private_key": "", "private_key_id": ""}
         options = {"gcp.serviceAccountKey": json.dumps(key), "gcp.endpoint": f"http://127.0.0.1:{self._port}"}
-        return Place(f"gs://{_BUCKET}", {**options, **QUICK_RETRIES})
+        return StorePlace(f"gs://{_BUCKET}", {**options, **QUICK_RETRIES})
 
     def plan(self, *faults: HttpFault) -> None:
         """Add faults; each counts the requests it applies to from now on."""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from indextables.storage import Store, StoreSpec, open_store
 
 
-class Place(Struct, frozen=True):
+class StorePlace(Struct, frozen=True):
     """A root for one test."""
 
     url: str
@@ -24,6 +24,6 @@ class Place(Struct, frozen=True):
         """The place as a store."""
         return open_store(self.spec)
 
-    def below(self, folder: str) -> Place:
+    def below(self, folder: str) -> StorePlace:
         """A place inside this one."""
-        return Place(f"{self.url}/{folder}", self.options)
+        return StorePlace(f"{self.url}/{folder}", self.options)

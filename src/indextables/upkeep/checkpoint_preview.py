@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import ceil
 
 from indextables.config.state import CheckpointSettings, StateWriteSettings
-from indextables.log.checkpoint import CheckpointReport
-from indextables.log.legacy_checkpoints import checkpoint_header
-from indextables.log.state_files import StateFiles
+from indextables.log.checkpoint.checkpointer import CheckpointReport
+from indextables.log.checkpoint.legacy import checkpoint_header
+from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.compaction import is_compact
 from indextables.model.protocol import SUPPORTED_VERSION
+from indextables.model.state import is_compact
 from indextables.wire.last_checkpoint import AVRO_STATE
 
 

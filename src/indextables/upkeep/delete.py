@@ -1,10 +1,15 @@
 """Deleting rows: splits that hold some of them are written anew without them, in one version.
 
 What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone.
+
+Deleting rows of one split: it is found out which match, and a split without them takes its place.
+
+A `DeleteTask` is plain values and travels by pickle.
 """
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
 from typing import ClassVar
 
 import numpy as np
@@ -12,7 +17,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config import Settings
-from indextables.log.selection import files_in_parts
+from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
@@ -21,15 +26,57 @@ from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, may_match
 from indextables.model.report import Report, counted, was
 from indextables.model.snapshot import Snapshot
-from indextables.splits.query.tree import Query
-from indextables.storage.spec import StoreSpec
+from indextables.splits.query.tree import AllRows, Query
+from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.table_split import open_table_split
+from indextables.splits.search.match import find_rows
+from indextables.splits.write.merge import MergeSource
+from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
-from indextables.upkeep.execution import Execute
-from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.rewriting import SplitRewriter, discard
-from indextables.upkeep.source_splits import ListedSplit, source_splits
-from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, Progress, silent
+from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
+
+
+class DeleteOutcome(Struct, frozen=True):
+    """What became of a split: `deleted` of its rows match; `added` holds the others, if there are both."""
+
+    path: str
+    deleted: int
+    added: AddAction | None = None
+
+
+class DeleteTask(Struct, frozen=True):
+    """Everything a worker needs to delete rows of a split."""
+
+    rewriter: SplitRewriter
+    source: SourceSplit
+    partition_values: dict[str, str | None]
+    where: Predicate | None
+    query: Query | None
+
+    def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
+        """Find the rows, and write the others anew."""
+        opened = store or open_store(self.rewriter.spec)
+        entry = self.source.entry(self.partition_values)
+        split = open_table_split(opened, entry, self.rewriter.schema, self.rewriter.partition_columns)
+        with ExitStack() as closed:
+            if isinstance(split.reader, ForeignReader):
+                closed.enter_context(closing(split.reader))
+            rows = find_rows(split, self.query or AllRows(), where=self.where)
+            if len(rows) in (0, split.num_rows):
+                return DeleteOutcome(self.source.path, len(rows))
+            alive = np.ones(split.num_rows, np.bool_)
+            alive[rows] = False
+            added = self.rewriter.rewrite(
+                [(self.source, MergeSource(split.reader, alive))],
+                self.partition_values,
+                store=opened,
+                naming=naming or Naming(),
+                num_merge_ops=self.source.num_merge_ops,
+                # Its rows are all in the table already; what goes is told by the removal of the split it replaces.
+                data_change=False,
+            )
+        return DeleteOutcome(self.source.path, len(rows), added)
 
 
 class DeleteReport(Report, frozen=True):

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from indextables.log.selection import files_of_matching_partitions
+from indextables.log.checkpoint.state_files import files_of_matching_partitions
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import RemoveAction
@@ -16,7 +16,7 @@ from indextables.model.file_list import to_actions
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot
-from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class DroppedPartition(Struct, frozen=True):

@@ -2,31 +2,351 @@
 
 A merge changes no row. Its commit names the splits it replaces; if another writer was faster and one of them is no longer
 live, its group drops out and the others go on. Two merges of the same splits cannot both succeed.
+
+What a merge did.
+
+Which splits are merged with which: small ones of one partition, oldest first, up to the target size.
+
+One group's merge: its splits become one new split in the store, and a log entry for the driver to commit.
+
+A `MergeTask` is plain values and travels by pickle; the store is opened where it runs. A source that cannot be read is
+left out and named, with the reason; the rest is merged all the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import Any
+import math
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from itertools import groupby
+from typing import Any, ClassVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import Settings
 from indextables.config.log import SkipSettings
-from indextables.config.upkeep import MergeSettings
-from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
+from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
+from indextables.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptTableError,
+    IndexTablesError,
+    InvalidInputError,
+    SchemaMismatchError,
+    StorageError,
+    UnsupportedError,
+)
+from indextables.log.checkpoint.state_files import every_file, files_of_matching_partitions
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import MAX_LONG, AddAction
 from indextables.model.conflicts import Operation, layout
+from indextables.model.predicate import Predicate
+from indextables.model.report import Report
+from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
-from indextables.storage.spec import StoreSpec
-from indextables.upkeep.execution import Execute, in_threads
-from indextables.upkeep.merge_plan import MergePlan
-from indextables.upkeep.merge_report import MergeReport
-from indextables.upkeep.merge_task import FailedSource, MergeOutcome, MergeTask
-from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.rewriting import SplitRewriter, discard
-from indextables.upkeep.status import NO_ACTION, SUCCESS
+from indextables.splits.format.section_table import MAX_ROWS
+from indextables.splits.format.source import open_source
+from indextables.splits.index.live_indexing import Disputes, live_indexing
+from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.table_split import open_split
+from indextables.splits.write.merge import MergeSource
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.store import Store
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, Progress, in_threads, silent
+from indextables.upkeep.rewrite import (
+    ListedSplit,
+    Naming,
+    SourceSplit,
+    SplitRewriter,
+    discard,
+    source_splits,
+    to_be_rewritten,
+)
+
+
+class MergeReport(Report, frozen=True):
+    """The figures of a merge. `version` is the last version it committed; its groups may have become several."""
+
+    table_path: str
+    status: str
+    merged_files: int
+    merge_groups: int
+    original_size_bytes: int
+    merged_size_bytes: int
+    skipped_files: int
+    version: int | None
+    message: str
+    sources: tuple[dict[str, Any], ...] = ()
+    """Of a dry run: the splits that would be merged."""
+    skipped: tuple[dict[str, Any], ...] = ()
+    """Splits that could not be read, and why; they stay in the table and are left alone for a while."""
+    dropped: tuple[dict[str, Any], ...] = ()
+    """Groups given up because another writer had changed or removed their splits."""
+
+
+class MergeGroup(Struct, frozen=True):
+    """Splits of one partition that become one."""
+
+    partition_values: dict[str, str | None]
+    sources: tuple[SourceSplit, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the sources together."""
+        return sum(source.size for source in self.sources)
+
+    @property
+    def num_records(self) -> int:
+        """Rows of the sources together, as far as the log says."""
+        return sum(source.num_records or 0 for source in self.sources)
+
+
+class MergeBounds(Struct, frozen=True):
+    """What a merge was asked to do; checked when it is made."""
+
+    target_bytes: int
+    max_source_splits: int
+    skip_threshold: float
+    max_dest_splits: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.target_bytes < MIN_TARGET_BYTES:
+            raise InvalidInputError(
+                f"A target size of {self.target_bytes} bytes is too small.",
+                hint=f"Give at least {MIN_TARGET_BYTES} bytes (1M).",
+                target_size=self.target_bytes,
+            )
+        if self.max_source_splits < MIN_SOURCES:
+            message = f"{self.max_source_splits} source splits cannot be merged; at least {MIN_SOURCES} are needed."
+            raise InvalidInputError(message, max_source_splits=self.max_source_splits)
+        if self.max_dest_splits is not None and self.max_dest_splits < 1:
+            message = f"A merge into {self.max_dest_splits} splits makes no sense."
+            raise InvalidInputError(message, hint="Give 1 or more.", max_dest_splits=self.max_dest_splits)
+
+    @classmethod
+    def of(
+        cls,
+        settings: MergeSettings,
+        *,
+        target_bytes: int | None = None,
+        max_source_splits: int | None = None,
+        max_dest_splits: int | None = None,
+    ) -> MergeBounds:
+        """The settings, with what this merge asks for on top."""
+        return cls(
+            target_bytes=settings.target_bytes if target_bytes is None else target_bytes,
+            max_source_splits=settings.max_source_splits if max_source_splits is None else max_source_splits,
+            skip_threshold=settings.skip_threshold,
+            max_dest_splits=max_dest_splits,
+        )
+
+
+class MergePlan(Report, frozen=True):
+    """The groups to merge, in the order in which they are."""
+
+    table_path: str
+    version: int
+    target_bytes: int
+    where: Predicate | None
+    groups: tuple[MergeGroup, ...]
+    groups_left: int
+    """Groups that `max_dest_splits` leaves for another time."""
+    cooling_files: int
+    """Splits left alone because an earlier merge failed to read them."""
+    read: Snapshot
+    decided: tuple[str, ...] = ()
+    """Columns that are indexed in several ways, and as the table's configuration says after the merge."""
+    hidden: ClassVar[tuple[str, ...]] = ("read", "decided")
+
+    def details(self) -> dict[str, list[dict[str, Any]]]:
+        """The groups, and the splits of each."""
+        groups = [
+            {
+                "group": number,
+                "partition_values": dict(group.partition_values),
+                "splits": len(group.sources),
+                "num_records": group.num_records,
+                "size_bytes": group.size_bytes,
+            }
+            for number, group in enumerate(self.groups, start=1)
+        ]
+        sources = [
+            {"group": number, "path": source.path, "size": source.size, "num_records": source.num_records}
+            for number, group in enumerate(self.groups, start=1)
+            for source in group.sources
+        ]
+        return {"groups": groups, "sources": sources}
+
+    def preview(self) -> MergeReport:
+        """What a dry run reports."""
+        files = sum(len(group.sources) for group in self.groups)
+        size = sum(group.size_bytes for group in self.groups)
+        message = f"{files} splits would be merged into {len(self.groups)}." if files else "There is nothing to merge."
+        return MergeReport(
+            table_path=self.table_path,
+            status=DRY_RUN if files else NO_ACTION,
+            merged_files=files,
+            merge_groups=len(self.groups),
+            original_size_bytes=size,
+            merged_size_bytes=size,
+            skipped_files=self.cooling_files,
+            version=None,
+            message=message,
+            sources=tuple(self.details()["sources"]),
+        )
+
+
+def plan(
+    snapshot: Snapshot, *, url: str, bounds: MergeBounds, now_ms: int, where: Predicate | None = None
+) -> MergePlan:
+    """Group the small splits of a snapshot; those in cooldown are left alone."""
+    chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
+    ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    disputes = live_indexing(snapshot).disputes
+    registry = snapshot.schema_registry
+    listed = source_splits(_worthwhile(ready, registry, bounds, disputes), registry, disputes)
+    groups = sorted(
+        _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
+    )
+    return MergePlan(
+        table_path=url,
+        version=snapshot.version,
+        target_bytes=bounds.target_bytes,
+        where=where,
+        groups=tuple(groups[: bounds.max_dest_splits]),
+        groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
+        cooling_files=chosen.num_rows - ready.num_rows,
+        read=snapshot,
+        decided=() if disputes is None else tuple(sorted(disputes.right)),
+    )
+
+
+def _worthwhile(
+    files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds, disputes: Disputes | None
+) -> pa.Table:
+    """The splits that a merge does not leave alone: small ones, those of another engine, and wrongly indexed ones."""
+    # Compared as whole numbers: a size that no float can hold would end the comparison.
+    limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
+    small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
+    odd = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
+    return files.filter(pc.or_(small, pa.chunked_array([odd])))
+
+
+def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
+    limit = bounds.skip_threshold * bounds.target_bytes
+    for (values, _), entries in groupby(sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)):
+        sources = [source for _, source in entries]
+        for source in sources:
+            if source.foreign and source.size >= limit:
+                yield MergeGroup(dict(values), (source,))
+        for group in _packed([source for source in sources if source.size < limit], bounds):
+            # A split of another engine is rewritten even if it stands alone.
+            if len(group) >= MIN_SOURCES or group[0].foreign:
+                yield MergeGroup(dict(values), tuple(group))
+
+
+def _packed(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
+    """Sources in their order, cut where the next one would be too much."""
+    group: list[SourceSplit] = []
+    size = rows = 0
+    for source in sources:
+        full = size + source.size > bounds.target_bytes or rows + (source.num_records or 0) > MAX_ROWS
+        if group and (full or len(group) >= bounds.max_source_splits):
+            yield group
+            group, size, rows = [], 0, 0
+        group.append(source)
+        size += source.size
+        rows += source.num_records or 0
+    if group:
+        yield group
+
+
+class FailedSource(Struct, frozen=True):
+    """A split that could not be read, and why."""
+
+    path: str
+    reason: str
+
+
+class MergeOutcome(Struct, frozen=True):
+    """What became of a group. No entry and no error: too few of its splits could be read, or they hold no rows."""
+
+    group: MergeGroup
+    merged: tuple[SourceSplit, ...] = ()
+    added: AddAction | None = None
+    failed: tuple[FailedSource, ...] = ()
+    error: IndexTablesError | None = None
+
+
+class MergeTask(Struct, frozen=True):
+    """Everything a worker needs to merge a group."""
+
+    rewriter: SplitRewriter
+    group: MergeGroup
+
+    def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
+        """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
+        merging = _Merging(self, store or open_store(self.rewriter.spec), naming or Naming())
+        try:
+            return merging.run()
+        except IndexTablesError as error:
+            return MergeOutcome(self.group, failed=tuple(merging.failed), error=error)
+
+
+class _Merging:
+    """One run of a task: the sources that are left, and those that had to be left out."""
+
+    def __init__(self, task: MergeTask, store: Store, naming: Naming) -> None:
+        self.failed: list[FailedSource] = []
+        self._task = task
+        self._store = store
+        self._naming = naming
+        self._doubted: set[str] = set()
+
+    def run(self) -> MergeOutcome:
+        sources = list(self._task.group.sources)
+        enough = min(MIN_SOURCES, len(sources))
+        while len(sources) >= enough:
+            try:
+                added = self._merge(sources)
+                return MergeOutcome(self._task.group, tuple(sources), added, tuple(self.failed))
+            except (CorruptTableError, UnsupportedError, SchemaMismatchError, StorageError) as error:
+                culprit = next((source for source in sources if source.path == error.context.get("path")), None)
+                if culprit is None or not self._is_to_blame(culprit, error):
+                    raise
+                if isinstance(error, StorageError) and culprit.path not in self._doubted:
+                    self._doubted.add(culprit.path)
+                    continue
+                self.failed.append(FailedSource(culprit.path, error.message))
+                sources.remove(culprit)
+        return MergeOutcome(self._task.group, failed=tuple(self.failed))
+
+    def _is_to_blame(self, source: SourceSplit, error: IndexTablesError) -> bool:
+        """Whether it is the split that is bad, and not the store: a store that fails for several splits is down."""
+        return not isinstance(error, StorageError) or self._doubted <= {source.path}
+
+    def _merge(self, sources: Sequence[SourceSplit]) -> AddAction | None:
+        with ExitStack() as opened:
+            return self._task.rewriter.rewrite(
+                [(source, MergeSource(self._open(source, opened))) for source in sources],
+                self._task.group.partition_values,
+                store=self._store,
+                naming=self._naming,
+                num_merge_ops=max(source.num_merge_ops for source in sources) + 1,
+                data_change=False,
+            )
+
+    def _open(self, source: SourceSplit, opened: ExitStack) -> SplitReader | ForeignReader:
+        place = open_source(self._store, source.path, size=source.size)
+        body = self._task.rewriter.body
+        reader = open_split(place, body, footer_start=source.footer_start, num_records=source.num_records)
+        if isinstance(reader, ForeignReader):
+            opened.enter_context(closing(reader))
+        return reader
 
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:

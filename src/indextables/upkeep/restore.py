@@ -13,9 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from indextables.errors import MissingSplitError
+from indextables.log.checkpoint.state_files import files_not_in
 from indextables.log.commit import Plan
-from indextables.log.purged import check_purged
-from indextables.log.selection import files_not_in
+from indextables.log.history import check_not_purged
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
@@ -25,7 +25,7 @@ from indextables.model.report import Report
 from indextables.model.schema_registry import with_mappings, without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import Store
-from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
 _NOTHING = "The table is as it was then."
 _FEW = 32
@@ -74,7 +74,7 @@ def plan(log: TransactionLog, *, version: int) -> RestorePlan:
     """What it takes to bring a version back; an error if it cannot be, because splits of it were purged or are gone."""
     read = log.fresh()
     target = log.at_version(version)
-    check_purged(log, read, target)
+    check_not_purged(log, read, target)
     check_splits(log.store, target)
     return RestorePlan(
         table_path=log.store.url,

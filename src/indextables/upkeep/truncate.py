@@ -15,8 +15,7 @@ from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report, counted, was
 from indextables.model.retention import BaseFiles, Expired, LogInventory, RetentionPolicy, find_expired
-from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.status import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Progress, silent
 
 
 class TruncateReport(Report, frozen=True):

@@ -1,27 +1,281 @@
-"""Verifying a table: reading only, everything that is not as it should be is a finding. Healthy means no findings."""
+"""Verifying a table: reading only, everything that is not as it should be is a finding. Healthy means no findings.
+
+What a verification finds: where, how bad, and what it means.
+
+Is the log sound: can every file be read, is there no hole, does every state say what the versions say?
+
+Some splits, checked: do they open, and on request, is every byte and every count as recorded?
+
+A `VerifyTask` is plain values and travels by pickle.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from indextables.errors import TableNotFoundError
-from indextables.log.listing import list_log
+from indextables import config
+from indextables.errors import (
+    BadFileError,
+    CorruptTableError,
+    IndexTablesError,
+    NotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from indextables.log import log_files
+from indextables.log.checkpoint.descent import check_descent
+from indextables.log.checkpoint.proof import differences
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
+from indextables.log.log_files import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Report
-from indextables.model.snapshot import Snapshot
-from indextables.splits.live_indexing import decision_hint, live_indexing
-from indextables.storage.spec import StoreSpec
-from indextables.storage.store import Store
-from indextables.upkeep.execution import Execute, in_threads
-from indextables.upkeep.findings import ERROR, WARNING, Finding
-from indextables.upkeep.progress import Progress, silent
-from indextables.upkeep.source_splits import are_foreign
-from indextables.upkeep.status import DRY_RUN
-from indextables.upkeep.verify_log import LogCheck
-from indextables.upkeep.verify_task import SplitRecord, VerifyTask
+from indextables.model.schema import schema_from_json
+from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
+from indextables.model.stat_text import decode_value
+from indextables.splits.format.source import SplitSource, open_source
+from indextables.splits.index.live_indexing import decision_hint, live_indexing
+from indextables.splits.write.describe import check_bytes, check_end
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.store import ObjectInfo, Store
+from indextables.upkeep.operation import DRY_RUN, Execute, Progress, in_threads, silent
+from indextables.upkeep.rewrite import are_foreign
+from indextables.wire.last_checkpoint import UnusablePointer, decode_pointer
+
+ERROR = "error"
+"""Rows cannot be read, or not all of them, or an answer can be wrong."""
+WARNING = "warning"
+"""Something is damaged that the table can do without."""
+
+
+class Finding(Struct, frozen=True):
+    """One thing that is not as it should be."""
+
+    check: str
+    severity: str
+    path: str | None
+    message: str
+
+
+class LogCheck(Struct):
+    """A check of the log: what it found, and the newest version if it can be opened."""
+
+    log: TransactionLog
+    bases: BaseReader
+    """Begins with no memory of the log: what the process read before says nothing of what is there now."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, log: TransactionLog) -> LogCheck:
+        """A check that has read nothing yet."""
+        return cls(log, log.prover().bases)
+
+    def run(self) -> Snapshot | None:
+        """Check everything. A file that the cleaner takes away meanwhile is no finding."""
+        listing = list_log(self.log.store)
+        newest = self.newest()
+        versions = self._versions(listing)
+        bases = self._bases(listing)
+        self._descent(bases, listing)
+        self._compare(bases, versions)
+        self._pointer(listing)
+        self._settings(newest)
+        for path in listing.impossible:
+            message = f"The file is named like a version that cannot be: versions end at {log_files.MAX_VERSION}."
+            self.findings.append(Finding("version", WARNING, path, message))
+        return newest
+
+    def newest(self) -> Snapshot | None:
+        """The newest version, or a finding."""
+        try:
+            snapshot = self.log.reload()
+            snapshot.files(columns=["path"])
+        except CorruptTableError as error:
+            self._add("log", ERROR, error)
+            return None
+        return snapshot
+
+    def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
+        wanted = [*listing.versions.items()]
+        try:
+            return {version.version: version for version in self.bases.versions.read(wanted)}
+        except (BadFileError, UnsupportedError, NotFoundError):
+            return self._versions_one_by_one(wanted)
+
+    def _versions_one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> dict[int, CommittedVersion]:
+        found: dict[int, CommittedVersion] = {}
+        for version, info in wanted:
+            try:
+                found[version] = self.bases.versions.read([(version, info)])[0]
+            except (BadFileError, UnsupportedError) as error:
+                self._add("version", ERROR, error, path=info.path)
+            except NotFoundError:
+                continue
+        return found
+
+    def _bases(self, listing: LogListing) -> list[Base]:
+        """Every state and checkpoint that is sound by itself, oldest first."""
+        sound = []
+        candidates = [*((v, i, "state") for v, i in listing.states.items())]
+        candidates += [(v, i, "checkpoint") for v, i in listing.checkpoints.items()]
+        for version, info, check in sorted(candidates, key=lambda c: c[0]):
+            try:
+                base = self._base(listing, version, info, check)
+                if base is not None:
+                    base.source.files(columns=["path", "size"])
+                    sound.append(base)
+            except NotFoundError as error:
+                # A manifest that is gone though its state is still there is missing; otherwise both were cleaned away.
+                if self.log.store.head(info.path) is not None:
+                    self._add(check, WARNING, error)
+            except (BadFileError, UnsupportedError) as error:
+                self._add(check, WARNING, error)
+        return sound
+
+    def _base(self, listing: LogListing, version: int, info: ObjectInfo, check: str) -> Base | None:
+        """A state or checkpoint, which must speak for itself: its files are not looked for by another way."""
+        older = {v: i for v, i in listing.states.items() if v < version} if check == "state" else {}
+        states = {**older, version: info} if check == "state" else {}
+        alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
+        found = FoundBase()
+        base = next(self.bases.bases(alone, until=version, found=found))
+        if found.failures:
+            raise found.failures[0]
+        if base.header.version != version:
+            return None
+        if isinstance(base.source, StateFiles):
+            return replace(base, source=replace(base.source, fallback=_fail))
+        return base
+
+    def _descent(self, bases: Sequence[Base], listing: LogListing) -> None:
+        """Every state against the version of its number, also where a later one is what the table is read from."""
+        for base in bases:
+            try:
+                check_descent(self.log.bases, base, listing)
+            except CorruptTableError as error:
+                if error.message not in {finding.message for finding in self.findings}:
+                    self._add("replay", ERROR, error)
+
+    def _compare(self, bases: Sequence[Base], versions: Mapping[int, CommittedVersion]) -> None:
+        """Each base against the one before it and the versions between."""
+        before: Base = Base()
+        for base in bases:
+            at = base.header.version
+            between = range(before.header.version + 1, at + 1)
+            if _is_derived(base) and all(version in versions for version in between):
+                told = replay(before, [versions[v] for v in between])
+                for message in differences(told, base):
+                    path = log_files.state_dir(at) if isinstance(base.source, StateFiles) else log_files.LOG
+                    self.findings.append(Finding("replay", ERROR, path, f"Version {at}: {message}"))
+            before = base
+
+    def _settings(self, newest: Snapshot | None) -> None:
+        """Settings that a table may not carry: somebody else's folders, credentials or threads."""
+        carried = config.not_of_tables((newest.metadata.configuration if newest else None) or {})
+        if carried:
+            message = f"The table's metadata carries settings that only a caller may give: {', '.join(carried)}."
+            ignored = f"{message} They are ignored; update_metadata(unset=...) drops them."
+            self.findings.append(Finding("settings", WARNING, None, ignored))
+
+    def _pointer(self, listing: LogListing) -> None:
+        try:
+            pointer = decode_pointer(self.log.store.get(log_files.POINTER))
+        except NotFoundError:
+            return
+        if isinstance(pointer, UnusablePointer):
+            message = f"The pointer to the newest checkpoint is of no use: {pointer.reason}."
+            self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
+        elif pointer.version not in {*listing.states, *listing.checkpoints}:
+            again = list_log(self.log.store)
+            if pointer.version not in {*again.states, *again.checkpoints}:
+                message = f"The pointer names a checkpoint of version {pointer.version}, which does not exist."
+                self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
+
+    def _add(self, check: str, severity: str, error: IndexTablesError, *, path: str | None = None) -> None:
+        self.findings.append(Finding(check, severity, path or error.context.get("path"), error.message))
+
+
+def _fail(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+    raise failure
+
+
+def _is_derived(base: Base) -> bool:
+    """Whether a base was made from versions. Another engine's state may be the commit itself, with no version file."""
+    source = base.source
+    return not isinstance(source, StateFiles) or all(m.size_bytes is not None for m in source.state.manifests)
+
+
+class SplitRecord(Struct, frozen=True):
+    """What the log says of a split."""
+
+    path: str
+    size: int
+    num_records: int | None
+    footer_start: int | None
+    min_values: Mapping[str, str]
+    max_values: Mapping[str, str]
+    typed_bounds: bool
+    """Whether the bounds were found by comparing values; another engine may have compared texts."""
+
+
+class VerifyTask(Struct, frozen=True):
+    """Splits to check."""
+
+    spec: StoreSpec
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    splits: tuple[SplitRecord, ...]
+    full: bool
+
+    def run(self, *, store: Store | None = None) -> list[Finding]:
+        """Everything that is wrong with these splits. A store that does not answer raises."""
+        opened = store or open_store(self.spec)
+        schema = schema_from_json(self.schema_json)
+        body = pa.schema([f for f in schema if f.name not in self.partition_columns])
+        return [finding for split in self.splits for finding in self._check(opened, split, body)]
+
+    def _check(self, store: Store, split: SplitRecord, body: pa.Schema) -> Iterator[Finding]:
+        try:
+            source = open_source(store, split.path, size=split.size)
+            rows = check_end(source, body, footer_start=split.footer_start)
+            if split.num_records is not None and rows != split.num_records:
+                message = f"The split has {rows} rows; the log says {split.num_records}."
+                yield Finding("rows", ERROR, split.path, message)
+            if self.full:
+                yield from _check_rows(source, split, body, rows)
+        except (CorruptTableError, UnsupportedError) as error:
+            yield Finding("split", ERROR, split.path, error.message)
+
+
+def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: int) -> Iterator[Finding]:
+    """Every byte by its checksum, every row counted, every value within the bounds that the log says."""
+    counted = 0
+    outside: set[str] = set()
+    for batch in check_bytes(source, body, footer_start=split.footer_start):
+        counted += batch.num_rows
+        if split.typed_bounds:
+            outside |= {name for name in batch.schema.names if name not in outside and _is_outside(split, batch, name)}
+    if counted != rows:
+        yield Finding("rows", ERROR, split.path, f"{counted} rows were read of a split of {rows}.")
+    for name in sorted(outside):
+        message = f"Column {name!r} holds values outside the bounds that the log says, so a filter could miss them."
+        yield Finding("bounds", ERROR, split.path, message)
+
+
+def _is_outside(split: SplitRecord, batch: pa.RecordBatch, name: str) -> bool:
+    column = batch.column(name)
+    for bounds, beyond in ((split.min_values, pc.less), (split.max_values, pc.greater)):
+        text = bounds.get(name)
+        bound = decode_value(text, column.type) if text is not None else None
+        if bound is not None and pc.any(beyond(column, pa.scalar(bound, column.type))).as_py():
+            return True
+    return False
+
 
 HEALTHY = "healthy"
 DAMAGED = "damaged"

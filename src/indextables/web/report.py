@@ -1,24 +1,116 @@
-"""The report on a table: one page that can be mailed, kept and opened anywhere. It holds everything it shows."""
+"""The report on a table: one page that can be mailed, kept and opened anywhere. It holds everything it shows.
+
+What the bytes of splits are spent on, column by column.
+
+What one search costs: how many splits are left after each kind of pruning, and how little of those is read.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from indextables.config.indexing import IndexingSettings
 from indextables.config.release import VERSION
 from indextables.errors import CorruptTableError
-from indextables.log.state_report import StateReport
+from indextables.log.checkpoint.checkpointer import StateReport
+from indextables.scan.explain import ScanReport
 from indextables.table import Table
-from indextables.table.figures import PartitionFigure, VersionFigure
-from indextables.web.components import components_chart
+from indextables.table.figures import ComponentFigure, PartitionFigure, VersionFigure
 from indextables.web.numbers import number, plural, size
 from indextables.web.page import cards, page, scrolling, section, table
 from indextables.web.partitions import heat_map
-from indextables.web.search_cost import cost_chart
-from indextables.web.svg import Markup, element, text
+from indextables.web.svg import LETTER, Markup, drawing, element, joined, label, rect, text
 from indextables.web.timeline import merges_chart, timeline_chart
+
+_WIDTH = 880.0
+_COMPONENT_LEFT, _COMPONENT_RIGHT = 170.0, 84.0
+_COMPONENT_LINE = 26.0
+KINDS = {
+    "rows": "rows (Parquet)",
+    "term": "terms",
+    "idx": "postings",
+    "pos": "positions",
+    "fieldnorm": "lengths",
+    "hot": "hot section",
+    "footer": "footer",
+}
+_SHARED = "(all columns)"
+
+
+def components_chart(components: Sequence[ComponentFigure]) -> Markup:
+    """A bar for each column, the largest first, and one for what belongs to no column."""
+    bars: dict[str, dict[str, int]] = {}
+    for figure in components:
+        own = bars.setdefault(figure.field if figure.field is not None else _SHARED, {})
+        kind = figure.component if figure.component in KINDS else "footer"
+        own[kind] = own.get(kind, 0) + figure.size_bytes
+    order = sorted(bars, key=lambda name: (name == _SHARED, -sum(bars[name].values())))
+    highest = max((sum(own.values()) for own in bars.values()), default=1) or 1
+    lines = [
+        _component_line(name, bars[name], highest, 16 + _COMPONENT_LINE * index) for index, name in enumerate(order)
+    ]
+    bottom = 16 + _COMPONENT_LINE * len(order)
+    return drawing(_WIDTH, bottom + 36, *lines, _legend(bottom + 22), title="Bytes by column and component")
+
+
+def _component_line(name: str, own: dict[str, int], highest: int, y: float) -> Markup:
+    parts, x = [label(_COMPONENT_LEFT - 8, y + 13, name, room=_COMPONENT_LEFT - 12, text_anchor="end")], _COMPONENT_LEFT
+    for kind in KINDS:
+        width = (_WIDTH - _COMPONENT_LEFT - _COMPONENT_RIGHT) * own.get(kind, 0) / highest
+        if width:
+            title = f"{name}, {KINDS[kind]}: {size(own[kind])}"
+            parts.append(rect(x, y, width, _COMPONENT_LINE - 8, class_=f"part-{kind}", title=title))
+            x += width
+    return joined(*parts, label(x + 6, y + 13, size(sum(own.values()))))
+
+
+def _legend(y: float) -> Markup:
+    parts, x = [], 8.0
+    for kind, name in KINDS.items():
+        parts += [rect(x, y - 9, 10, 10, class_=f"part-{kind}"), label(x + 15, y, name)]
+        x += 32 + len(name) * LETTER
+    return joined(*parts)
+
+
+_LEFT, _ROOM, _LINE = 236.0, 470.0, 28.0
+
+
+def cost_chart(finding: ScanReport, reading: ScanReport) -> Markup:
+    """Two groups of bars: splits, and bytes of those that were opened, to find the rows and to read them."""
+    splits, whole = finding.splits_considered, finding.bytes_in_opened_splits
+    in_partitions = splits - finding.splits_pruned_by_partition
+    in_bounds = in_partitions - finding.splits_skipped_by_statistics
+    lines = [
+        _line(0, "splits in the table", splits, splits, number(splits), "empty"),
+        _line(1, "left by partition values", in_partitions, splits, number(in_partitions), "write"),
+        _line(2, "left by column bounds", in_bounds, splits, number(in_bounds), "write"),
+        _line(3, "bytes in opened splits", whole, whole, _told(whole, finding.splits_opened, "split"), "empty"),
+        _bytes(4, "read to find the rows", finding, whole),
+        _bytes(5, "read for all their columns", reading, whole),
+    ]
+    return drawing(_WIDTH, 24 + _LINE * len(lines), *lines, title="Cost of a search")
+
+
+def _bytes(place: int, name: str, report: ScanReport, whole: int) -> Markup:
+    told = _told(report.bytes_read, report.requests, "request")
+    return _line(place, name, report.bytes_read, whole, told, "merge")
+
+
+def _told(count: int, within: int, what: str) -> str:
+    return f"{size(count)} in {plural(within, what)}"
+
+
+def _line(place: int, name: str, value: int, whole: int, told: str, kind: str) -> Markup:
+    y = 8 + _LINE * place + (10 if place > 2 else 0)
+    width = _ROOM * min(1.0, value / whole) if whole else 0.0
+    return joined(
+        label(_LEFT - 10, y + 15, name, text_anchor="end"),
+        rect(_LEFT, y + 3, max(width, 2.0 if value else 0.0), _LINE - 12, class_=kind, rx=1.5),
+        label(_LEFT + width + 8, y + 15, told),
+    )
+
 
 _VERSIONS = 60
 _MERGES = 8

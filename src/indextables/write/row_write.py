@@ -1,23 +1,296 @@
-"""A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit."""
+"""A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit.
+
+A batch cut into the partitions its rows belong to; rows keep their order inside each.
+
+Rows put aside on local disk by partition, so that a write needs memory for one partition at a time, however many come.
+
+One worker's part of a write: its rows become splits in the store, and log entries for the driver to commit.
+
+A `WriteTask` is plain values and travels by pickle; the store and the writers are opened where it runs. Split names are
+random, so that a task that runs twice never overwrites what the other run wrote; what no commit names is an orphan.
+
+What a write does before and after its rows are written: checks the schema and the settings, then makes one commit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import shutil
+import tempfile
+import time
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
 from typing import Any
 
+import msgspec
+import numpy as np
 import pyarrow as pa
-from msgspec import Struct
+import pyarrow.compute as pc
+from msgspec import Struct, field
 
-from indextables.log.selection import every_file, files_of_partitions, files_within, no_file_of_a_new_table
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings
+from indextables.config.splits import SplitWriterSettings, StatsSettings
+from indextables.log.checkpoint.state_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.conflicts import PURGE_TXN, Operation
 from indextables.model.predicate import Predicate
-from indextables.model.schema import schema_from_json
+from indextables.model.schema import schema_from_json, schema_to_json
 from indextables.model.snapshot import Header
+from indextables.model.stat_text import encode_value
+from indextables.splits.format.section_table import Origin
+from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
+from indextables.splits.write.split_info import SplitInfo
+from indextables.splits.write.writer import new_split_name, split_path, write_splits
+from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.write.incoming import only
-from indextables.write.plan import WritePlan, write_changes
+from indextables.write.incoming import conformed, only, widened
+
+PartitionKey = tuple[str | None, ...]
+
+
+def partitions(batch: pa.RecordBatch, columns: Sequence[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
+    """Each partition of the batch: its values as the log writes them, and its rows without the partition columns."""
+    body = batch.drop_columns(list(columns)) if columns else batch
+    if not columns:
+        yield (), body
+        return
+    if batch.num_rows == 0:
+        return
+    codes, keys = _codes(batch, columns)
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for start, end in zip(starts, [*starts[1:], len(order)], strict=True):
+        rows = order[start:end]
+        yield keys[int(codes[rows[0]])], body if len(starts) == 1 else body.take(pa.array(rows))
+
+
+def _codes(batch: pa.RecordBatch, columns: Sequence[str]) -> tuple[np.ndarray, dict[int, PartitionKey]]:
+    """A number for each row's combination of values, and what each number stands for."""
+    total = np.zeros(batch.num_rows, dtype=np.int64)
+    texts: list[list[str | None]] = []
+    for name in columns:
+        encoded = pc.dictionary_encode(batch.column(name), null_encoding="encode")
+        texts.append([encode_value(value) for value in encoded.dictionary])
+        total = total * len(encoded.dictionary) + encoded.indices.to_numpy()
+    keys: dict[int, PartitionKey] = {}
+    for code in np.unique(total):
+        rest, values = int(code), []
+        for choices in reversed(texts):
+            rest, place = divmod(rest, len(choices))
+            values.append(choices[place])
+        keys[int(code)] = tuple(reversed(values))
+    return total, keys
+
+
+MOST_OPEN_FILES = 128
+
+
+class Spill:
+    """A folder of Arrow files, a few per partition; gone when it closes."""
+
+    def __init__(self, schema: pa.Schema, *, folder: str | None = None) -> None:
+        self._schema = schema
+        self._folder = Path(tempfile.mkdtemp(prefix="indextables-spill-", dir=folder or None))
+        self._files: defaultdict[PartitionKey, list[Path]] = defaultdict(list)
+        self._open: OrderedDict[PartitionKey, pa.RecordBatchStreamWriter] = OrderedDict()
+        self._count = 0
+
+    def add(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
+        """Put rows of a partition aside."""
+        writer = self._open.get(key)
+        if writer is None:
+            if len(self._open) >= MOST_OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+            writer = self._open[key] = self._new_file(key)
+        self._open.move_to_end(key)
+        writer.write_batch(batch)
+
+    def partitions(self) -> Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]:
+        """Each partition and its rows, in the order they came; the partitions sorted by their values."""
+        while self._open:
+            self._open.popitem()[1].close()
+        for key in sorted(self._files, key=lambda k: tuple((v is not None, v or "") for v in k)):
+            yield key, self._rows(self._files[key])
+
+    def _new_file(self, key: PartitionKey) -> pa.RecordBatchStreamWriter:
+        self._count += 1
+        path = self._folder / f"{self._count}.arrow"
+        self._files[key].append(path)
+        return pa.ipc.new_stream(str(path), self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
+
+    @staticmethod
+    def _rows(files: list[Path]) -> Iterator[pa.RecordBatch]:
+        for path in files:
+            with pa.ipc.open_stream(str(path)) as reader:
+                yield from reader
+            path.unlink()
+
+    def __enter__(self) -> Spill:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class WriteTask(Struct, frozen=True):
+    """Everything a worker needs to write rows of a table."""
+
+    spec: StoreSpec
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    splits: SplitWriterSettings
+    stats: StatsSettings = field(default_factory=StatsSettings)
+    tags: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> tuple[str, tuple[str, ...], DocMapping]:
+        """What its splits are made for: the columns, the partitions, and how each column is indexed."""
+        return self.schema_json, self.partition_columns, self.mapping
+
+    def run(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        *,
+        store: Store | None = None,
+        new_name: Callable[[], str] = new_split_name,
+        now_ms: Callable[[], int] = _now_ms,
+    ) -> list[AddAction]:
+        """Write the rows. If it fails, the splits it has uploaded are deleted: nobody can have committed them."""
+        writing = _Writing(self, store or open_store(self.spec), new_name, now_ms)
+        try:
+            writing.write(conformed(batch, writing.schema) for batch in batches)
+        except BaseException:
+            writing.abandon()
+            raise
+        return writing.added
+
+
+class _Writing:
+    """One run of a task: where the rows go, and what was uploaded so far."""
+
+    def __init__(self, task: WriteTask, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
+        self.schema = schema_from_json(task.schema_json)
+        self.added: list[AddAction] = []
+        self._task = task
+        self._store = store
+        self._new_name = new_name
+        self._now_ms = now_ms
+        self._body = pa.schema([f for f in self.schema if f.name not in task.partition_columns])
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> None:
+        columns = self._task.partition_columns
+        if not columns:
+            self._write_partition((), batches)
+            return
+        with Spill(self._body, folder=self._task.splits.temp_directory) as spill:
+            for batch in batches:
+                for key, rows in partitions(batch, columns):
+                    spill.add(key, rows)
+            for key, rows in spill.partitions():
+                self._write_partition(key, rows)
+
+    def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
+        task = self._task
+        values = dict(zip(task.partition_columns, key, strict=True))
+        origin = Origin(schema=task.schema_json, partition_columns=task.partition_columns, partition_values=values)
+        for split in write_splits(
+            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags, origin=origin
+        ):
+            self._upload(values, split)
+
+    def abandon(self) -> None:
+        self._store.delete([action.path for action in self.added])
+
+    def _upload(self, values: dict[str, str | None], split: SplitInfo) -> None:
+        path = split_path(values, self._new_name())
+        action = split.add_action(path, partition_values=values, modification_time=self._now_ms())
+        # Noted before the upload, so that one that fails half-way is cleaned up too.
+        self.added.append(action)
+        self._store.put_file(path, split.path)
+
+
+class WritePlan(Struct, frozen=True):
+    """A write that was checked: the task for its workers, and the metadata it changes, if it does."""
+
+    task: WriteTask
+    metadata: MetadataAction | None
+
+
+def plan_write(
+    spec: StoreSpec,
+    metadata: MetadataAction,
+    data: pa.Schema,
+    *,
+    recorded: Settings,
+    settings: Settings,
+    merge_schema: bool = False,
+    new_layout: bool = False,
+) -> WritePlan:
+    """Check the data's schema and the indexing settings against the table.
+
+    `recorded` are the table's own settings, `settings` those of this write. Columns keep the kind of index they have,
+    unless everything is overwritten (`new_layout`); how new ones are indexed becomes part of the table.
+    """
+    table = schema_from_json(metadata.schema_string)
+    schema = widened(table, data, merge_schema=merge_schema)
+    partition_columns = tuple(metadata.partition_columns or ())
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    new = [f.name for f in body if new_layout or f.name not in table.names]
+    if len(new) < len(body):
+        known = pa.schema([f for f in body if f.name not in new])
+        check_compatible(DocMapping.from_settings(known, recorded.group(IndexingSettings)), mapping)
+    changed = msgspec.structs.replace(
+        metadata,
+        schema_string=metadata.schema_string if schema.equals(table) else schema_to_json(schema),
+        configuration=recorded_as(mapping, body, new, metadata.configuration or {}) if new else metadata.configuration,
+    )
+    task = WriteTask(
+        spec=spec,
+        schema_json=schema_to_json(schema),
+        partition_columns=partition_columns,
+        mapping=mapping,
+        splits=settings.group(SplitWriterSettings),
+        stats=settings.group(StatsSettings),
+    )
+    return WritePlan(task, None if changed == metadata else changed)
+
+
+def write_changes(
+    plan: WritePlan,
+    added: Sequence[AddAction],
+    *,
+    operation: Operation = Operation.APPEND,
+    replaced: LiveSelection | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    engine_info: str | None = None,
+) -> Changes:
+    """The one commit of a write."""
+    return Changes(
+        operation,
+        adds=tuple(added),
+        selected=replaced,
+        metadata=plan.metadata,
+        parameters=parameters or {},
+        txn=txn,
+        user_metadata=user_metadata,
+        engine_info=engine_info,
+    )
+
 
 NOT_CREATED = Header().version
 """The version on which a write is planned when there is no table yet."""

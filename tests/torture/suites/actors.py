@@ -17,7 +17,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.table.handle import open_log
 from indextables.table.upkeep_verbs import verify_table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.support.rows import ROWS, TEXT
 from tests.torture import history
 from tests.torture.actors import BATCH, data, pairs_of, state_of
@@ -68,7 +68,7 @@ class Actors:
         return tally
 
 
-def made(place: Place, rng: random.Random, **settings: Any) -> Table:
+def made(place: StorePlace, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
     options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10]), **settings}
@@ -79,7 +79,7 @@ def made(place: Place, rng: random.Random, **settings: Any) -> Table:
     return table
 
 
-def crowd(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
     """Everybody at once; whoever dies is followed by another, whoever is stopped wakes up after a while."""
     made(place, rng)
     lively = max(deadline - time.monotonic() - 5, 3)
@@ -111,7 +111,7 @@ def crowd(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed:
 VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore")
 
 
-def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+def sleepers(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
     """Writers are stopped right around their commit, others commit very often, clean up, and the sleepers wake."""
     made(place, rng)
     remembered = 0 if deadline - time.monotonic() > 40 else 40
@@ -138,7 +138,9 @@ def sleepers(place: Place, folder: Path, rng: random.Random, tally: Tally, *, se
     settle(place, folder, tally, seed=seed, writable=not newer)
 
 
-def recreation(place: Place, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
+def recreation(
+    place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float
+) -> None:
     """The table is removed and made anew, with rows that say so, under writers that know the old one or are asleep."""
     made(place, rng)
     store = place.open()
@@ -191,7 +193,7 @@ def _refused_through(verb: str, act: Callable[[], object], tally: Tally, seed: i
         tally.count(f"{verb} through a handle of the old table: done")
 
 
-def _only_new(place: Place, expected: int, tally: Tally, *, seed: int) -> None:
+def _only_new(place: StorePlace, expected: int, tally: Tally, *, seed: int) -> None:
     """The new table has its own rows, and nothing of what was meant for the old one."""
     options = {**place.options, **OPTIONS}
     try:
@@ -210,7 +212,7 @@ def _only_new(place: Place, expected: int, tally: Tally, *, seed: int) -> None:
         tally.violation("lost", f"the new table cannot be used: {error}", seed=seed)
 
 
-def _raise_protocol(place: Place) -> None:
+def _raise_protocol(place: StorePlace) -> None:
     """A newer release writes the table from now on; this one can still read it."""
     log = open_log(place.url, {**place.options, **OPTIONS})
     newest = log.newest()
@@ -229,7 +231,7 @@ def _wait(until: Callable[[], bool], seconds: float) -> None:
 
 
 def settle(
-    place: Place,
+    place: StorePlace,
     folder: Path,
     tally: Tally,
     *,
@@ -260,7 +262,7 @@ def settle(
         tally.violation("lost", f"the table cannot be used any more: {error}", seed=seed, refused=_refused(told))
 
 
-def _compared(place: Place, told: history.Told, tally: Tally, *, seed: int, newest: int | None = None) -> int:
+def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int, newest: int | None = None) -> int:
     """Rows and bytes; what follows the version `newest` changed no row."""
     options = {**place.options, **OPTIONS}
     table = Table.open(place.url, options=options)

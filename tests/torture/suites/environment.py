@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indextables import Table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.torture import history
 from tests.torture.conditions import DAY_S, small_disk
 from tests.torture.stage import Stage, fresh_folder
@@ -41,7 +41,7 @@ class Environment:
         return tally
 
 
-def _acted(place: Place, folder: Path, seed: int, seconds: float, *conditions: tuple[str, int] | None) -> None:
+def _acted(place: StorePlace, folder: Path, seed: int, seconds: float, *conditions: tuple[str, int] | None) -> None:
     """Actors that do everything, each under its condition, one after the other."""
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
         for condition in conditions:
@@ -52,7 +52,7 @@ def _acted(place: Place, folder: Path, seed: int, seconds: float, *conditions: t
 
 
 def _judged(
-    place: Place, folder: Path, tally: Tally, seed: int, *, expected: frozenset[str], old_versions: bool = False
+    place: StorePlace, folder: Path, tally: Tally, seed: int, *, expected: frozenset[str], old_versions: bool = False
 ) -> history.Told:
     """What is always so: only the errors that fit, nothing took long, the rows are the history."""
     told = history.read_journals(folder)
@@ -77,7 +77,7 @@ def _journals(folder: Path) -> Path:
 def full_disk(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
     """A disk that fills up while all verbs are used, and is made larger later."""
     with small_disk(4_000) as disk:
-        place, seconds = Place(str(disk.path / "t")), max(deadline - time.monotonic() - 2, 2)
+        place, seconds = StorePlace(str(disk.path / "t")), max(deadline - time.monotonic() - 2, 2)
         made(place, rng)
         space = os.statvfs(disk.path)
         left = rng.choice([0, 8_192, 40_960, 102_400])
@@ -93,7 +93,7 @@ def full_disk(folder: Path, rng: random.Random, tally: Tally, seed: int, deadlin
 def read_only(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
     """A disk that becomes read-only."""
     with small_disk(100_000) as disk:
-        place, seconds = Place(str(disk.path / "t")), max(deadline - time.monotonic() - 2, 2)
+        place, seconds = StorePlace(str(disk.path / "t")), max(deadline - time.monotonic() - 2, 2)
         made(place, rng)
         journals = _journals(folder)
         disk.remount("ro")
@@ -109,7 +109,7 @@ def in_process(name: str, *amounts: int, expected: frozenset[str] = frozenset())
     """A condition of one process; another process without it works before and after."""
 
     def play(folder: Path, rng: random.Random, tally: Tally, seed: int, deadline: float) -> None:
-        place = Place(str(folder / "t"))
+        place = StorePlace(str(folder / "t"))
         # Few versions are kept for their number, so that it is by their age that they are.
         made(place, rng, **{"checkpoint.retention": 1})
         journals, seconds = _journals(folder), max(deadline - time.monotonic() - 1, 2)
@@ -122,7 +122,7 @@ def in_process(name: str, *amounts: int, expected: frozenset[str] = frozenset())
     return play
 
 
-def _readable(place: Place, told: history.Told, tally: Tally, seed: int) -> None:
+def _readable(place: StorePlace, told: history.Told, tally: Tally, seed: int) -> None:
     """No clock makes a version of a minute ago disappear, and none puts the table into the future."""
     table = Table.open(place.url, options={**place.options, **OPTIONS})
     past = history.states([op for op in told.ops if op.end == "ack"], start=history.MADE, newest=table.version)

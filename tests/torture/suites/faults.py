@@ -12,8 +12,8 @@ from unittest.mock import patch
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.testing.fault_server import FaultServer
-from indextables.testing.places import Place
-from indextables.wire import json_checkpoint
+from indextables.testing.places import StorePlace
+from indextables.wire import old_checkpoints
 from tests.support.rows import ROWS, TEXT
 from tests.torture.actors import BATCH, data, pairs_of, state_of
 from tests.torture.stage import fresh_folder
@@ -45,7 +45,7 @@ class Faults:
         form = rng.choice(FORMS)
         with ExitStack() as stack:
             if form == "multi-part":
-                stack.enter_context(patch.object(json_checkpoint, "split_into_parts", small_parts))
+                stack.enter_context(patch.object(old_checkpoints, "split_into_parts", small_parts))
             place, ground, storm = stack.enter_context(site(rng, http=seed % 2 == 0))
             tally.count(f"rounds with {form} {'over HTTP' if storm else 'on disk'}")
             _Round(place, ground, storm, form, rng, tally, seed).play(deadline)
@@ -60,23 +60,30 @@ def small_parts(actions: list[Any], *_: Any, **__: Any) -> list[list[Any]]:
 
 
 @contextmanager
-def site(rng: random.Random, *, http: bool) -> Iterator[tuple[Place, Ground, Storm | None]]:
+def site(rng: random.Random, *, http: bool) -> Iterator[tuple[StorePlace, Ground, Storm | None]]:
     """A place for a table, its files from behind, and the faults on the way there."""
     with fresh_folder() as folder:
         if not http:
-            yield Place(str(folder / "t")), Folder(folder / "t"), None
+            yield StorePlace(str(folder / "t")), Folder(folder / "t"), None
             return
         with FaultServer() as server:
             place = server.s3.below("t")
             quick = {**place.options, "storage.timeoutMs": "2000", "storage.retry.maxRetries": "2"}
-            yield Place(place.url, quick), Bucket(server, "t"), Storm(rng, server)
+            yield StorePlace(place.url, quick), Bucket(server, "t"), Storm(rng, server)
 
 
 class _Round:
     """One table and what must be in it."""
 
     def __init__(
-        self, place: Place, ground: Ground, storm: Storm | None, form: str, rng: random.Random, tally: Tally, seed: int
+        self,
+        place: StorePlace,
+        ground: Ground,
+        storm: Storm | None,
+        form: str,
+        rng: random.Random,
+        tally: Tally,
+        seed: int,
     ) -> None:
         self.place, self.ground, self.storm, self.rng, self.tally, self.seed = place, ground, storm, rng, tally, seed
         written = "json" if form == "multi-part" else form

@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
-from indextables.commands.values import (
-    Checkpoint,
-    Command,
+from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, InvalidateCache, PrewarmCache
+from indextables.commands.describe import (
     DescribeComponentSizes,
-    DescribeDiskCache,
     DescribeEnvironment,
     DescribeHistory,
     DescribeMergeJobs,
     DescribeSkippedFiles,
     DescribeState,
     DescribeTransactionLog,
+)
+from indextables.commands.statement import Command
+from indextables.commands.upkeep import (
+    Checkpoint,
     DropPartitions,
-    FlushDiskCache,
-    InvalidateCache,
     MergeSplits,
-    PrewarmCache,
     Purge,
     RepairLog,
     Restore,

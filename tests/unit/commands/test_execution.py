@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.commands import Session, TableName, execute, parse, schema_of, sql
+from indextables.commands import Session, TableName, parse, sql
 from indextables.errors import TableNotFoundError, UnknownOptionError
 from tests.support.tables import SCHEMA, append, split
 
@@ -33,7 +33,7 @@ def ran(statement: str, path: str, options: Mapping[str, object] | None = None) 
     command = parse(text)
     assert command is not None
     found = sql(text, options)
-    assert found.schema.equals(schema_of(command))
+    assert found.schema.equals(command.columns)
     return found
 
 
@@ -108,7 +108,7 @@ def test_names_are_resolved_by_the_session(path: str) -> None:
 
     command = parse("DESCRIBE INDEXTABLES HISTORY main.`my logs` LIMIT 1")
     assert command is not None
-    assert execute(command, session=Session(resolve=resolve)).column("version").to_pylist() == [2]
+    assert command.run(Session(resolve=resolve)).column("version").to_pylist() == [2]
     assert asked == [TableName(("main", "my logs"))]
 
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from indextables.commands import Command, parse
-from indextables.commands.grammar import STATEMENTS as GRAMMAR
+from indextables.commands.parser import STATEMENTS as GRAMMAR
 from indextables.errors import InvalidInputError
 from tests.unit.commands.statements import STATEMENTS
 

@@ -9,16 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.commands import TableName, TablePath, parse
-from indextables.commands.values import (
+from indextables.commands.caches import InvalidateCache, PrewarmCache
+from indextables.commands.describe import DescribeComponentSizes, DescribeHistory, DescribeTransactionLog
+from indextables.commands.statement import Command
+from indextables.commands.upkeep import (
     Checkpoint,
-    Command,
-    DescribeComponentSizes,
-    DescribeHistory,
-    DescribeTransactionLog,
     DropPartitions,
-    InvalidateCache,
     MergeSplits,
-    PrewarmCache,
     Purge,
     RepairLog,
     Restore,

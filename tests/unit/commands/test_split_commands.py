@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.commands import parse, schema_of, sql
+from indextables.commands import parse, sql
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from tests.golden.golden_tables import GoldenTable, for_each_table
 
@@ -44,7 +44,7 @@ def ran(statement: str, options: dict[str, object]) -> list[dict[str, Any]]:
     """The rows of a statement, whose columns must be those documented."""
     found = sql(statement, options)
     command = parse(statement)
-    assert command is not None and found.schema.equals(schema_of(command))
+    assert command is not None and found.schema.equals(command.columns)
     return list(found.to_pylist())
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from indextables import Table
-from indextables.commands import parse, schema_of, sql
-from indextables.commands.values import DescribeMergeJobs, Verify
+from indextables.commands import parse, sql
+from indextables.commands.describe import DescribeMergeJobs
+from indextables.commands.upkeep import Verify
 from indextables.errors import InvalidInputError, LogGapError, RefusedError, VersionNotFoundError
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents, splits_on_disk
@@ -27,7 +28,7 @@ def ran(statement: str, **options: object) -> dict[str, Any]:
     """The only row of a statement, whose columns must be those documented."""
     found = sql(statement, {key.replace("__", "."): value for key, value in options.items()})
     command = parse(statement)
-    assert command is not None and found.schema.equals(schema_of(command))
+    assert command is not None and found.schema.equals(command.columns)
     (row,) = found.to_pylist()
     return dict(row)
 
@@ -123,7 +124,7 @@ def test_truncating_leaves_the_newest_version(path: str) -> None:
 
 def test_verifying_finds_nothing_in_a_healthy_table_and_what_is_wrong_in_another(path: str) -> None:
     healthy = sql(f"VERIFY INDEXTABLES '{path}' FULL")
-    assert healthy.num_rows == 0 and healthy.schema.equals(schema_of(Verify))
+    assert healthy.num_rows == 0 and healthy.schema.equals(Verify.columns)
     lost, damaged = sorted(splits_on_disk(path))[:2]
     (Path(path) / lost).unlink()
     file = Path(path) / damaged
@@ -169,7 +170,7 @@ def test_merges_after_writes_are_listed_as_jobs(tmp_path: Path) -> None:
     how: dict[str, object] = {"mergeOnWrite.async.enabled": False, "mergeOnWrite.minSplits": 3}
     table = table_of(tmp_path / "hygienic", appends=4, options={"mergeOnWrite.enabled": True, **how})
     found = sql("DESCRIBE INDEXTABLES MERGE JOBS")
-    assert found.schema.equals(schema_of(DescribeMergeJobs))
+    assert found.schema.equals(DescribeMergeJobs.columns)
     jobs = [job for job in found.to_pylist() if job["table_path"] == table.path]
     assert jobs and {job["status"] for job in jobs} == {"completed"}
     assert all(job["completed_groups"] == job["total_groups"] > 0 and job["progress_pct"] == 100 for job in jobs)

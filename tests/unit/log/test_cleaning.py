@@ -12,8 +12,8 @@ import pytest
 
 from indextables.config.state import CheckpointSettings, CleanupSettings, RetentionSettings, StateWriteSettings
 from indextables.errors import StorageError, VersionNotFoundError
-from indextables.log import names
-from indextables.log.state_writer import Compact
+from indextables.log import log_files
+from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.local import LocalStore
@@ -56,7 +56,7 @@ def test_everything_before_the_newest_state_goes(tmp_path: Path) -> None:
     report = cleaner.run(cleaner.plan(NOTHING_KEPT))
     assert (report.deleted_of("version"), report.deleted_of("state"), report.deleted_of("manifest")) == (8, 1, 1)
     assert report.failures == ()
-    left = {p.name for p in (tmp_path / names.LOG).glob("0*.json")}
+    left = {p.name for p in (tmp_path / log_files.LOG).glob("0*.json")}
     assert left == {f"{v:020d}.json" for v in (8, 9)}
     log = state_log(LocalStore(str(tmp_path)))
     assert live(log.newest()) == right
@@ -84,8 +84,8 @@ def test_the_clean_up_after_a_checkpoint(tmp_path: Path) -> None:
     for n in range(9):
         commit(log, file(n))
     assert log.upkeep.failures == 0
-    assert sorted(p.name for p in (tmp_path / names.LOG).glob("state-v*/*")) == ["_manifest.avro"]
-    assert [p.name for p in sorted((tmp_path / names.LOG).glob("0*.json"))] == [f"{9:020d}.json"]
+    assert sorted(p.name for p in (tmp_path / log_files.LOG).glob("state-v*/*")) == ["_manifest.avro"]
+    assert [p.name for p in sorted((tmp_path / log_files.LOG).glob("0*.json"))] == [f"{9:020d}.json"]
     assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(9))
 
 
@@ -95,7 +95,7 @@ def test_no_clean_up_where_it_is_not_wanted(tmp_path: Path, settings: CleanupSet
     log = later_log(tmp_path, checkpoint=CheckpointSettings(interval=3), retention=SHORT, cleanup=settings)
     for n in range(9):
         commit(log, file(n))
-    assert len(list((tmp_path / names.LOG).glob("0*.json"))) == 10
+    assert len(list((tmp_path / log_files.LOG).glob("0*.json"))) == 10
 
 
 def test_young_files_stay(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_young_files_stay(tmp_path: Path) -> None:
     assert log.cleaner().plan(hour).expired == ()
     old = time.time() - 7_200
     for version in range(4):
-        os.utime(tmp_path / names.version_path(version), (old, old))
+        os.utime(tmp_path / log_files.version_path(version), (old, old))
     assert [e.version for e in log.cleaner().plan(hour).expired] == [0, 1, 2, 3]
 
 
@@ -126,7 +126,7 @@ def test_a_cleaner_stops_when_the_state_it_counted_on_has_gone(tmp_path: Path) -
     prepared(tmp_path)
     cleaner = later_log(tmp_path).cleaner()
     plan = cleaner.plan(NOTHING_KEPT)
-    (tmp_path / names.state_path(8)).unlink()
+    (tmp_path / log_files.state_path(8)).unlink()
     assert cleaner.run(plan).deleted == ()
 
 
@@ -145,12 +145,12 @@ def test_a_manifest_that_is_written_again_is_young_again(tmp_path: Path) -> None
     log = new_state_log(tmp_path)
     commit(log, file(1))
     first = log.checkpoint()
-    (manifest,) = (tmp_path / names.MANIFESTS).iterdir()
+    (manifest,) = (tmp_path / log_files.MANIFESTS).iterdir()
     old = time.time() - 7_200
     os.utime(manifest, (old, old))
-    (tmp_path / names.state_path(first.version)).unlink()
+    (tmp_path / log_files.state_path(first.version)).unlink()
     state_log(LocalStore(str(tmp_path))).checkpoint(compact=Compact.ALL)
-    assert list((tmp_path / names.MANIFESTS).iterdir()) == [manifest]
+    assert list((tmp_path / log_files.MANIFESTS).iterdir()) == [manifest]
     assert manifest.stat().st_mtime > old + 3_600
 
 
@@ -158,9 +158,9 @@ class TakenAway(StoreWrapper):
     """A cleaner that found the manifests unnamed deletes them as the state that names them is put, the first time."""
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
-        if names.state_version_of(path) is not None and not self.done:
+        if log_files.state_version_of(path) is not None and not self.done:
             self.done = True
-            self.inner.delete([info.path for info in self.inner.list(names.MANIFESTS)])
+            self.inner.delete([info.path for info in self.inner.list(log_files.MANIFESTS)])
         return super().put_if_absent(path, data)
 
     done = False
@@ -176,7 +176,7 @@ def test_a_state_whose_manifests_were_taken_away_is_written_anew(tmp_path: Path,
     report = state_log(TakenAway(LocalStore(str(tmp_path)))).checkpoint(compact=compact)
     state = newest_state(log)
     assert state.state_version == report.version
-    assert all((tmp_path / names.LOG / manifest.path).exists() for manifest in state.manifests)
+    assert all((tmp_path / log_files.LOG / manifest.path).exists() for manifest in state.manifests)
     cleaner = later_log(tmp_path).cleaner()
     cleaner.run(cleaner.plan(NOTHING_KEPT))
     assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(5))

@@ -14,7 +14,7 @@ import pytest
 
 from indextables import Table, sql
 from indextables.errors import CleanupError, RefusedError
-from indextables.log import names
+from indextables.log import log_files
 from indextables.log.clock import MOST_SKEW_MS, bounded_time
 from indextables.log.transaction_log import PROCESS_CACHE
 from tests.support.rows import ids, rows, table_of
@@ -36,8 +36,8 @@ def opened(path: Path, *, off_ms: int = 0, **options: object) -> Table:
     return table
 
 
-def log_files(path: Path) -> set[str]:
-    return {name for name in contents(path) if name.startswith(names.LOG) and name != names.CLOCK}
+def files_of_log(path: Path) -> set[str]:
+    return {name for name in contents(path) if name.startswith(log_files.LOG) and name != log_files.CLOCK}
 
 
 @pytest.mark.parametrize("skew", SKEWS)
@@ -60,17 +60,17 @@ def test_the_clean_up_by_itself_does_not_trust_the_machine(tmp_path: Path, caplo
     """A writer 40 days ahead: versions that are minutes old stay, and the log says why."""
     path = tmp_path / "t"
     table_of(path, appends=4)
-    before = log_files(path)
+    before = files_of_log(path)
     writer = opened(path, off_ms=40 * DAY_MS, **{"checkpoint.interval": 1, "checkpoint.retention": 0})
     with caplog.at_level(logging.WARNING):
         writer.append(rows(range(40, 50)))
-    assert before <= log_files(path)
+    assert before <= files_of_log(path)
     assert "40.0 days ahead" in caplog.text
     assert "40.0 days ahead" in str(writer._log.upkeep.last_failure)
     strict = {"checkpoint.interval": 1, "checkpoint.retention": 0, "cleanup.failurePolicy": "fail"}
     with pytest.raises(CleanupError, match=r"40\.0 days ahead"):
         opened(path, off_ms=40 * DAY_MS, **strict).append(rows(range(50, 60)))
-    assert before <= log_files(path)
+    assert before <= files_of_log(path)
     assert ids(opened(path)) == list(range(60))
 
 
@@ -80,12 +80,12 @@ def test_a_small_difference_is_measured_by_the_stores_clock(tmp_path: Path) -> N
     table_of(path, appends=3).checkpoint()
     age(path, hours=24 - 1 / 60)
     opened(path, off_ms=4 * 60_000).purge(older_than_hours=24, log_retention_hours=24)
-    assert len([name for name in log_files(path) if names.version_of(name) is not None]) == 4
+    assert len([name for name in files_of_log(path) if log_files.version_of(name) is not None]) == 4
     age(path, hours=24 + 1 / 60)
     opened(path, off_ms=-4 * 60_000).purge(older_than_hours=24, log_retention_hours=24)
     age(path, hours=25)
     opened(path, off_ms=4 * 60_000).purge(older_than_hours=24, log_retention_hours=24)
-    assert not (path / names.version_path(0)).exists()
+    assert not (path / log_files.version_path(0)).exists()
     assert ids(opened(path)) == list(range(30))
 
 
@@ -119,7 +119,7 @@ def test_a_process_whose_clock_was_set_right_goes_on_from_the_stores_time(tmp_pa
     table.append(rows(range(10)))
     table._log.now_ms = clock(0)
     table.append(rows(range(10, 20)))
-    body = (path / names.version_path(2)).read_bytes()
+    body = (path / log_files.version_path(2)).read_bytes()
     recorded = json.loads(gzip.decompress(body).splitlines()[0])["commitInfo"]["timestamp"]
     assert recorded <= time.time() * 1000 + 2_000
     assert max(times(path)) <= 1.0
@@ -148,7 +148,7 @@ def test_the_time_of_a_version_survives_its_file(tmp_path: Path) -> None:
 def test_a_time_that_is_none_stops_no_writer(tmp_path: Path, timestamp: int) -> None:
     path = tmp_path / "t"
     table_of(path, appends=2)
-    file = path / names.version_path(2)
+    file = path / log_files.version_path(2)
     lines = gzip.decompress(file.read_bytes()).splitlines()
     info = json.loads(lines[0])
     info["commitInfo"]["timestamp"] = timestamp

@@ -18,20 +18,19 @@ import pytest
 
 from indextables import AddAction, Table
 from indextables.errors import BadFileError, CorruptTableError, IndexTablesError, LogGapError, QuerySyntaxError
-from indextables.log.names import (
+from indextables.log.log_files import (
     MAX_VERSION,
     json_checkpoint_path,
     json_part_name,
     parquet_checkpoint_path,
     version_path,
 )
-from indextables.splits.bundle import _check_file
-from indextables.splits.tantivy_files import _STORE_FOOTER, with_footer
+from indextables.splits.index.tantivy_files import _STORE_FOOTER, with_footer
+from indextables.splits.read.foreign import _check_file
 from indextables.wire import version_file
-from indextables.wire.avro_container import assemble
-from indextables.wire.json_checkpoint import decode_checkpoint
-from indextables.wire.parquet_checkpoint import decode_parquet_checkpoint, encode_parquet_checkpoint
-from indextables.wire.state_manifest import decode_state
+from indextables.wire.avro import assemble
+from indextables.wire.old_checkpoints import decode_checkpoint, decode_parquet_checkpoint, encode_parquet_checkpoint
+from indextables.wire.state import decode_state
 from tests.support.tables import SCHEMA, append, live
 
 CPU_SECONDS, MEGABYTES = 20, 450
@@ -234,7 +233,7 @@ def test_more_records_than_bytes_in_avro() -> None:
     schema = json.dumps({"type": "record", "name": "S", "fields": [{"name": "path", "type": "string"}]})
     for count in (2**62, 90_000):
         with pytest.raises(BadFileError, match=r"m\.avro"):
-            from indextables.wire.file_entry_reader import decode_file_entries
+            from indextables.wire.manifest import decode_file_entries
 
             decode_file_entries(assemble(schema, "null", [(count, b"\x00")]), path="m.avro")
 

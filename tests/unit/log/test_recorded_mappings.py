@@ -10,12 +10,12 @@ import pytest
 
 from indextables import AddAction, Table
 from indextables.errors import ConflictError, RefusedError
-from indextables.log.names import version_path
+from indextables.log.log_files import version_path
 from indextables.model.actions import CommitInfo, MetadataAction, ProtocolAction
 from indextables.model.schema_registry import KEY_PREFIX, schema_hash
 from indextables.model.snapshot import CommittedVersion
 from indextables.storage.local import LocalStore
-from indextables.wire import proven_version, version_file
+from indextables.wire import version_file
 from indextables.wire.compression import inflate
 from tests.support.rows import ids, rows, table_of
 
@@ -187,7 +187,7 @@ def test_a_version_that_no_reader_would_accept_is_refused_before_it_is_written(
     table = table_of(tmp_path, appends=12)
     table.overwrite(rows([99]))
     before = sorted(p.name for p in (tmp_path / "_transaction_log").iterdir())
-    monkeypatch.setattr(proven_version, "INFLATION_CAP_BYTES", 8_000)
+    monkeypatch.setattr(version_file, "INFLATION_CAP_BYTES", 8_000)
     with pytest.raises(RefusedError, match="the most that readers accept") as caught:
         table.restore(version=12)
     assert sorted(p.name for p in (tmp_path / "_transaction_log").iterdir()) == before
@@ -200,7 +200,7 @@ def test_splits_of_a_version_that_is_refused_are_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = table_of(tmp_path, appends=1)
-    monkeypatch.setattr(proven_version, "INFLATION_CAP_BYTES", 100)
+    monkeypatch.setattr(version_file, "INFLATION_CAP_BYTES", 100)
     with pytest.raises(RefusedError):
         table.append(rows([99]))
     assert len(list(tmp_path.glob("splits/*.split"))) == 1

@@ -12,10 +12,10 @@ import pytest
 
 from indextables import Table
 from indextables.errors import BadFileError
-from indextables.log import names
-from indextables.log.listing import list_log
+from indextables.log import log_files
+from indextables.log.log_files import list_log
 from indextables.log.transaction_log import PROCESS_CACHE
-from indextables.wire import json_checkpoint
+from indextables.wire import old_checkpoints
 from tests.support.rows import ids, rows, table_of
 
 PLACES = {
@@ -37,7 +37,7 @@ def made(path: Path, place: str, monkeypatch: pytest.MonkeyPatch, *, each: int =
     """A table of four appends with checkpoints of its versions 2 and 4."""
     form = PLACES[place][0]
     if form == "json parts":
-        monkeypatch.setattr(json_checkpoint, "ACTIONS_PER_PART", 4)
+        monkeypatch.setattr(old_checkpoints, "ACTIONS_PER_PART", 4)
     options = {"state.format": form.partition(" ")[0], "checkpoint.interval": 1_000}
     table = table_of(path, appends=2, each=each, options=options)
     table.checkpoint()
@@ -48,7 +48,7 @@ def made(path: Path, place: str, monkeypatch: pytest.MonkeyPatch, *, each: int =
 
 
 def files(path: Path, place: str) -> list[Path]:
-    return sorted((path / names.LOG).glob(PLACES[place][1]))
+    return sorted((path / log_files.LOG).glob(PLACES[place][1]))
 
 
 def swap(target: Path, content: bytes) -> None:
@@ -69,10 +69,10 @@ def swapped(request: pytest.FixtureRequest, tmp_path: Path, place: str, monkeypa
     if "table" in request.param:
         source = other
         made(other, place, monkeypatch, each=7)
-        for file in (other / names.MANIFESTS).glob("*.avro"):
-            shutil.copy2(file, path / names.MANIFESTS)
-        for file in (other / names.LOG).glob("0*.checkpoint.*-*.json"):
-            shutil.copy2(file, path / names.LOG)
+        for file in (other / log_files.MANIFESTS).glob("*.avro"):
+            shutil.copy2(file, path / log_files.MANIFESTS)
+        for file in (other / log_files.LOG).glob("0*.checkpoint.*-*.json"):
+            shutil.copy2(file, path / log_files.LOG)
     found = files(source, place)
     content = found[0 if "version" in request.param else -1].read_bytes()
     assert target.read_bytes() != content
@@ -91,7 +91,7 @@ def test_a_checkpoint_heals_it(swapped: Table) -> None:
     table = Table.open(swapped.path)
     assert table.checkpoint().written
     for version in range(table.version):
-        (Path(table.path) / names.version_path(version)).unlink(missing_ok=True)
+        (Path(table.path) / log_files.version_path(version)).unlink(missing_ok=True)
     PROCESS_CACHE.invalidate()
     healed = Table.open(table.path)
     assert healed._snapshot.base.header.version > 4
@@ -116,7 +116,7 @@ def test_no_cleaner_takes_it_for_cover(swapped: Table, verb: str) -> None:
 def test_a_part_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first part of the same version holds everything but some of the files."""
     table = made(tmp_path / "t", "part", monkeypatch)
-    log = tmp_path / "t" / names.LOG
+    log = tmp_path / "t" / log_files.LOG
     first = sorted(log.glob(f"{4:020d}.checkpoint.*-*.json"))
     assert len(first) > 1
     for part in first:
@@ -126,9 +126,9 @@ def test_a_part_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_a_version_is_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = made(tmp_path / "t", "JSON checkpoint", monkeypatch)
-    log = tmp_path / "t" / names.LOG
+    log = tmp_path / "t" / log_files.LOG
     for version in (1, 4):
-        swap(log / f"{4:020d}.checkpoint.json", (tmp_path / "t" / names.version_path(version)).read_bytes())
+        swap(log / f"{4:020d}.checkpoint.json", (tmp_path / "t" / log_files.version_path(version)).read_bytes())
         assert ids(Table.open(table.path)) == list(range(40))
 
 
@@ -137,7 +137,7 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
 ) -> None:
     """Two writers may cut the same version into parts in another order."""
     table = made(tmp_path / "t", "part", monkeypatch)
-    log = tmp_path / "t" / names.LOG
+    log = tmp_path / "t" / log_files.LOG
     parts = sorted(log.glob(f"{4:020d}.checkpoint.*-*.json"))
     plain = gzip.decompress(parts[1].read_bytes())
     swap(parts[1], gzip.compress(plain, mtime=7))

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from indextables.model.files import FILE_SCHEMA
+from indextables.model.file_list import FILE_SCHEMA
 from indextables.model.predicate import bind, parse
 from indextables.model.pruning import all_match, manifests_may_match, may_match
 

@@ -14,11 +14,12 @@ from indextables.errors import CorruptTableError, InvalidInputError, SchemaMisma
 from indextables.model.schema import (
     check_partition_columns,
     check_schema,
+    merge_schemas,
     normalize,
+    schema_differences,
     schema_from_json,
     schema_to_json,
 )
-from indextables.model.schema_changes import merge_schemas, schema_differences
 from indextables.model.spark_types import type_name
 
 EVERY_TYPE = spark.StructType(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import config
-from indextables.config.stats import StatsSettings
+from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
 from indextables.model.stats import FileStatistics, StatsCollector, indexed_fields
 

@@ -14,11 +14,11 @@ import tantivy
 
 from indextables.config.indexing import IndexingSettings
 from indextables.model.predicate import Predicate
-from indextables.splits.analyzers import register, schema_for
-from indextables.splits.index_values import index_values
-from indextables.splits.mapping import DocMapping
-from indextables.splits.searchable import Mask, Rows
-from indextables.splits.source import ReadStats
+from indextables.splits.format.source import ReadStats
+from indextables.splits.index.analyzers import register, schema_for
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.values import index_values
+from indextables.splits.read.searchable import Mask, Rows
 
 
 @dataclass

@@ -12,11 +12,9 @@ from typing import Any
 import pytest
 
 from indextables.errors import AccessDeniedError, InvalidInputError, StorageError
-from indextables.storage.aws_profile import find_profile
-from indextables.storage.client_config import EMULATOR_KEY
-from indextables.storage.clients import load_provider
+from indextables.storage.clients import EMULATOR_KEY, find_profile, load_provider
 from indextables.testing.fault_server import FaultServer, HttpFault
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 
 CALLS: list[str] = []
 
@@ -44,10 +42,10 @@ def no_foreign_credentials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> I
     yield
 
 
-def keyless(server: FaultServer, **options: str) -> Place:
+def keyless(server: FaultServer, **options: str) -> StorePlace:
     """The server's place without the keys that it needs."""
     kept = {key: value for key, value in server.s3.options.items() if key not in ("aws.accessKey", "aws.secretKey")}
-    return Place(server.s3.url, {**kept, **options})
+    return StorePlace(server.s3.url, {**kept, **options})
 
 
 def used_keys(server: FaultServer) -> list[str]:
@@ -62,7 +60,7 @@ def test_keys_from_the_settings(fault_server: FaultServer) -> None:
 
 
 def test_a_temporary_key_brings_its_token(fault_server: FaultServer) -> None:
-    Place(fault_server.s3.url, {**fault_server.s3.options, "aws.sessionToken": "of-the-hour"}).open().put("x", b"")
+    StorePlace(fault_server.s3.url, {**fault_server.s3.options, "aws.sessionToken": "of-the-hour"}).open().put("x", b"")
     assert fault_server.headers[0]["x-amz-security-token"] == "of-the-hour"
 
 
@@ -137,27 +135,27 @@ def test_secrets_that_a_store_repeats_are_hidden(fault_server: FaultServer) -> N
 class TestAzure:
     """The several ways to say which account it is."""
 
-    def test_a_connection_string(self, azure: Place) -> None:
+    def test_a_connection_string(self, azure: StorePlace) -> None:
         endpoint = azure.options["azure.endpoint"]
         text = f"AccountName=devstoreaccount1;AccountKey={EMULATOR_KEY};BlobEndpoint={endpoint}/devstoreaccount1;"
-        store = Place(f"{azure.url}/connection", {"azure.connectionString": text}).open()
+        store = StorePlace(f"{azure.url}/connection", {"azure.connectionString": text}).open()
         store.put("x", b"1")
         assert store.get("x") == b"1"
 
     def test_a_key_that_is_none(self) -> None:
         options = {"azure.accountName": "acc", "azure.accountKey": "not base64!"}
         with pytest.raises(InvalidInputError, match="cannot be opened") as caught:
-            Place("az://container/t", options).open()
+            StorePlace("az://container/t", options).open()
         assert "not base64!" not in str(caught.value)
 
-    def test_a_wrong_key_is_access_denied(self, azure: Place) -> None:
+    def test_a_wrong_key_is_access_denied(self, azure: StorePlace) -> None:
         endpoint = f"{azure.options['azure.endpoint']}/devstoreaccount1"
         options = {"azure.endpoint": endpoint, "azure.accountName": "devstoreaccount1", "azure.accountKey": "d3Jvbmc="}
         with pytest.raises(AccessDeniedError):
-            Place(azure.url, options).open().get("x")
+            StorePlace(azure.url, options).open().get("x")
 
     def test_the_account_in_the_url(self) -> None:
         options = {"azure.accountKey": "d3Jvbmc="}
-        assert Place("abfss://c@acc.dfs.core.windows.net/t", options).open().url.startswith("abfss://c@acc.")
+        assert StorePlace("abfss://c@acc.dfs.core.windows.net/t", options).open().url.startswith("abfss://c@acc.")
         with pytest.raises(InvalidInputError, match=r"[Aa]ccount"):
-            Place("az://c/t", options).open()
+            StorePlace("az://c/t", options).open()

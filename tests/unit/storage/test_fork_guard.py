@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indextables.storage.spec import StoreSpec
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 
 PROGRAM = """
 import os, pickle, sys, warnings
@@ -54,12 +54,12 @@ def run(spec: StoreSpec, folder: Path, used: str) -> list[str]:
 
 
 @pytest.fixture(params=["memory", "s3"])
-def place(request: pytest.FixtureRequest) -> Place:
-    found: Place = request.getfixturevalue(f"{request.param}_place")
+def place(request: pytest.FixtureRequest) -> StorePlace:
+    found: StorePlace = request.getfixturevalue(f"{request.param}_place")
     return found
 
 
-def test_a_child_of_a_process_that_used_a_store(place: Place, tmp_path: Path) -> None:
+def test_a_child_of_a_process_that_used_a_store(place: StorePlace, tmp_path: Path) -> None:
     said = run(place.spec, tmp_path / "local", "used")
     for line in said[:3]:
         assert line.startswith("StorageError")
@@ -68,5 +68,5 @@ def test_a_child_of_a_process_that_used_a_store(place: Place, tmp_path: Path) ->
     assert said[3:] == ["NotFoundError", "parent reads parent", "['from the child', 'from the parent']"]
 
 
-def test_a_child_of_a_process_that_did_not(place: Place, tmp_path: Path) -> None:
+def test_a_child_of_a_process_that_did_not(place: StorePlace, tmp_path: Path) -> None:
     assert run(place.spec, tmp_path / "local", "unused") == ["child", "['from the child', 'from the parent']"]

@@ -20,8 +20,7 @@ from indextables.errors import (
     StorageFullError,
     UnavailableError,
 )
-from indextables.storage.folder_listing import TEMP_PREFIX
-from indextables.storage.local import LocalStore
+from indextables.storage.local import TEMP_PREFIX, LocalStore
 from indextables.storage.store import PutOutcome
 
 

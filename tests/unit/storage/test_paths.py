@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from indextables.errors import InvalidInputError
-from indextables.storage.paths import check, check_folder, join, relative_to_root
+from indextables.storage.location import check, check_folder, join, relative_to_root
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 
 from indextables.errors import NotFoundError
 from indextables.storage.wrappers import CountingStore, LoggingStore
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 
 
-def test_costs(memory_place: Place, tmp_path: Path) -> None:
+def test_costs(memory_place: StorePlace, tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"1234")
     store = CountingStore(memory_place.open())
     store.put("a", b"12345")
@@ -45,7 +45,7 @@ def test_costs(memory_place: Place, tmp_path: Path) -> None:
     assert store.costs.requests == {}
 
 
-def test_every_call_is_one_line_of_the_log(memory_place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_every_call_is_one_line_of_the_log(memory_place: StorePlace, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG", logger="indextables.storage.wrappers")
     store = LoggingStore(memory_place.open())
     store.put("a", b"precious")

@@ -9,7 +9,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import CleanupError, LogGapError, UnavailableError
-from indextables.log import names
+from indextables.log import log_files
 from indextables.storage.local import LocalStore
 from indextables.storage.wrappers import StoreWrapper
 from indextables.testing.faulty_store import Fault, FaultyStore
@@ -53,7 +53,7 @@ class Slow(StoreWrapper):
     seconds = 0.0
 
     def get(self, path: str) -> bytes:
-        if names.version_of(path) is not None:
+        if log_files.version_of(path) is not None:
             time.sleep(self.seconds)
         return super().get(path)
 
@@ -81,14 +81,14 @@ def test_the_repair_that_a_hole_in_the_log_names_works(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = table_of(path, appends=5, options={"checkpoint.interval": 1_000})
     table._log.invalidate_cache()
-    (path / names.version_path(3)).unlink()
+    (path / log_files.version_path(3)).unlink()
     with pytest.raises(LogGapError) as caught:
         Table.open(str(path))
     assert "Table.repair(path, at=" in caught.value.hint
     report = Table.repair(str(path), at=str(tmp_path / "copy"))
     assert (report.status, report.source_version, report.valid_splits) == ("success", 2, 2)
-    (path / names.LOG).rename(tmp_path / "damaged")
-    (tmp_path / "copy" / names.LOG).rename(path / names.LOG)
+    (path / log_files.LOG).rename(tmp_path / "damaged")
+    (tmp_path / "copy" / log_files.LOG).rename(path / log_files.LOG)
     assert ids(Table.open(str(path))) == list(range(20))
 
 
@@ -146,4 +146,4 @@ def test_the_longer_of_two_retentions_counts_for_the_clean_up(
     age(path, hours=24 * 60)
     options = {"checkpoint.interval": 1, "checkpoint.retention": 0, **settings}
     Table.open(str(path), options=options).append(rows([900]))
-    assert (path / names.version_path(0)).exists() is kept
+    assert (path / log_files.version_path(0)).exists() is kept

@@ -24,7 +24,7 @@ from indextables.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
-from indextables.log.names import version_path
+from indextables.log.log_files import version_path
 from indextables.model.actions import ProtocolAction
 from indextables.wire import version_file
 from tests.support.tables import SCHEMA, append, live, merge, split

@@ -15,13 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 from indextables import Table
-from indextables.errors import (
-    BadFileError,
-    InvalidInputError,
-    MissingSplitError,
-    QuerySyntaxError,
-    SchemaMismatchError,
-)
+from indextables.errors import BadFileError, InvalidInputError, MissingSplitError, QuerySyntaxError, SchemaMismatchError
 
 SCHEMA = pa.schema(
     [

@@ -14,7 +14,7 @@ import pytest
 from indextables import Table, config
 from indextables.config.splits import SplitCacheSettings, SplitWriterSettings
 from indextables.errors import InvalidInputError
-from indextables.log.names import version_path
+from indextables.log.log_files import version_path
 from indextables.model.actions import MetadataAction
 from indextables.storage.spec import StoreSpec
 from indextables.wire import version_file

@@ -12,7 +12,7 @@ import pytest
 from indextables import Table, config
 from indextables.errors import ConflictError
 from indextables.log.cache import LogCache
-from indextables.log.names import version_of, version_path
+from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
@@ -21,7 +21,7 @@ from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
 from indextables.storage.wrappers import StoreWrapper
 from indextables.table.handle import log_settings
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
 
@@ -159,7 +159,7 @@ def test_a_table_that_is_made_anew_within_a_second_is_not_taken_for_the_old_one(
     place: str, request: pytest.FixtureRequest
 ) -> None:
     """Object stores tell times in seconds, and files of the log often have the same size: their tags tell them apart."""
-    found: Place = request.getfixturevalue(place)
+    found: StorePlace = request.getfixturevalue(place)
     store = open_store(StoreSpec.from_url(found.url, config.resolve(options=found.options)))
     seen = set()
     for _ in range(12):

@@ -10,7 +10,7 @@ import pytest
 from indextables.errors import ThrottledError, UnavailableError
 from indextables.storage.store import PutOutcome, Store
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 
 VERBS: dict[str, Callable[[Store], Any]] = {
     "get": lambda store: store.get("a"),
@@ -25,7 +25,7 @@ VERBS: dict[str, Callable[[Store], Any]] = {
 
 
 @pytest.fixture
-def inner(memory_place: Place) -> Store:
+def inner(memory_place: StorePlace) -> Store:
     store = memory_place.open()
     for name in ("a", "b", "c"):
         store.put(name, b"data")

@@ -13,9 +13,9 @@ import pytest
 
 from indextables import Table, sql
 from indextables.errors import CorruptTableError
-from indextables.log import names
+from indextables.log import log_files
 from indextables.log.transaction_log import PROCESS_CACHE
-from indextables.wire import json_checkpoint
+from indextables.wire import old_checkpoints
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age
 
@@ -33,11 +33,11 @@ DAMAGES: dict[str, Damage] = {
     "missing": lambda data: None,
 }
 PLACES = {
-    "a manifest": ("avro", f"{names.MANIFESTS}/*.avro"),
-    "a state": ("avro", f"{names.LOG}/state-v*/_manifest.avro"),
-    "a Parquet checkpoint": ("parquet", f"{names.PARQUET_CHECKPOINTS}/*.parquet"),
-    "a JSON checkpoint": ("json", f"{names.LOG}/0*.checkpoint.json"),
-    "a part of a JSON checkpoint": ("json parts", f"{names.LOG}/0*.checkpoint.*-*.json"),
+    "a manifest": ("avro", f"{log_files.MANIFESTS}/*.avro"),
+    "a state": ("avro", f"{log_files.LOG}/state-v*/_manifest.avro"),
+    "a Parquet checkpoint": ("parquet", f"{log_files.PARQUET_CHECKPOINTS}/*.parquet"),
+    "a JSON checkpoint": ("json", f"{log_files.LOG}/0*.checkpoint.json"),
+    "a part of a JSON checkpoint": ("json parts", f"{log_files.LOG}/0*.checkpoint.*-*.json"),
 }
 CASES = [(place, kind) for place in PLACES for kind in DAMAGES if (place, kind) != ("a state", "missing")]
 NOTHING_KEPT: dict[str, object] = {
@@ -54,14 +54,14 @@ NOTHING_KEPT: dict[str, object] = {
 
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_checkpoint, "ACTIONS_PER_PART", 1_000)
+    monkeypatch.setattr(old_checkpoints, "ACTIONS_PER_PART", 1_000)
 
 
 def lived_in(path: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> Table:
     """A table of 40 rows whose newest version has a checkpoint of the wanted form; its files are a week old."""
     form = PLACES[place][0]
     if form == "json parts":
-        monkeypatch.setattr(json_checkpoint, "ACTIONS_PER_PART", 3)
+        monkeypatch.setattr(old_checkpoints, "ACTIONS_PER_PART", 3)
     table = table_of(path, appends=4, options={"state.format": form.partition(" ")[0], "checkpoint.interval": 1_000})
     table.checkpoint()
     age(path, hours=24 * 7)
@@ -173,7 +173,7 @@ HEALERS = {
 
 
 def pointer(path: Path) -> int:
-    return int(json.loads((path / names.POINTER).read_bytes())["version"])
+    return int(json.loads((path / log_files.POINTER).read_bytes())["version"])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_damaged_checkpoint_is_written_anew_under_another_name(
     assert broken is None or file.read_bytes() == broken
     # By the checkpoint alone: what the older versions said is gone.
     for version in range(5):
-        (path / names.version_path(version)).unlink(missing_ok=True)
+        (path / log_files.version_path(version)).unlink(missing_ok=True)
     table = fresh(path)
     assert table._snapshot.base.header.version == pointer(path)
     assert ids(table) == list(range(40))
@@ -208,7 +208,7 @@ def test_the_next_checkpoint_that_is_due_heals_too(
     writer = Table.open(table.path, options={"checkpoint.interval": 1})
     version = writer.append(rows(range(40, 45)))
     for old in range(version or 0):
-        (path / names.version_path(old)).unlink(missing_ok=True)
+        (path / log_files.version_path(old)).unlink(missing_ok=True)
     assert pointer(path) >= (version or 0)
     assert ids(fresh(path)) == list(range(45))
 

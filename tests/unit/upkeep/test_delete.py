@@ -12,7 +12,7 @@ import pytest
 from indextables import Table
 from indextables.errors import ConflictError, InvalidInputError, QuerySyntaxError, RefusedError, UnavailableError
 from indextables.testing.faulty_store import Fault, FaultyStore
-from indextables.upkeep.delete_task import DeleteOutcome, DeleteTask
+from indextables.upkeep.delete import DeleteOutcome, DeleteTask
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk
 

@@ -16,18 +16,9 @@ from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
 from indextables.table.handle import open_log
 from indextables.table.upkeep_verbs import verify_table
-from indextables.upkeep import (
-    delete,
-    drop_partitions,
-    log_copy,
-    merge_plan,
-    purge_plan,
-    restore,
-    truncate,
-    verify,
-)
-from indextables.upkeep.merge_plan import MergeBounds
-from indextables.upkeep.purge_plan import Retention
+from indextables.upkeep import delete, drop_partitions, merge, purge, repair, restore, truncate, verify
+from indextables.upkeep.merge import MergeBounds
+from indextables.upkeep.purge import Retention
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age
 
@@ -114,14 +105,14 @@ def test_every_plan_is_a_value_that_can_be_shown(tmp_path: Path) -> None:
     where = bind(parse("day = 1"), table.schema)
     retention = RetentionSettings()
     plans: list[Report] = [
-        merge_plan.plan(log.fresh(), url=table.path, bounds=MergeBounds.of(MergeSettings()), now_ms=0, where=where),
-        purge_plan.plan(log, retention=Retention(0, 0), settings=retention),
+        merge.plan(log.fresh(), url=table.path, bounds=MergeBounds.of(MergeSettings()), now_ms=0, where=where),
+        purge.plan(log, retention=Retention(0, 0), settings=retention),
         truncate.plan(log, settings=retention),
         drop_partitions.plan(log, where),
         restore.plan(log, version=2),
         delete.plan(log.fresh(), url=table.path, where=where),
         verify.plan(log),
-        log_copy.plan(log, open_log(f"{table.path}-copy", None)),
+        repair.plan_copy(log, open_log(f"{table.path}-copy", None)),
     ]
     for planned in plans:
         check_forms(planned)

@@ -15,7 +15,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, UnavailableError
 from indextables.testing.faulty_store import Fault, FaultyStore
 from indextables.upkeep.jobs import JOBS, Jobs
-from indextables.upkeep.progress import Progress
+from indextables.upkeep.operation import Progress
 from tests.support.rows import ROWS, ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
 

@@ -9,14 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from indextables import AddAction, Table
-from indextables.errors import (
-    ConflictError,
-    InvalidInputError,
-    RefusedError,
-    UnavailableError,
-    VersionNotFoundError,
-)
-from indextables.storage.folder_listing import TEMP_PREFIX
+from indextables.errors import ConflictError, InvalidInputError, RefusedError, UnavailableError, VersionNotFoundError
+from indextables.storage.local import TEMP_PREFIX
 from indextables.storage.store import ObjectInfo
 from indextables.storage.wrappers import StoreWrapper
 from indextables.testing.faulty_store import Fault, FaultyStore

@@ -9,14 +9,14 @@ import pyarrow.compute as pc
 import pytest
 
 from indextables import AddAction, Table
-from indextables.testing.places import Place
+from indextables.testing.places import StorePlace
 from tests.support.rows import table_of
 
 UNCHECKED: dict[str, object] = {"purge.retentionCheckEnabled": False}
 ODD_VALUES = ["a b", "a%20b", "x/y", "50%", "k=v", "\u00fc", "u\u0308", "#?&+", "..", "", "C:\\d", "'\"", "\t"]
 
 
-def odd_table(place: Place) -> Table:
+def odd_table(place: StorePlace) -> Table:
     schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
     options = {**place.options, **UNCHECKED}
     table = Table.create(place.url, schema=schema, partition_columns=["p"], options=options)
@@ -27,7 +27,7 @@ def odd_table(place: Place) -> Table:
 @pytest.mark.parametrize("where", ["local", "s3", "memory"])
 def test_partitions_with_odd_names_lose_nothing(where: str, request: pytest.FixtureRequest) -> None:
     """What the log calls a split must be what the store calls it, or a purge would take it for an orphan."""
-    place: Place = request.getfixturevalue(f"{where}_place")
+    place: StorePlace = request.getfixturevalue(f"{where}_place")
     table = odd_table(place)
     before = table.scan().read_all().sort_by("id")
     assert table.purge(older_than_hours=0, log_retention_hours=0, dry_run=True).orphaned_files_found == 0

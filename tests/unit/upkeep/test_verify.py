@@ -13,9 +13,7 @@ import pytest
 from indextables import AddAction, Table
 from indextables.errors import TableNotFoundError
 from indextables.table.upkeep_verbs import verify_table
-from indextables.upkeep.findings import Finding
-from indextables.upkeep.verify import VerifyReport
-from indextables.upkeep.verify_task import VerifyTask
+from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents
 

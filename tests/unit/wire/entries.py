@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from indextables.model.files import FILE_SCHEMA
+from indextables.model.file_list import FILE_SCHEMA
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _LONGS = st.integers(-(2**63), 2**63 - 1)

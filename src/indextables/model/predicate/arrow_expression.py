@@ -58,11 +58,11 @@ def from_arrow_expression(expression: pc.Expression) -> Predicate:
         raise _refused(f"{expression}", str(error)) from None
     reader = pa.ipc.open_file(content)
     values = reader.get_batch(0) if reader.num_record_batches else None
-    walk = _Walk(iter(_pairs(reader.schema)), values)
+    walk = _ExpressionWalk(iter(_pairs(reader.schema)), values)
     return _condition(walk.node())
 
 
-class _Walk(Struct, frozen=True):
+class _ExpressionWalk(Struct, frozen=True):
     """A walk over the parts of a serialized expression, which come in prefix order."""
 
     parts: Iterator[tuple[str, str]]

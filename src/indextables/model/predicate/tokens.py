@@ -2,23 +2,97 @@
 
 Spark's rules: backquotes make identifiers, single and double quotes make strings, a backslash escapes inside a string,
 a doubled quote stands for itself, comments are `--` to the end of the line and `/* */`, which nest.
+
+Where the parts of SQL text that hold no words end: comments, strings and quoted names, by the rules of Spark's lexer.
+
+Each function is given the place where such a part begins and returns the place after it, or None if it does not end.
+
+A walk over the words of a predicate: what comes next, what must come next, and errors that show the place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from msgspec import Struct
 
-from indextables.errors import QuerySyntaxError
-from indextables.model.predicate.spans import (
-    block_comment_end,
-    identifier_end,
-    line_comment_end,
-    string_end,
-    word_end,
-)
+from indextables import errors
+from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.model.predicate.tree import KEYWORDS
+
+
+def line_comment_end(text: str, start: int) -> int:
+    """After a `--` comment: the end of its line. A backslash before the line end carries it on."""
+    at = start
+    while at < len(text) and text[at] not in "\r\n":
+        at += 2 if text.startswith("\\\n", at) else 1
+    return at
+
+
+def block_comment_end(text: str, start: int) -> int | None:
+    """After a `/* */` comment; comments nest."""
+    depth, at = 0, start
+    while at < len(text):
+        if text.startswith("/*", at):
+            depth, at = depth + 1, at + 2
+        elif text.startswith("*/", at):
+            depth, at = depth - 1, at + 2
+            if depth == 0:
+                return at
+        else:
+            at += 1
+    return None
+
+
+def string_end(text: str, start: int, *, raw: bool) -> int | None:
+    """After a string in single or double quotes: a doubled quote and a backslash do not end it, unless it is raw."""
+    quote, at = text[start], start + 1
+    while at < len(text):
+        if text[at] == "\\" and not raw:
+            at += 2
+        elif text[at] != quote:
+            at += 1
+        elif raw or not text.startswith(quote, at + 1):
+            return at + 1
+        else:
+            at += 2
+    return None
+
+
+def identifier_end(text: str, start: int) -> int | None:
+    """After a name in backquotes; a doubled backquote does not end it."""
+    at = start + 1
+    while at < len(text):
+        if text[at] != "`":
+            at += 1
+        elif text.startswith("`", at + 1):
+            at += 2
+        else:
+            return at + 1
+    return None
+
+
+def word_end(text: str, start: int) -> int:
+    """After a run of letters, digits and underscores."""
+    at = start
+    while at < len(text) and (text[at] == "_" or text[at].isalnum()):
+        at += 1
+    return at
+
+
+def dollar_string_end(text: str, start: int) -> int | None:
+    """After a string between two equal tags, `$$ ... $$` or `$body$ ... $body$`; the start itself where there is no tag."""
+    at = start + 1
+    while at < len(text) and text[at].isascii() and text[at].isalpha():
+        at += 1
+    if not text.startswith("$", at):
+        return start
+    tag = text[start : at + 1]
+    end = text.find(tag, at + 1)
+    return None if end < 0 else end + len(tag)
+
 
 SIGNS = ("<=>", "<>", "!=", "==", "<=", ">=", "=", "<", ">", "(", ")", ",", ".", "-", "+", "!")
 _ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
@@ -231,3 +305,80 @@ def _number_value(digits: str, suffix: str) -> int | float | Decimal:
     if suffix in ("D", "F"):
         return float(digits)
     return int(digits) if digits.isdigit() and suffix != "BD" else Decimal(digits)
+
+
+MAX_DEPTH = 60
+T = TypeVar("T")
+
+
+class Cursor:
+    """A place among the words of a text."""
+
+    subject: ClassVar[str] = "Predicate"
+    keywords: ClassVar[tuple[str, ...]] = KEYWORDS
+    """The words that a misspelt one may stand for."""
+
+    def __init__(self, text: str, tokens: Sequence[Token], index: int = 0) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.index = index
+        self.depth = 0
+
+    @property
+    def token(self) -> Token:
+        """The word that comes next."""
+        return self.tokens[self.index]
+
+    def advance(self) -> Token:
+        """The word that comes next, which is then behind."""
+        token = self.token
+        self.index += 1
+        return token
+
+    def string(self, what: str) -> Token:
+        """The string that must come next."""
+        if self.token.kind != "string":
+            self.fail(what)
+        return self.advance()
+
+    def expect(self, sign: str, what: str | None = None) -> None:
+        """Go past the sign that must come next."""
+        if not self.token.is_sign(sign):
+            self.fail(what or repr(sign))
+        self.advance()
+
+    def placed(self, token: Token, build: Callable[[], T]) -> T:
+        """What `build` makes; an error of it is shown at the token."""
+        try:
+            return build()
+        except QuerySyntaxError:
+            raise
+        except InvalidInputError as error:
+            self.refuse(token, error.message.rstrip("."), hint=error.hint)
+
+    def deeper(self, part: Callable[[], T]) -> T:
+        """A part one level further in; a depth that would exhaust Python's stack is refused as a syntax error."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise syntax_error(self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another")
+        found = part()
+        self.depth -= 1
+        return found
+
+    def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
+        """Refuse the word that comes next, saying what was expected instead."""
+        token = self.token
+        found = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
+        near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
+        self.refuse(token, f"expected {expected}, found {found}", hint=near, expected=expected)
+
+    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+        """Refuse a word, saying what is wrong with it."""
+        raise syntax_error(self.text, token.start, problem, subject=self.subject, hint=hint, **context) from None
+
+
+def nearest(word: str, known: Sequence[str]) -> str | None:
+    """A hint that names the known word closest to a misspelt one."""
+    by_lower = {k.lower(): k for k in known}
+    near = errors.nearest(word.lower(), by_lower)
+    return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None

@@ -6,13 +6,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from indextables.spark.schemas import FRAME_KEY, with_metadata
-from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
-from indextables.spark.source.requests import ReadRequest
 from indextables.spark.source.statement_reader import StatementReader, statement_schema
 from indextables.spark.source.stream_reader import TableStreamReader
-from indextables.spark.source.stream_writer import TableStreamWriter
-from indextables.spark.source.writer import TableWriter, planned_write, write_request
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
 
 
 class DefaultSource(DataSource):

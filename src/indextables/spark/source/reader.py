@@ -1,14 +1,22 @@
-"""The batch reader: the planner prunes and groups splits, each task searches and reads its group."""
+"""The batch reader: the planner prunes and groups splits, each task searches and reads its group.
+
+Telling our splits, which are Parquet files, from the bundles of other engines, which Spark cannot read.
+
+Splits into tasks: enough of them for each task to be worth starting, few enough for all cores to have work.
+"""
 
 from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
@@ -18,16 +26,69 @@ from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import search_one, word_statistics
 from indextables.scan.task import ScanTask, limited
-from indextables.spark.foreign import splits_of_kind
 from indextables.spark.schemas import SparkBatches, path_in
-from indextables.spark.source.grouping import grouped
-from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.requests import ReadRequest
-from indextables.splits.rarity import TermStatistics
-from indextables.splits.search import SearchRequest, merge_results
+from indextables.spark.source.options import ReadRequest, SourceOptions
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.scores import TermStatistics
+from indextables.splits.search.search import SearchRequest, merge_results
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.table import Table
+
+_MAGIC = b"PAR1"
+_THREADS = 16
+
+
+def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
+    """Which files are Parquet. The log tells for those that we wrote; of the others the last bytes are read."""
+    ours = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy()
+    doubtful = np.flatnonzero(~ours)
+    if len(doubtful) == 0:
+        return pa.array(ours)
+    store = open_store(StoreSpec.from_url(table.path, table.settings))
+    paths = files["path"].take(doubtful).to_pylist()
+    sizes = files["size"].take(doubtful).to_pylist()
+
+    def ends_as_parquet(path: str, size: int) -> bool:
+        return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        told = list(pool.map(ends_as_parquet, paths, sizes))
+    found = ours.copy()
+    found[doubtful] = told
+    return pa.array(found)
+
+
+def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
+    """Those of some splits that are `parquet`, or those that are `foreign`."""
+    files = table.files()
+    ours = set(files["path"].filter(parquet_splits(table, files)).to_pylist())
+    return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]
+
+
+SCAN_BYTES = 128 << 20
+"""What one task scans, as Spark itself cuts files."""
+SEARCH_BYTES = 1 << 30
+"""What one task searches: of a split that is searched, only a small part is read."""
+
+
+def grouped(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
+    """The splits of each task, in order. `per_task` 0 goes by size."""
+    if per_task:
+        for start in range(0, len(splits), per_task):
+            yield tuple(splits[start : start + per_task])
+        return
+    most = SEARCH_BYTES if searching else SCAN_BYTES
+    waiting: list[SplitEntry] = []
+    size = 0
+    for entry in splits:
+        if waiting and size + entry.size > most:
+            yield tuple(waiting)
+            waiting, size = [], 0
+        waiting.append(entry)
+        size += entry.size
+    if waiting:
+        yield tuple(waiting)
 
 
 class Frame(Struct, frozen=True):

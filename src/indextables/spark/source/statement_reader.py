@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from indextables.commands import Command, Session, TableName, execute, parse, schema_of
+from indextables.commands import Command, Session, TableName, parse
 from indextables.errors import InvalidInputError
 from indextables.model.schema import normalize, schema_to_json
 from indextables.spark.schemas import SparkBatches, readable, with_metadata
@@ -32,7 +32,7 @@ def required(sql: str) -> Command:
 
 def spark_columns(command: Command) -> StructType:
     """The columns of a command's rows as Spark knows them."""
-    return readable(schema_to_json(normalize(schema_of(command))))
+    return readable(schema_to_json(normalize(command.columns)))
 
 
 def statement_schema(sql: str) -> StructType:
@@ -71,7 +71,7 @@ class StatementReader(DataSourceReader):
             return found
 
         session = Session(dict(self._options.settings), resolve)
-        return [StatementRows(execute(required(self._sql), session=session))]
+        return [StatementRows(required(self._sql).run(session))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task. Spark may want some of the columns only."""

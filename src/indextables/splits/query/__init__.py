@@ -1,4 +1,4 @@
-"""The query language: text -> tree (`parse`) -> tantivy query (`translate`) or evaluation over rows (`scan`).
+"""The query language: text -> tree (`parse`) -> tantivy query (`to_tantivy`) or evaluation over rows (`on_rows`).
 
 A query is words, or `column:` before any of the forms below. Words side by side mean OR; AND binds tighter than OR.
 

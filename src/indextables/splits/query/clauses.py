@@ -1,4 +1,7 @@
-"""One clause of a query: what follows a column's colon, or a bare word, as a leaf of the column's kind."""
+"""One clause of a query: what follows a column's colon, or a bare word, as a leaf of the column's kind.
+
+Reading a query's text character by character, and saying where it stopped making sense.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,11 @@ import ipaddress
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from indextables.errors import QuerySyntaxError
-from indextables.splits.mapping import ColumnMapping, is_text
+from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.query import terms
-from indextables.splits.query.characters import BareWord, Characters
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.literals import FULL_MASK, address_mask, json_number, typed_value
 from indextables.splits.query.tree import (
@@ -29,13 +31,137 @@ from indextables.splits.query.tree import (
     any_of,
 )
 
+_WINDOW = 60
+BREAKS = '"()^'
+"""Characters that end a bare word unless escaped."""
+
+
+class Characters(Struct):
+    """A cursor over a query's text."""
+
+    text: str
+    known: tuple[str, ...] = ()
+    at: int = 0
+
+    def peek(self, ahead: int = 0) -> str:
+        """The next character, or nothing at the end."""
+        place = self.at + ahead
+        return self.text[place] if place < len(self.text) else ""
+
+    def take(self, expected: str) -> bool:
+        """Step over some text if it comes next."""
+        if self.text.startswith(expected, self.at):
+            self.at += len(expected)
+            return True
+        return False
+
+    def take_keyword(self, word: str) -> bool:
+        """Step over a whole word such as AND, and not over the start of ANDROID."""
+        after = self.peek(len(word))
+        if self.text.startswith(word, self.at) and (not after or after.isspace() or after in '()"+-[{'):
+            self.at += len(word)
+            return True
+        return False
+
+    def skip_space(self) -> None:
+        """Step over white space."""
+        while self.peek().isspace():
+            self.at += 1
+
+    def fail(
+        self, problem: str, *, at: int | None = None, hint: str | None = None, **context: object
+    ) -> QuerySyntaxError:
+        """The error for a place in the text (the cursor's unless given), with a caret under it."""
+        place = self.at if at is None else at
+        start = max(0, place - _WINDOW)
+        shown = "".join(c if c.isprintable() else " " for c in self.text[start : place + _WINDOW])
+        message = f"{problem} at position {place}:\n  {shown}\n  {' ' * (place - start)}^\n"
+        context = {"query": self.text, "position": place, "fields": list(self.known), **context}
+        return QuerySyntaxError(message, hint=hint, **context)
+
+    def quoted(self) -> str:
+        """The text of a quoted string; the cursor is on its opening quote."""
+        opening, mark = self.at, self.peek()
+        self.at += 1
+        found = []
+        while (c := self.peek()) != mark:
+            if c == "\\":
+                self.at += 1
+                c = self.peek()
+            if not c:
+                raise self.fail(f"The quote {mark} is not closed", at=opening, hint=f"Add a closing {mark}.")
+            found.append(c)
+            self.at += 1
+        self.at += 1
+        return "".join(found)
+
+    def bare(self, stops: str = BREAKS) -> BareWord:
+        """A word without quotes, up to white space or a stop; escapes are kept apart."""
+        word = BareWord(self.at)
+        while (c := self.peek()) and not c.isspace() and c not in stops:
+            escaped = c == "\\"
+            if escaped:
+                self.at += 1
+                c = self.peek()
+                if not c:
+                    raise self.fail("A backslash at the end escapes nothing", at=self.at - 1)
+            word.add(c, escaped, self.at)
+            self.at += 1
+        return word
+
+
+class BareWord(Struct):
+    """The characters of a bare word, each with whether it was escaped and where it stands."""
+
+    start: int
+    characters: list[tuple[str, bool, int]] = field(default_factory=list)
+
+    def add(self, c: str, escaped: bool, at: int) -> None:
+        """Append a character."""
+        self.characters.append((c, escaped, at))
+
+    @property
+    def text(self) -> str:
+        """The word, escapes resolved."""
+        return "".join(c for c, _, _ in self.characters)
+
+    @property
+    def has_wildcard(self) -> bool:
+        """Whether a star or question mark was not escaped."""
+        return any(c in "*?" and not escaped for c, escaped, _ in self.characters)
+
+    @property
+    def pattern(self) -> str:
+        """The word as a wildcard pattern: what was literal and would mean something is escaped."""
+        return "".join(f"\\{c}" if c == "\\" or (escaped and c in "*?") else c for c, escaped, _ in self.characters)
+
+    def find(self, wanted: str) -> int:
+        """The index of the first such character that was not escaped; -1 if there is none."""
+        return next((i for i, (c, escaped, _) in enumerate(self.characters) if c == wanted and not escaped), -1)
+
+    def split(self, index: int) -> tuple[BareWord, BareWord]:
+        """What stands before and after a character."""
+        before, after = self.characters[:index], self.characters[index + 1 :]
+        return BareWord(self.start, before), BareWord(self.characters[index][2] + 1, after)
+
+    def parts(self, separator: str) -> tuple[str, ...]:
+        """The word cut at every separator that was not escaped."""
+        found: list[list[str]] = [[]]
+        for c, escaped, _ in self.characters:
+            if c == separator and not escaped:
+                found.append([])
+            else:
+                found[-1].append(c)
+        return tuple("".join(letters) for letters in found)
+
+
 MAX_SLOP = 1000
 MAX_DISTANCE = 2
 Targets = tuple[Target, ...] | None
 """The columns a clause is about; None where it names none, and the default fields are meant."""
 
 
-class Literal(Struct, frozen=True):
+class QueryLiteral(Struct, frozen=True):
     """A value as written: its text, and whether it was quoted."""
 
     text: str
@@ -72,7 +198,7 @@ class Clauses:
             return AllRows() if targets is None else any_of(tuple(Exists(t) for t in targets))
         return self._bare(targets, word)
 
-    def value(self, target: Target, literal: Literal) -> Words | Equals | Addresses:
+    def value(self, target: Target, literal: QueryLiteral) -> Words | Equals | Addresses:
         """A literal as a leaf of its column's kind; ValueError says what the column expects."""
         column = self.fields.column(target.column)
         if column.kind == "ip":
@@ -106,7 +232,7 @@ class Clauses:
 
     def _quoted(self, targets: Targets) -> Query:
         source, at = self.source, self.source.at
-        literal = Literal(source.quoted(), True, at)
+        literal = QueryLiteral(source.quoted(), True, at)
         prefix = source.take("*")
         slop = self._number("~", MAX_SLOP, 'a distance in words, as in "a b"~2')
 
@@ -132,7 +258,7 @@ class Clauses:
         if tilde > 0:
             return self._fuzzy(targets, *word.split(tilde))
         if not word.has_wildcard:
-            literal = Literal(word.text, False, word.start)
+            literal = QueryLiteral(word.text, False, word.start)
             return self._each(targets, word.start, lambda target, _: self.value(target, literal))
         if word.text.strip("*") == "" and "\\" not in word.pattern:
             raise self.source.fail("Several stars mean the same as one", at=word.start, hint="Write a single *.")
@@ -208,7 +334,13 @@ class Clauses:
         return self._each(targets, opening, lambda t, c: self._span(t, c, lower, upper, include_lower, closing == "]"))
 
     def _span(
-        self, target: Target, column: ColumnMapping, lower: Literal | None, upper: Literal | None, low: bool, high: bool
+        self,
+        target: Target,
+        column: ColumnMapping,
+        lower: QueryLiteral | None,
+        upper: QueryLiteral | None,
+        low: bool,
+        high: bool,
     ) -> Query:
         """A range with its bounds in the column's type."""
         if lower is None and upper is None:
@@ -216,7 +348,7 @@ class Clauses:
         bounds = [b for b in (lower, upper) if b is not None]
         numbers = all(not b.quoted and isinstance(json_number(b.text), int | float) for b in bounds)
 
-        def typed(bound: Literal | None) -> Any:
+        def typed(bound: QueryLiteral | None) -> Any:
             if bound is None:
                 return None
             if column.kind == "none":
@@ -227,21 +359,21 @@ class Clauses:
 
         return Range(target, typed(lower), typed(upper), low or lower is None, high or upper is None)
 
-    def _bound(self) -> Literal | None:
+    def _bound(self) -> QueryLiteral | None:
         if self.source.peek() == "*" and (self.source.peek(1).isspace() or self.source.peek(1) in ("]", "}")):
             self.source.at += 1
             return None
         return self._literal("]}")
 
-    def _literal(self, stops: str) -> Literal:
+    def _literal(self, stops: str) -> QueryLiteral:
         """A quoted or bare value; bare ones end at white space or a stop."""
         source, at = self.source, self.source.at
         if source.peek() and source.peek() in "\"'":
-            return Literal(source.quoted(), True, at)
+            return QueryLiteral(source.quoted(), True, at)
         word = source.bare(stops)
         if not word.characters:
             raise source.fail("A value is missing", hint="Write a value, quoted if it holds spaces.")
-        return Literal(word.text, False, at)
+        return QueryLiteral(word.text, False, at)
 
     def _number(self, mark: str, highest: int, what: str) -> int | None:
         source, at = self.source, self.source.at

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from indextables.config.indexing import SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
-from indextables.splits.json_values import normal_key
-from indextables.splits.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.values import normal_key
 from indextables.splits.query.tree import Target
 
 NameParts = tuple[str, ...]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.model.temporal import parse_timestamp
-from indextables.splits.index_values import parse_address
-from indextables.splits.mapping import is_text
+from indextables.model.values import parse_timestamp
+from indextables.splits.index.mapping import is_text
+from indextables.splits.index.values import parse_address
 
 FULL_MASK = (1 << 128) - 1
 _IPV4_BITS = (1 << 32) - 1

@@ -16,8 +16,7 @@ import re
 from msgspec import Struct
 
 from indextables.errors import shown
-from indextables.splits.query.characters import BREAKS, BareWord, Characters
-from indextables.splits.query.clauses import Clauses
+from indextables.splits.query.clauses import BREAKS, BareWord, Characters, Clauses
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of
 
@@ -29,7 +28,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def parse(text: str, fields: QueryFields) -> Query:
     """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields."""
-    parser = _Parser(Characters(text, tuple(fields.schema.names)), fields)
+    parser = _QueryParser(Characters(text, tuple(fields.schema.names)), fields)
     if len(text) > MAX_LENGTH:
         raise parser.source.fail(f"The query has {len(text)} characters; {MAX_LENGTH} are the most", at=0)
     if broken := _SURROGATE.search(text):
@@ -48,7 +47,7 @@ class _Operand(Struct, frozen=True):
     """`+` required, `-` forbidden, nothing for plain."""
 
 
-class _Parser:
+class _QueryParser:
     """Recursive descent over the characters; the depth is bounded so that no query can exhaust the stack."""
 
     def __init__(self, source: Characters, fields: QueryFields) -> None:

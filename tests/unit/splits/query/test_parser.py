@@ -7,7 +7,7 @@ import pytest
 
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.splits.mapping import DocMapping
+from indextables.splits.index.mapping import DocMapping
 from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
 from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import Bool, Target, Words

@@ -1,0 +1,205 @@
+"""The texts of a CSV column as values: of a type that is known, or of the type that all of them have.
+
+CSV as batches of rows. An empty field is null if it is not quoted; every other text is one, "" and NA and null too.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from indextables.cli.output import DATE, TIME
+from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit
+from indextables.errors import InvalidInputError
+from indextables.model.spark_types import TIMESTAMP
+
+UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+"""What is raised for a text that does not fit."""
+_WHOLE = r"-?(0|[1-9]\d*)"
+_NUMBER = r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_CANDIDATES = (
+    (_WHOLE, pa.int64()),
+    (_NUMBER, pa.float64()),
+    (r"(?i:true|false)", pa.bool_()),
+    (DATE, pa.date32()),
+    (TIME, TIMESTAMP),
+)
+"""How texts look that are taken for more than text. 007 is no number: its zeros would be lost."""
+_WITH_ZONE = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
+
+
+def inferred(texts: pa.Array) -> pa.DataType:
+    """The type that all texts have. Text that only looks like one, such as a 13th month, is text."""
+    given = texts.drop_null()
+    for pattern, kind in _CANDIDATES:
+        if len(given) and pc.all(pc.match_substring_regex(given, f"^({pattern})$")).as_py():
+            return pa.string() if _fails(given, kind) else kind
+    return pa.string()
+
+
+def values(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The texts as values of a type; one of `UNFIT` is raised if any does not fit. A time without a zone is in UTC."""
+    if pa.types.is_string(kind):
+        return texts
+    if pa.types.is_binary(kind):
+        return pc.cast(texts, kind)
+    trimmed = pc.utf8_trim_whitespace(texts)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        zoned = pc.match_substring_regex(trimmed, _WITH_ZONE)
+        whole = pc.if_else(pc.match_substring_regex(trimmed, f"^{DATE}$"), _with(trimmed, "T00:00:00"), trimmed)
+        trimmed = pc.if_else(zoned, trimmed, _with(whole, "Z"))
+    return pc.cast(trimmed, kind)
+
+
+def first_unfit(texts: pa.Array, kind: pa.DataType) -> int:
+    """The position of the first text that does not fit."""
+    return bisect_left(range(1, len(texts)), True, key=lambda count: _fails(texts.slice(0, count), kind))
+
+
+def _with(texts: pa.Array, end: str) -> pa.Array:
+    return pc.binary_join_element_wise(texts, end, "")
+
+
+def _fails(texts: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        values(texts, kind)
+    except UNFIT:
+        return True
+    return False
+
+
+_BLOCK_BYTES = 4 << 20
+_OTHERS = {";": "';'", "\t": "tab", "|": "'|'", ",": "','"}
+_RAGGED = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+)")
+_IN_COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?")
+_NO_ROWS = "Empty CSV file"
+
+
+class CsvRows:
+    """A stream of batches. Columns of `known` have its types; others those of the first rows.
+
+    Fields are read as text and become values here, so that an error can say which row it is about.
+    """
+
+    def __init__(
+        self, source: BinaryIO, known: pa.Schema | None, *, name: str, path: Path | None, delimiter: str, sure: bool
+    ) -> None:
+        """`path` is where the file can be read again; `sure` says that the delimiter was given."""
+        self._name, self._path, self._delimiter = name, path, delimiter
+        self._names = self._header(source)
+        if not sure:
+            self._refuse_other_delimiters()
+        self._known = {} if known is None else {field.name.lower(): field.type for field in known}
+        batches = self._texts(source)
+        first = next(batches, None)
+        self.schema = pa.schema([self._field(number, column, first) for number, column in enumerate(self._names)])
+        self._batches = batches if first is None else chain([first], batches)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        done = 0
+        for batch in self._batches:
+            columns = [self._values(field, batch.column(i), done) for i, field in enumerate(self.schema)]
+            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            done += batch.num_rows
+
+    def _header(self, source: BinaryIO) -> list[str]:
+        text = _record(source)
+        if not text:
+            hint = f"A CSV file starts with the names of its columns. {NOTHING_WRITTEN}"
+            raise InvalidInputError(f"{self._name} is empty.", hint=hint, file=self._name)
+        try:
+            return next(csv.reader([text.decode("utf-8-sig")], delimiter=self._delimiter))
+        except UnicodeDecodeError:
+            raise self._unreadable("line 1", "its text is not UTF-8") from None
+
+    def _refuse_other_delimiters(self) -> None:
+        (found, *more) = self._names
+        other = next((mark for mark in _OTHERS if mark in found), None)
+        if not more and other is not None:
+            raise InvalidInputError(
+                f"{self._name} seems to be delimited by {_OTHERS[other]}: its only column would be {found!r}.",
+                hint=f"Pass --delimiter {'tab' if other == chr(9) else repr(other)}, or --delimiter "
+                f"{'tab' if self._delimiter == chr(9) else repr(self._delimiter)} if that is the column's name.",
+                file=self._name,
+                delimiter=other,
+            )
+
+    def _texts(self, source: BinaryIO) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from pa_csv.open_csv(
+                source,
+                # In one thread the rows are counted, and an error has the number of its row.
+                read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, column_names=self._names, use_threads=False),
+                parse_options=pa_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types=dict.fromkeys(self._names, pa.string()),
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            if str(error) != _NO_ROWS:
+                raise self._explained(str(error)) from None
+
+    def _explained(self, told: str) -> InvalidInputError:
+        ragged = _RAGGED.search(told)
+        if ragged is not None:
+            row, expected, found = map(int, ragged.groups())
+            return self._unreadable(self._where(row), f"it has {found} fields, and the header {expected}")
+        inside = _IN_COLUMN.search(told)
+        if inside is not None:
+            where = self._where(int(inside[2])) if inside[2] else "somewhere"
+            return self._unreadable(where, f"the text of column {self._names[int(inside[1])]!r} is not UTF-8")
+        return self._unreadable("after its header", " ".join(told.split()).rstrip("."))
+
+    def _unreadable(self, where: str, why: str) -> InvalidInputError:
+        message = f"{self._name}, {where} cannot be read: {why}."
+        return InvalidInputError(message, hint=f"Mend the file. {NOTHING_WRITTEN}", file=self._name, place=where)
+
+    def _field(self, number: int, column: str, first: pa.RecordBatch | None) -> pa.Field:
+        known = self._known.get(column.lower())
+        if known is None:
+            known = pa.string() if first is None else inferred(first.column(number))
+        return pa.field(column, known)
+
+    def _values(self, field: pa.Field, texts: pa.Array, before: int) -> pa.Array:
+        try:
+            return values(texts, field.type)
+        except UNFIT:
+            position = first_unfit(texts, field.type)
+            where, guessed = self._where(before + position + 1), field.name.lower() not in self._known
+            raise misfit(self._name, where, texts[position].as_py(), field, guessed=guessed) from None
+
+    def _where(self, row: int) -> str:
+        """The line on which a row starts; of what cannot be read again, the row after the header."""
+        if self._path is None:
+            return f"row {row}"
+        csv.field_size_limit(sys.maxsize)
+        with self._path.open(encoding="utf-8", errors="replace", newline="") as file:
+            reader, line = csv.reader(file, delimiter=self._delimiter), 0
+            for fields in reader:
+                if fields and (row := row - 1) < 0:
+                    break
+                line = reader.line_num
+        return f"line {line + 1}"
+
+
+def _record(source: BinaryIO) -> bytes:
+    """The first line that is not empty, with those that a quoted line break adds to it; nothing at the end of the file."""
+    text = b""
+    while line := source.readline():
+        text += line
+        if text.strip() and text.count(b'"') % 2 == 0:
+            return text.strip(b"\r\n")
+    return text.strip(b"\r\n")

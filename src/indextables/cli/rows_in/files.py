@@ -1,0 +1,202 @@
+"""Files on this machine that a command reads or writes beside its table: what can go wrong with them, in our own words.
+
+Rows from files and from standard input: Parquet, CSV, JSON lines and Arrow, as a stream of batches.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from indextables.cli.rows_in.csv import CsvRows
+from indextables.cli.rows_in.json_lines import JsonLines
+from indextables.cli.rows_in.misfit import NOTHING_WRITTEN
+from indextables.errors import AccessDeniedError, InvalidInputError, NotFoundError, StorageError
+from indextables.model.schema import normalize
+
+
+@contextmanager
+def reading(place: str | Path) -> Iterator[None]:
+    """Names the file in what goes wrong while it is read."""
+    try:
+        yield
+    except FileNotFoundError:
+        hint = "Check the path; - reads standard input."
+        raise NotFoundError(f"There is no file {str(place)!r}.", hint=hint, path=str(place)) from None
+    except OSError as error:
+        raise _failure("read", place, error) from error
+
+
+@contextmanager
+def writing(place: Path) -> Iterator[None]:
+    """Names the file in what goes wrong while it is written."""
+    try:
+        yield
+    except FileNotFoundError:
+        message = f"There is no folder {str(place.parent)!r} to write {place.name} to."
+        raise NotFoundError(message, hint="Make the folder first, or choose another.", path=str(place)) from None
+    except OSError as error:
+        raise _failure("written", place, error) from error
+
+
+def _failure(act: str, place: str | Path, error: OSError) -> InvalidInputError | StorageError:
+    path = str(place)
+    if isinstance(error, IsADirectoryError):
+        return InvalidInputError(f"{path} is a folder.", hint="Give the path of a file.", path=path)
+    if isinstance(error, PermissionError):
+        hint = f"Check the permissions of {path} and of the folder it is in."
+        return AccessDeniedError(f"{path} may not be {act} by this user.", hint=hint, path=path)
+    message = f"{path} cannot be {act}: {error.strerror or error}."
+    return StorageError(message, hint="Check the disk and the path, then try again.", path=path)
+
+
+STDIN = "-"
+FORMATS = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "jsonl",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+}
+NAMES = ", ".join(sorted(set(FORMATS.values())))
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
+_PACKED = (".gz", ".bz2", ".zst", ".lz4")
+_TABS = ("tab", "\\t")
+
+
+class RowFiles(Struct, frozen=True):
+    """Files of rows, read one after another. `known` are the columns of a table, whose types are taken for text."""
+
+    places: tuple[str, ...]
+    format: str | None = None
+    delimiter: str | None = None
+    known: pa.Schema | None = None
+
+    @contextmanager
+    def opened(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """The columns of the first file, and the rows of all; `step` is told how many rows were read."""
+        with ExitStack() as files:
+            first = self._open(self.places[0], files)
+            yield first.schema, self._batches(first, normalize(first.schema), step, files)
+
+    def _batches(
+        self, first: Any, schema: pa.Schema, step: Callable[[int], None], files: ExitStack
+    ) -> Iterator[pa.RecordBatch]:
+        done = 0
+        yield pa.RecordBatch.from_pylist([], schema=first.schema)
+        for number, place in enumerate(self.places):
+            source = first if number == 0 else self._open(place, files)
+            if normalize(source.schema) != schema:
+                raise InvalidInputError(
+                    f"{place} has other columns than {self.places[0]}: {_names(source.schema)} instead of {_names(schema)}.",
+                    hint="Append them one at a time; --merge-schema adds columns.",
+                    path=place,
+                )
+            for batch in _named(place, source):
+                done += batch.num_rows
+                step(done)
+                yield batch if batch.schema == first.schema else batch.cast(first.schema)
+
+    def _open(self, place: str, files: ExitStack) -> Any:
+        kind = self._kind(place)
+        with _readable(place):
+            file = sys.stdin.buffer if place == STDIN else files.enter_context(_opened(place))
+            if kind in _DELIMITERS:
+                return CsvRows(
+                    file,
+                    self.known,
+                    name=_name(place),
+                    path=Path(place) if Path(place).is_file() and not _is_packed(place) else None,
+                    delimiter=self._delimiter(kind),
+                    sure=self.delimiter is not None,
+                )
+            if kind == "jsonl":
+                return JsonLines(file, self.known, name=_name(place))
+            return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
+
+    def _kind(self, place: str) -> str:
+        kind = self.format or FORMATS.get(Path(place).suffix.lower())
+        if kind is None:
+            message = f"The format of {_name(place)} is not known."
+            raise InvalidInputError(message, hint=f"Pass --format: {NAMES}.", path=place)
+        if kind not in FORMATS.values():
+            raise InvalidInputError(f"There is no format {kind!r}.", hint=f"The formats are {NAMES}.", format=kind)
+        if self.delimiter is not None and kind not in _DELIMITERS:
+            message = f"--delimiter goes with csv, and {_name(place)} is {kind}."
+            raise InvalidInputError(message, hint="Leave it out, or pass --format csv.", path=place)
+        return kind
+
+    def _delimiter(self, kind: str) -> str:
+        given = "\t" if self.delimiter in _TABS else self.delimiter
+        if given is not None and (len(given) != 1 or given in '"\r\n' or not given.isascii()):
+            hint = "Give one character, such as ';' or '|', or the word tab."
+            raise InvalidInputError(f"{given!r} cannot be a delimiter.", hint=hint, delimiter=given)
+        return given or _DELIMITERS[kind]
+
+
+def _is_packed(place: str) -> bool:
+    return Path(place).suffix.lower() in _PACKED
+
+
+def _opened(place: str) -> BinaryIO:
+    if not _is_packed(place):
+        return Path(place).open("rb")
+    # Arrow's streams are what a buffered reader needs of a raw file, though not by their type.
+    unpacked: Any = pa.input_stream(place)
+    return io.BufferedReader(unpacked)
+
+
+@contextmanager
+def _readable(place: str) -> Iterator[None]:
+    """Names the file in what goes wrong with it."""
+    try:
+        with reading(place):
+            yield
+    except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"{_name(place)} cannot be read: {' '.join(str(error).split()).rstrip('.')}.",
+            hint=f"Check the file, and --format if its name does not tell what it is. {NOTHING_WRITTEN}",
+            path=place,
+        ) from None
+
+
+def _named(place: str, source: Any) -> Iterator[pa.RecordBatch]:
+    with _readable(place):
+        yield from source
+
+
+class _Parquet(Struct, frozen=True):
+    """A Parquet file as a stream."""
+
+    file: pq.ParquetFile
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.file.schema_arrow
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return iter(self.file.iter_batches())
+
+
+def _parquet(file: BinaryIO) -> pq.ParquetFile:
+    # A Parquet file is read from its end, so what comes through a pipe is taken whole.
+    return pq.ParquetFile(file if file is not sys.stdin.buffer else pa.BufferReader(file.read()))
+
+
+def _name(place: str) -> str:
+    return "standard input" if place == STDIN else place
+
+
+def _names(schema: Sequence[pa.Field]) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

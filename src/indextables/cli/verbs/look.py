@@ -1,0 +1,254 @@
+"""What a table is, in one report; and what its partitions hold.
+
+How two versions of a table differ: by the log alone, no row is read.
+
+The verbs that look at a table: describe, history, files, partitions, state, skipped-files, diff.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import typer
+from msgspec.structs import asdict
+
+from indextables.cli import options, output
+from indextables.cli.verb import opened, verb
+from indextables.model.report import Report
+from indextables.table import Table
+
+PARTITIONS = pa.schema(
+    [
+        pa.field("partition", pa.map_(pa.string(), pa.string())),
+        pa.field("splits", pa.int64()),
+        pa.field("rows", pa.int64()),
+        pa.field("size_bytes", pa.int64()),
+    ]
+)
+
+
+class Description(Report, frozen=True):
+    """A table at a version."""
+
+    path: str
+    version: int
+    id: str
+    name: str | None
+    description: str | None
+    rows: int
+    splits: int
+    size_bytes: int
+    partition_columns: str
+    protocol: str
+    columns: tuple[dict[str, Any], ...]
+    settings: tuple[dict[str, Any], ...]
+
+
+def described(table: Table) -> Description:
+    """What a table is. The rows are counted from the log alone."""
+    files = table.files()
+    return Description(
+        path=table.path,
+        version=table.version,
+        id=table.metadata.id,
+        name=table.metadata.name,
+        description=table.metadata.description,
+        rows=table.count(),
+        splits=files.num_rows,
+        size_bytes=pc.sum(files.column("size")).as_py() or 0,
+        partition_columns=", ".join(table.partition_columns),
+        protocol=f"reader {table.protocol.min_reader_version}, writer {table.protocol.min_writer_version}",
+        columns=tuple(asdict(column) for column in table.column_figures()),
+        settings=tuple({"key": k, "value": v} for k, v in table.settings.given().items()),
+    )
+
+
+def partitions_of(table: Table) -> pa.Table:
+    """Each partition with its splits, rows and bytes; a table that is not partitioned is one partition."""
+    names = table.partition_columns
+    return pa.Table.from_pylist(
+        [
+            {"partition": list(zip(names, figure.values, strict=True)), "splits": figure.splits}
+            | {"rows": figure.rows, "size_bytes": figure.size_bytes}
+            for figure in table.partition_figures()
+        ],
+        schema=PARTITIONS,
+    )
+
+
+class Difference(Report, frozen=True):
+    """What came and went from one version to another. A merge removes and adds splits but changes no row."""
+
+    path: str
+    from_version: int
+    to_version: int
+    rows_before: int
+    rows_after: int
+    splits_before: int
+    splits_after: int
+    size_bytes_before: int
+    size_bytes_after: int
+    added: tuple[dict[str, Any], ...]
+    removed: tuple[dict[str, Any], ...]
+    columns: tuple[dict[str, Any], ...]
+    settings: tuple[dict[str, Any], ...]
+
+
+def difference(older: Table, newer: Table) -> Difference:
+    """What it takes to come from one version to another."""
+    before, after = _splits(older), _splits(newer)
+    return Difference(
+        path=newer.path,
+        from_version=older.version,
+        to_version=newer.version,
+        rows_before=older.count(),
+        rows_after=newer.count(),
+        splits_before=len(before),
+        splits_after=len(after),
+        size_bytes_before=sum(row["size_bytes"] for row in before.values()),
+        size_bytes_after=sum(row["size_bytes"] for row in after.values()),
+        added=tuple(row for path, row in after.items() if path not in before),
+        removed=tuple(row for path, row in before.items() if path not in after),
+        columns=_changed("column", _types(older), _types(newer)),
+        settings=_changed("key", dict(older.metadata.configuration or {}), dict(newer.metadata.configuration or {})),
+    )
+
+
+def _splits(table: Table) -> dict[str, dict[str, Any]]:
+    files = table.files().select(["path", "num_records", "size"])
+    return {
+        path: {"path": path, "rows": rows, "size_bytes": size}
+        for path, rows, size in zip(*(column.to_pylist() for column in files.columns), strict=True)
+    }
+
+
+def _types(table: Table) -> dict[str, str]:
+    return {f.name: f"{f.type}{'' if f.nullable else ' not null'}" for f in table.schema}
+
+
+def _changed(what: str, before: dict[str, str], after: dict[str, str]) -> tuple[dict[str, Any], ...]:
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    return tuple({what: name, "before": before.get(name), "after": after.get(name)} for name in names)
+
+
+app = typer.Typer()
+_LOOK = "Looking"
+
+
+@verb(app, "describe", panel=_LOOK, example="describe logs\ndescribe logs --version-as-of 3 --json")
+def describe(
+    path: options.PathArgument,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Say what a table is: rows, size, columns and how each is indexed, partitions, settings."""
+    output.report(described(opened(path, option, version_as_of, timestamp_as_of)), as_json=json)
+
+
+@verb(app, "history", panel=_LOOK, example="history logs --limit 5")
+def history(
+    path: options.PathArgument,
+    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="Only the newest.")] = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List what was committed, newest first, and which versions can still be read.
+
+    Parameters and the engine of each commit are in the JSON; the text leaves them out.
+    """
+    found = opened(path, option).history(limit=limit)
+    output.rows(found if json else _readable_history(found), as_json=json)
+
+
+@verb(app, "files", panel=_LOOK, example="files logs --where \"day = '2026-11-01'\"")
+def files(
+    path: options.PathArgument,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List the splits of a table, or those that may hold a matching row.
+
+    Everything that the log says of them is in the JSON; the text shows the first columns.
+    """
+    found = opened(path, option, version_as_of, timestamp_as_of).files(where=where)
+    shown = found if json else found.select([n for n in _FILE_COLUMNS if n in found.schema.names])
+    output.rows(shown, as_json=json)
+
+
+_FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
+
+
+def _readable_history(found: pa.Table) -> pa.Table:
+    """The history for people: the metrics that are not 0 instead of their JSON."""
+    told = [_DECODE(text or "{}") for text in found.column("operation_metrics").to_pylist()]
+    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in told]
+    bare = found.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
+    return bare.append_column("metrics", pa.array(metrics, pa.string()))
+
+
+_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@verb(app, "partitions", panel=_LOOK, example="partitions logs")
+def partitions(
+    path: options.PathArgument,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List the partitions with their splits, rows and bytes."""
+    output.rows(partitions_of(opened(path, option, version_as_of, timestamp_as_of)), as_json=json)
+
+
+@verb(app, "state", panel=_LOOK, example="state logs")
+def state(
+    path: options.PathArgument,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Say what the newest state or checkpoint holds, and whether it should be compacted."""
+    output.report(opened(path, option, version_as_of, timestamp_as_of).state(), as_json=json)
+
+
+@verb(app, "skipped-files", panel=_LOOK, example="skipped-files logs")
+def skipped_files(path: options.PathArgument, option: options.Settings = None, json: options.Json = False) -> None:
+    """List the splits that an operation could not process: why, how often, and until when they are left alone."""
+    output.rows(opened(path, option).skipped_files(), as_json=json)
+
+
+@verb(app, "component-sizes", panel=_LOOK, example="component-sizes logs --where \"day = '2026-11-01'\"")
+def component_sizes(
+    path: options.PathArgument,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List what the bytes of each split are spent on: rows, and the parts of the index of each column."""
+    output.rows(opened(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
+
+
+@verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
+def diff(
+    path: options.PathArgument,
+    older: Annotated[int, typer.Argument(metavar="FROM", help="The one version.")],
+    newer: Annotated[
+        int | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
+    ] = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Compare two versions: splits, rows, columns and settings that came and went."""
+    output.report(difference(opened(path, option, older), opened(path, option, newer)), as_json=json)

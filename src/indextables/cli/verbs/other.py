@@ -1,0 +1,215 @@
+"""The settings: all that there are, and those that a table keeps.
+
+sql and exit-codes.
+
+The page of a table: written to a file, or served to a browser on this machine.
+
+The verbs that need Spark: jar and demo.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from indextables.cli import options, output
+from indextables.cli.demo import tell
+from indextables.cli.output import meanings
+from indextables.cli.rows_in import files
+from indextables.cli.verb import opened, verb
+from indextables.commands import sql as run_statement
+from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
+from indextables.errors import UnknownOptionError, UnsupportedError, nearest
+from indextables.web.report import write_report
+from indextables.web.server import serve
+
+app = typer.Typer()
+
+
+@verb(
+    app,
+    "configure",
+    panel="Writing",
+    example="configure logs -o checkpoint.interval=20 --description 'of the shop'\n"
+    "configure logs --unset checkpoint.interval",
+)
+def configure(
+    path: options.PathArgument,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A new name for the table.")] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="A setting that the table forgets. May be repeated.")
+    ] = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Change the name, the description, or the settings (-o) that a table keeps."""
+    table = opened(path, option)
+    given = options.settings_of(option)
+    forgotten = tuple(map(_kept_as, unset or ()))
+    # How the store is reached is said with the same option; everything else is meant for the table.
+    kept_settings = {key: value for key, value in given.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
+    table.update_metadata(name=name, description=description, options=kept_settings, unset=forgotten)
+    kept = {"version": table.version, "name": table.metadata.name, "description": table.metadata.description}
+    output.value({**kept, "settings": dict(table.metadata.configuration or {})}, as_json=json)
+
+
+@verb(app, "settings", panel="More", example="settings\nsettings purge\nsettings --table logs indexing --json")
+def settings(
+    pattern: Annotated[
+        str | None, typer.Argument(metavar="TEXT", help="Only keys with this in them.", show_default=False)
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Show the values in force for a table, too.")
+    ] = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
+    given = None if table is None else opened(table, option).settings.given()
+    found = [
+        {
+            "key": setting.key,
+            "allowed": setting.type.allowed,
+            "default": output.text_of(setting.default),
+            **({} if given is None else {"value": output.text_of(given.get(key, setting.default))}),
+            "what": setting.doc,
+        }
+        for key, setting in ((key, REGISTRY.settings[key]) for key in _matching(pattern or ""))
+    ]
+    output.rows(pa.Table.from_pylist(found), as_json=json)
+
+
+def _matching(text: str) -> list[str]:
+    """The keys with a text in them; else the family that it is a column of. A text that is in none is an error."""
+    wanted = text.lower().removeprefix(PREFIX)
+    found = [key for key in REGISTRY.settings if wanted in key.lower()]
+    if found:
+        return found
+    try:
+        return [REGISTRY.find(wanted)[0].key]
+    except UnknownOptionError as error:
+        words = {word.lower(): key for key in REGISTRY.settings for word in key.split(".")}
+        near = [words[word] for word in nearest(wanted, words, count=3)]
+        if error.context["nearest"] or not near:
+            raise
+        hint = f"Did you mean {' or '.join(map(repr, near))}?"
+        raise UnknownOptionError(error.message, hint=hint, key=wanted, nearest=near) from None
+
+
+def _kept_as(key: str) -> str:
+    """The key as a table keeps it; one that does not exist is an error with the nearest match."""
+    found, column = REGISTRY.find(key)
+    return found.key if column is None else found.key[:-1] + column
+
+
+_MORE = "More"
+
+
+@verb(app, "sql", panel=_MORE, example="sql \"DESCRIBE INDEXTABLES STATE 'logs'\"")
+def sql(
+    statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="A statement of IndexTables SQL.")],
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Run a statement: MERGE SPLITS, PURGE, DESCRIBE INDEXTABLES ... A wrong one is answered with the list of them all."""
+    output.rows(run_statement(statement, options.settings_of(option)), as_json=json)
+
+
+@verb(app, "exit-codes", panel=_MORE, example="exit-codes")
+def exit_codes(json: options.Json = False) -> None:
+    """List the exit codes and what each says."""
+    output.rows(pa.Table.from_pylist(meanings()), as_json=json)
+
+
+_LOOK = "Looking"
+
+
+@verb(app, "report", panel=_LOOK, example="report logs -o report.html")
+def report(
+    path: options.PathArgument,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")] = Path(
+        "report.html"
+    ),
+    query: Annotated[
+        str | None, typer.Option("--query", "-q", metavar="QUERY", help="The search whose cost is shown.")
+    ] = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting. May be repeated.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Write a page about a table that needs no network: versions, merges, partitions, sizes, the cost of a search."""
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    with files.writing(out):
+        written = write_report(table, out, query=query)
+    if json:
+        output.value({"path": str(written), "version": table.version}, as_json=True)
+    else:
+        typer.echo(f"{written}: the report on version {table.version} of {table.path}")
+
+
+@verb(app, "ui", panel=_LOOK, example="ui logs --port 8321")
+def ui(
+    path: options.PathArgument,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Serve the page of a table, as it is now, on this machine only, with a box to search it. Ctrl-C ends it."""
+    table = opened(path, option)
+
+    def started(address: str) -> None:
+        if json:
+            output.value({"address": address}, as_json=True)
+        else:
+            typer.echo(f"{table.path} is shown at {address} (Ctrl-C ends it)")
+        if browser:
+            typer.launch(address)
+
+    serve(table, port=port, started=started)
+
+
+@verb(app, "jar", panel=_MORE, example="jar --out indextables.jar")
+def jar(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("indextables.jar"),
+    json: options.Json = False,
+) -> None:
+    """Write the JAR that teaches Spark SQL the statements of IndexTables, for --jars and spark.jars."""
+    written = _with_spark("indextables.spark.jvm").build_jar(out)
+    if json:
+        output.value({"path": str(written)}, as_json=True)
+    else:
+        typer.echo(f"{written}: pass it to Spark with --jars")
+
+
+@verb(app, "demo", panel=_MORE, example="demo\ndemo --path /tmp/demo-table --rows 50000")
+def demo(
+    path: Annotated[
+        Path, typer.Option(metavar="PATH", help="Where the table goes; an older demo there is replaced.")
+    ] = Path("demo-table"),
+    rows: Annotated[int, typer.Option(min=1000, help="How many log lines.")] = 200_000,
+    json: Annotated[bool, typer.Option("--json", help="Tell the story on stderr, and print JSON at its end.")] = False,
+) -> None:
+    """Show the product at work with Spark: write, search, merge, travel in time, find damage. Under two minutes."""
+    table = tell(_with_spark("indextables.spark"), path.absolute(), rows=rows, on_stderr=json)
+    if json:
+        output.value(table.to_dict(), as_json=True)
+
+
+def _with_spark(module: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("indextables"):
+            raise
+        hint = "Install it: pip install 'indextables[spark]'."
+        raise UnsupportedError(f"This needs Spark, and {error.name} is not installed.", hint=hint) from None

@@ -1,0 +1,138 @@
+"""The verbs that read rows: scan, count, aggregate, explain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from indextables.cli import options, output
+from indextables.cli.rows_in import files
+from indextables.cli.verb import opened, verb
+from indextables.errors import InvalidInputError
+
+app = typer.Typer()
+_ROWS = "Rows"
+
+
+@verb(app, "scan", panel=_ROWS, example="scan logs --where 'status >= 500' --columns ts,message --limit 20")
+def scan(
+    path: options.PathArgument,
+    where: options.Where = None,
+    columns: options.Columns = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", min=0, help="At most so many rows; all by default.")
+    ] = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Print rows, all or those that match a condition, as they are read."""
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    found = table.scan(where=where, columns=options.names_of(columns), limit=limit)
+    output.batches(found.schema.names, found, as_json=json)
+
+
+@verb(app, "count", panel=_ROWS, example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"")
+def count(
+    path: options.PathArgument,
+    query: options.Query = None,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Count rows: all, or those that match."""
+    found = opened(path, option, version_as_of, timestamp_as_of).count(query=query, where=where)
+    if json:
+        output.value({"count": found}, as_json=True)
+    else:
+        typer.echo(found)
+
+
+@verb(
+    app,
+    "aggregate",
+    panel=_ROWS,
+    example="aggregate logs --terms level\n"
+    'aggregate logs \'{"ms": {"stats": {"field": "latency_ms"}}}\' --query message:timeout\n'
+    "aggregate logs @spec.json --json",
+)
+def aggregate(
+    path: options.PathArgument,
+    spec: Annotated[
+        str | None,
+        typer.Argument(metavar="SPEC", help="The aggregations as JSON, or @file with it.", show_default=False),
+    ] = None,
+    terms: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Count rows by the values of a column. May be repeated.")
+    ] = None,
+    stats: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Least, greatest, sum and mean of a column. May be repeated."),
+    ] = None,
+    query: options.Query = None,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Aggregate over every match, exactly: terms, histograms, ranges, statistics."""
+    asked = {name: {"terms": {"field": name}} for name in terms or ()}
+    asked |= {name: {"stats": {"field": name}} for name in stats or ()}
+    asked |= {} if spec is None else _specification(spec)
+    if not asked:
+        raise InvalidInputError(
+            "Nothing says what to aggregate.", hint="Give --terms COLUMN, --stats COLUMN, or a specification as JSON."
+        )
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    output.rows(table.aggregate(asked, query=query, where=where), as_json=json)
+
+
+@verb(app, "explain", panel=_ROWS, example="explain logs --query message:timeout --where \"day = '2026-11-01'\"")
+def explain(
+    path: options.PathArgument,
+    query: options.Query = None,
+    where: options.Where = None,
+    columns: options.Columns = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Carry out a scan or search, and say what was pruned, opened and read for it."""
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    output.report(table.explain(query=query, where=where, columns=options.names_of(columns)), as_json=json)
+
+
+@verb(app, "prewarm", panel=_ROWS, example="prewarm s3://bucket/logs --columns message")
+def prewarm(
+    path: options.PathArgument,
+    columns: options.Columns = None,
+    where: options.Where = None,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Fetch the indexes of some columns, or of all, into this machine's cache, ahead of searches."""
+    table = opened(path, option, version_as_of, timestamp_as_of)
+    output.report(table.prewarm(columns=options.names_of(columns) or (), where=where), as_json=json)
+
+
+def _specification(text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        with files.reading(text[1:]):
+            given = Path(text[1:]).read_bytes()
+    else:
+        given = text.encode()
+    try:
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = 'For example {"levels": {"terms": {"field": "level"}}}.'
+        raise InvalidInputError(f"The specification is not JSON: {error}.", hint=hint) from None

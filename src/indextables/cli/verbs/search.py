@@ -1,0 +1,204 @@
+"""Matches of a search: marked passages on a terminal, lines when piped, JSON.
+
+Matches as a table grows: only rows that are new, so neither a merge nor a deletion brings a row up again.
+
+`indextables search`: the best matches with their snippets, every match, or matches as they come in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import typer
+
+from indextables.cli import options, output
+from indextables.cli.verb import verb
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import ConflictError, InvalidInputError
+from indextables.model.conflicts import files_of_new_rows
+from indextables.model.file_list import from_actions
+from indextables.scan.plan import ScanPlan, entries
+from indextables.scan.search import search_table
+from indextables.scan.task import ScanTask
+from indextables.splits.search.search import SearchRequest
+from indextables.splits.search.snippets import Snippet
+from indextables.table.reader import TableReader
+
+SCORE, SNIPPET = "_score", "_snippet"
+_START, _END = "<b>", "</b>"
+
+
+def show_as_they_come(found: pa.Table, *, marked: str | None, as_json: bool, first: bool) -> None:
+    """Print matches of an output that does not end: a JSON object a line, and the names of the columns only once.
+
+    There are no scores: those of rows that came at different times cannot be compared.
+    """
+    bare = found.drop_columns([SCORE]) if SCORE in found.schema.names else found
+    if as_json:
+        for row in bare.to_pylist(maps_as_pydicts="lossy"):
+            typer.echo(msgspec.json.encode(row, enc_hook=str))
+    elif output.is_terminal():
+        show(bare, marked=marked, as_json=False)
+    else:
+        output.rows(_unmarked(bare), as_json=False, header=first)
+
+
+def show(found: pa.Table, *, marked: str | None, as_json: bool) -> None:
+    """Print the matches of a search."""
+    if as_json:
+        output.rows(found, as_json=True)
+    elif output.is_terminal():
+        for row in found.to_pylist(maps_as_pydicts="lossy"):
+            _on_terminal(row, marked)
+    else:
+        output.rows(_unmarked(found), as_json=False)
+
+
+def _on_terminal(row: Mapping[str, Any], marked: str | None) -> None:
+    score, snippet = row.get(SCORE), row.get(SNIPPET)
+    head = "" if score is None else _styled(f"{score:7.3f}", fg=typer.colors.GREEN) + "  "
+    rest = {name: value for name, value in row.items() if name not in (SCORE, SNIPPET) and value is not None}
+    if snippet:
+        rest.pop(marked or "", None)
+        typer.echo(head + _highlighted(snippet))
+        head = " " * 9
+    if rest:
+        typer.echo(head + "  ".join(_styled(f"{name}=", dim=True) + str(value) for name, value in rest.items()))
+
+
+def _highlighted(snippet: str) -> str:
+    pieces = [piece for part in snippet.split(_START) for piece in part.split(_END, 1)]
+    # Every second piece was between a start and an end.
+    inside = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(pieces)]
+    return "".join(inside)
+
+
+def _styled(text: str, **style: Any) -> str:
+    return typer.style(text, **style) if output.has_colour() else text
+
+
+def _unmarked(found: pa.Table) -> pa.Table:
+    if SNIPPET not in found.schema.names:
+        return found
+    place = found.schema.get_field_index(SNIPPET)
+    bare = [None if s is None else s.replace(_START, "").replace(_END, "") for s in found.column(place).to_pylist()]
+    return found.set_column(place, SNIPPET, pa.array(bare, pa.string()))
+
+
+def follow(
+    table: TableReader,
+    query: str,
+    *,
+    where: str | None,
+    columns: Sequence[str] | None,
+    snippet: str | None,
+    interval: float,
+) -> Iterator[pa.Table]:
+    """New matches after the version the table shows, whenever there are any; ends only when it is stopped."""
+    while True:
+        newest = table.refresh()
+        if newest.version < table.version:
+            raise ConflictError(
+                f"{table.path} was followed up to version {table.version} and now ends at {newest.version}: an older copy "
+                "was put in its place.",
+                hint="Start again to see what is in it now.",
+                path=table.path,
+                version=table.version,
+            )
+        if newest.version > table.version:
+            plan = newest.plan_scan(query=query, where=where, columns=columns)
+            found = new_matches(newest, plan, after=table.version, snippet=snippet)
+            if found.num_rows:
+                yield found
+        table = newest
+        time.sleep(interval)
+
+
+def new_matches(table: TableReader, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
+    """The matches among rows that came after a version, in the order they came."""
+    assert plan.query is not None
+    added = [f for v in table.versions(after=after, until=table.version) for f in files_of_new_rows(v)]
+    task = ScanTask(plan.with_splits(entries(from_actions(added))))
+    marked = None if snippet is None else Snippet(snippet)
+    return search_table(task, SearchRequest(plan.query, plan.columns, where=plan.where, snippet=marked))
+
+
+app = typer.Typer()
+
+
+@verb(
+    app,
+    "search",
+    panel="Rows",
+    example="search logs 'message:timeout AND level:ERROR' --limit 5\n"
+    "search logs timeout --where \"day >= '2026-11-01'\" --json\n"
+    "search logs level:ERROR --follow",
+)
+def search(
+    path: options.PathArgument,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.')
+    ],
+    where: options.Where = None,
+    columns: options.Columns = None,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=0, help="How many of the best matches.")] = 10,
+    every: Annotated[bool, typer.Option("--all", help="Every match, not only the best.")] = False,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the best.")] = 0,
+    order_by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The first by a column, 'ts desc' for the last.")
+    ] = None,
+    snippet: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of; by default the first.")
+    ] = None,
+    follow_new: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on and show new matches as they are written.")
+    ] = False,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the table with --follow.")] = 1.0,
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Search a table: the best matches, marked, with their scores.
+
+    When piped, rows are lines with tabs between the values. In JSON a match has _score and _snippet, marked with <b>.
+    """
+    table = TableReader.open(
+        path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option)
+    )
+    if follow_new and (version_as_of is not None or timestamp_as_of is not None):
+        raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
+    wanted = options.names_of(columns)
+    wants_snippet = (json or output.is_terminal()) and order_by is None and not every
+    marked = snippet or (first_text_column(table) if wants_snippet else None)
+    found = table.search(
+        query,
+        where=where,
+        columns=wanted,
+        limit=None if every else limit,
+        offset=offset,
+        snippet=marked,
+        order_by=order_by,
+    )
+    if follow_new:
+        show_as_they_come(found, marked=marked, as_json=json, first=True)
+        for later in follow(table, query, where=where, columns=wanted, snippet=marked, interval=interval):
+            show_as_they_come(later, marked=marked, as_json=json, first=False)
+    show(found, marked=marked, as_json=json)
+    if output.is_terminal() and not json:
+        _say_how_many(table, query, where, found)
+
+
+def _say_how_many(table: TableReader, query: str, where: str | None, found: pa.Table) -> None:
+    count = table.count(query=query, where=where)
+    output.note(f"{found.num_rows:,} of {count:,} matches in version {table.version}")
+
+
+def first_text_column(table: TableReader) -> str | None:
+    """The first column that is indexed as text, whose passages are worth showing."""
+    kinds = {name.lower(): kind for name, kind in table.settings.group(IndexingSettings).typemap.items()}
+    return next((name for name in table.schema.names if kinds.get(name.lower()) == "text"), None)

@@ -1,0 +1,217 @@
+"""The verbs that write: create, append, overwrite, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+from msgspec.structs import replace
+
+from indextables.cli import options, output, progress
+from indextables.cli.consent import agree, confirmed
+from indextables.cli.rows_in.files import NAMES, RowFiles
+from indextables.cli.rows_in.schema_text import parse_schema
+from indextables.cli.verb import opened, verb
+from indextables.errors import InvalidInputError, TableNotFoundError
+from indextables.table import Table
+from indextables.table.first_rows import create_with_rows
+from indextables.upkeep.delete import DeleteReport
+from indextables.upkeep.operation import Progress
+
+app = typer.Typer()
+_WRITING = "Writing"
+Files = Annotated[
+    list[str],
+    typer.Argument(metavar="FILE...", help="Parquet, CSV, JSON lines or Arrow files; - is standard input."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help=f"{NAMES}; else by the file's name."),
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="MARK", help="What is between the fields of a CSV: ';', '|', tab.")
+]
+Text = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="COLUMN", help="Index a column as text, by words. May be repeated."),
+]
+PartitionBy = Annotated[str | None, typer.Option(metavar="A,B", help="The partition columns.")]
+MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")]
+Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note for the history.")]
+
+
+@verb(
+    app,
+    "create",
+    panel=_WRITING,
+    example="create logs --schema 'ts timestamp, day date, level string, message text' --partition-by day\n"
+    "create logs --like app.jsonl --text message",
+)
+def create(
+    path: options.PathArgument,
+    schema: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="The columns: 'ts timestamp, level string, message text'.")
+    ] = None,
+    like: Annotated[str | None, typer.Option(metavar="FILE", help="Take the columns of a file.")] = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    text: Text = None,
+    partition_by: PartitionBy = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the table.")] = None,
+    description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a table with the same columns as it is.")
+    ] = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Create a table. Settings that are not of the store (-o) are kept in it."""
+    if (schema is None) == (like is None):
+        raise InvalidInputError(
+            "Nothing says which columns the table has.", hint="Give --schema or --like, one of them."
+        )
+    columns, implied = (
+        parse_schema(schema) if schema is not None else (_schema_of(RowFiles((str(like),), file_format, delimiter)), {})
+    )
+    table = Table.create(
+        path,
+        schema=columns,
+        partition_columns=options.names_of(partition_by) or [],
+        options={**implied, **_as_text(text), **options.settings_of(option)},
+        exist_ok=if_not_exists,
+        name=name,
+        description=description,
+    )
+    output.value(table.to_dict(), as_json=json)
+
+
+@verb(
+    app,
+    "append",
+    panel=_WRITING,
+    example="append logs monday.parquet tuesday.parquet\n"
+    "append logs app.jsonl --create --text message --partition-by day\n"
+    "kubectl logs app | indextables append logs - --format jsonl",
+)
+def append(
+    path: options.PathArgument,
+    files: Files,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    merge_schema: MergeSchema = False,
+    create_missing: Annotated[
+        bool, typer.Option("--create", help="Create the table if there is none, with the columns of the first file.")
+    ] = False,
+    text: Text = None,
+    partition_by: PartitionBy = None,
+    note: Note = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Add rows from files or standard input, all in one version.
+
+    In CSV only an empty field without quotes is null. A time without a zone is in UTC.
+    """
+    settings = options.settings_of(option)
+    if not create_missing and (text or partition_by):
+        hint = (
+            "Add --create, or leave them out; a column that --merge-schema adds gets words with "
+            "-o indexing.typemap.COLUMN=text."
+        )
+        raise InvalidInputError("--text and --partition-by go with --create.", hint=hint)
+    rows = RowFiles(tuple(files), file_format, delimiter)
+    try:
+        table = Table.open(path, options=settings)
+    except TableNotFoundError:
+        if not create_missing:
+            raise
+        columns, kept = options.names_of(partition_by) or [], {**_as_text(text), **settings}
+        with _shown(rows, "Appending") as data:
+            # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
+            table, version = create_with_rows(
+                path, data, partition_columns=columns, options=kept, user_metadata=note, exist_ok=True
+            )
+    else:
+        with _shown(replace(rows, known=table.schema), "Appending") as data:
+            version = table.append(data, merge_schema=merge_schema, user_metadata=note)
+    _written(table, version, as_json=json)
+
+
+@verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
+def overwrite(
+    path: options.PathArgument,
+    files: Files,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", "-w", metavar="CONDITION", help="Replace only rows that match; the new rows must too."),
+    ] = None,
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    merge_schema: MergeSchema = False,
+    note: Note = None,
+    yes: options.Yes = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
+    table = opened(path, option)
+    if not yes:
+        plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
+        told = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        agree(told, "Go on?", plan=plan, as_json=json)
+    with _shown(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
+        version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
+    _written(table, version, as_json=json)
+
+
+@verb(
+    app,
+    "delete",
+    panel=_WRITING,
+    example="delete logs --where \"level = 'DEBUG'\" --dry-run\ndelete logs --query user:7 --yes",
+)
+def delete(
+    path: options.PathArgument,
+    where: options.Where = None,
+    query: options.Query = None,
+    dry_run: options.DryRun = False,
+    yes: options.Yes = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Delete the rows that match a condition, a search, or both. They stay readable in older versions until a purge."""
+    table = opened(path, option)
+
+    def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
+        return table.delete(where=where, query=query, dry_run=dry_run, progress=progress)
+
+    confirmed(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+def _schema_of(rows: RowFiles) -> pa.Schema:
+    with rows.opened(lambda _done: None) as (schema, _):
+        return schema
+
+
+@contextmanager
+def _shown(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
+    """The rows of files, and how far they were read."""
+    with progress.shown(title) as told, rows.opened(lambda done: told(done, 0, "rows")) as (_, data):
+        yield data
+
+
+def _as_text(columns: list[str] | None) -> dict[str, object]:
+    return {f"indexing.typemap.{name}": "text" for name in columns or ()}
+
+
+def _written(table: Table, version: int | None, *, as_json: bool) -> None:
+    told = {"path": table.path, "version": table.version, "rows": table.count(), "written": version is not None}
+    if as_json:
+        output.value(told, as_json=True)
+    elif version is None:
+        typer.echo(f"No rows: {table.path} stays at version {table.version}.")
+    else:
+        typer.echo(f"Version {version} of {table.path}: {told['rows']:,} row{'' if told['rows'] == 1 else 's'}.")

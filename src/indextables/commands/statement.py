@@ -1,0 +1,127 @@
+"""A statement: one class says how it is written, which columns its rows have, and how it is run.
+
+A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value. Adding a statement is adding
+a class to `upkeep`, `describe` or `caches`: the parser knows every class with words that it begins with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import pyarrow as pa
+
+from indextables.commands.cursor import StatementCursor, TableReference
+from indextables.commands.session import Session
+from indextables.model.report import Report
+
+Clauses = Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]
+"""By the words that begin a clause: the field of the statement it fills, and how its value is read."""
+
+WHERE: Clauses = {"WHERE": ("where", StatementCursor.predicate)}
+DRY_RUN: Clauses = {"DRY RUN": ("dry_run", StatementCursor.given)}
+
+_TYPES = {
+    "s": pa.string(),
+    "l": pa.int64(),
+    "i": pa.int32(),
+    "d": pa.float64(),
+    "b": pa.bool_(),
+    "ts": pa.timestamp("us", tz="UTC"),
+}
+_VALUES: Mapping[Callable[[StatementCursor], Any], str] = {
+    StatementCursor.predicate: " condition",
+    StatementCursor.size: " 100M|1G|n",
+    StatementCursor.count: " n",
+    StatementCursor.whole_number: " n",
+    StatementCursor.hours: " n DAYS|HOURS",
+    StatementCursor.names: " (a, b)",
+    StatementCursor.path: " 'path'",
+}
+"""How the value of a clause is written, by the function that reads it."""
+
+
+def row_schema(text: str) -> pa.Schema:
+    """A schema from `name type, name type, ...` with the short type names of the command reference."""
+    pairs = [part.split() for part in text.split(",")]
+    return pa.schema([pa.field(name, _TYPES[kind]) for name, kind in pairs])
+
+
+@dataclass(frozen=True)
+class Command(ABC):
+    """Root of the statements."""
+
+    leads: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """The words it begins with, and the fields that these words fill by themselves. Empty for a base class."""
+    clauses: ClassVar[Clauses] = {}
+    """What may come after the beginning, in any order."""
+    columns: ClassVar[pa.Schema]
+    """The columns of its rows. Maps, lists and parameters are JSON text."""
+
+    @classmethod
+    def usage(cls) -> str:
+        """What comes after the words it begins with, for people."""
+        return " ".join(f"[{phrase}{_VALUES.get(read, '')}]" for phrase, (_, read) in cls.clauses.items())
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, **fixed: Any) -> Self:
+        """Read the rest of the statement; `fixed` are the fields that its first words fill."""
+        return cls(**fixed, **cursor.clauses(cls.clauses))
+
+    @abstractmethod
+    def words(self) -> Iterator[str | None]:
+        """The statement in parts; None stands for a clause that is not there."""
+
+    @abstractmethod
+    def run(self, session: Session) -> pa.Table:
+        """Carry it out; the rows have exactly its columns."""
+
+    def __str__(self) -> str:
+        return " ".join(part for part in self.words() if part is not None)
+
+    # -- rows
+
+    def rows(self, values: Iterable[Mapping[str, Any]]) -> pa.Table:
+        """Rows given as mappings, as the documented table; each must have exactly its columns."""
+        listed = [dict(row) for row in values]
+        for row in listed:
+            if row.keys() != set(self.columns.names):
+                raise ValueError(f"columns {sorted(row)} instead of {sorted(self.columns.names)}")
+        return pa.Table.from_pylist(listed, schema=self.columns)
+
+    def report_row(self, report: Report, **others: Any) -> pa.Table:
+        """The figures of a report as one row; `others` are columns that it does not have, or names otherwise."""
+        figures = {**report.to_dict(), **others}
+        return self.rows([{name: figures[name] for name in self.columns.names}])
+
+    def shape(self, table: pa.Table) -> pa.Table:
+        """An Arrow table that has the documented columns by name, in the documented order and types."""
+        return table.select(self.columns.names).cast(self.columns)
+
+
+@dataclass(frozen=True)
+class TableCommand(Command):
+    """A statement that names a table and goes on with clauses."""
+
+    table: TableReference
+
+    @classmethod
+    def usage(cls) -> str:
+        return f"'path' {super().usage()}".rstrip()
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, **fixed: Any) -> Self:
+        table = cursor.table(before=cls.clauses)
+        return cls(table=table, **fixed, **cursor.clauses(cls.clauses))
+
+
+def clause(words: str, value: object, unit: str = "") -> str | None:
+    """A clause with its value, if there is one."""
+    return None if value is None else f"{words} {value} {unit}".rstrip()
+
+
+def flag(words: str, given: bool) -> str | None:
+    """A clause without a value, if it was given."""
+    return words if given else None

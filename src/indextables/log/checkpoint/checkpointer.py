@@ -1,0 +1,342 @@
+"""Reading and moving `_last_checkpoint`. It only ever saves work: a table opens rightly whatever it says.
+
+What the newest state or checkpoint of a table holds, and how far the table has gone beyond it.
+
+Checkpoints: writing down what the table is at a version, so that nobody has to replay how it came about.
+
+A checkpoint is derived work. It is made from versions that are committed already, it is created if absent, and losing the
+race for it is as good as winning: whoever made it, it says the same. The pointer to it is moved afterwards, never back.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
+from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
+from indextables.log import log_files
+from indextables.log.checkpoint.descent import descends
+from indextables.log.checkpoint.legacy import LegacyWriter
+from indextables.log.checkpoint.proof import Prover
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_reader import BaseReader
+from indextables.log.checkpoint.state_writer import Compact, StateWriter
+from indextables.log.log_files import LogListing, list_log
+from indextables.model.report import Report
+from indextables.model.snapshot import Snapshot, replay
+from indextables.model.state import StateCounts, StateManifest, compaction_reason
+from indextables.storage.store import PutOutcome, Store
+from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
+from indextables.wire.state import encode_state
+
+logger = logging.getLogger(__name__)
+
+
+def read_pointer(store: Store) -> LastCheckpoint | None:
+    """Where the newest checkpoint is said to be; None if the pointer is missing or cannot be used."""
+    try:
+        found = decode_pointer(store.get(log_files.POINTER))
+    except NotFoundError:
+        return None
+    if isinstance(found, UnusablePointer):
+        logger.info("%s of %s is not used: %s.", log_files.POINTER, store.url, found.reason)
+        return None
+    return found
+
+
+def move_pointer(store: Store, pointer: LastCheckpoint) -> None:
+    """Point at a checkpoint, unless the pointer is there or further on already."""
+    there = read_pointer(store)
+    if there is None or there.version < pointer.version or (there.version == pointer.version and there != pointer):
+        store.put(log_files.POINTER, encode_pointer(pointer))
+
+
+class StateReport(Report, frozen=True):
+    """One row about a table. Without a state the figures are the table's own, and `version` is the checkpoint's, if any."""
+
+    table_path: str
+    format: str
+    version: int | None
+    latest_version: int
+    num_files: int
+    num_manifests: int
+    num_tombstones: int
+    tombstone_ratio: float
+    total_bytes: int
+    needs_compaction: bool
+    num_skipped: int
+    protocol_version: int
+
+
+def state_report(
+    snapshot: Snapshot, *, path: str, compaction: CompactionSettings, writing: StateWriteSettings
+) -> StateReport:
+    """The report on a snapshot."""
+    source, at = snapshot.base.source, snapshot.base.header.version
+    if isinstance(source, StateFiles):
+        state = source.state
+        counts = StateCounts(state.num_files, len(state.tombstones), len(state.manifests))
+        kind, total_bytes = AVRO_STATE, state.total_bytes
+    else:
+        sizes = snapshot.files(columns=["size"]).column("size").to_pylist()
+        counts = StateCounts(len(sizes), 0, 0)
+        kind, total_bytes = ("checkpoint" if at >= 0 else "none"), sum(sizes)
+    reason = compaction_reason(counts, compaction, entries_per_manifest=writing.entries_per_manifest)
+    return StateReport(
+        table_path=path,
+        format=kind,
+        version=at if at >= 0 else None,
+        latest_version=snapshot.version,
+        num_files=counts.live,
+        num_manifests=counts.manifests,
+        num_tombstones=counts.tombstones,
+        tombstone_ratio=counts.tombstone_ratio,
+        total_bytes=total_bytes,
+        needs_compaction=reason is not None,
+        num_skipped=len(snapshot.header.skips),
+        protocol_version=snapshot.header.protocol.min_reader_version,
+    )
+
+
+READ_BACK_BYTES = 16 << 20
+"""Manifests of an older state are read back for a checkpoint by itself as long as they are together no larger."""
+
+
+class CheckpointReport(Report, frozen=True):
+    """What a checkpoint holds. `written` is False if one of this version, or a newer one, was there already."""
+
+    version: int
+    format: str
+    num_files: int
+    num_actions: int
+    protocol_version: int
+    num_manifests: int = 0
+    is_multi_part: bool = False
+    written: bool = True
+
+
+class Checkpointer(Struct, frozen=True):
+    """Writes the checkpoints of one table. Clock, ids, randomness and sleep come in from outside."""
+
+    store: Store
+    bases: BaseReader
+    settings: CheckpointSettings
+    write_settings: StateWriteSettings
+    compaction: CompactionSettings
+    retry: StateRetrySettings
+    prover: Callable[[], Prover]
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    rng: random.Random
+    sleep: Callable[[float], None]
+
+    def is_due(self, snapshot: Snapshot) -> bool:
+        """Whether enough versions were committed since the last checkpoint this snapshot knows of."""
+        last = max(snapshot.base.header.version, 0)
+        return self.settings.enabled and snapshot.version - last >= self.settings.interval
+
+    def write(
+        self,
+        snapshot: Snapshot,
+        *,
+        compact: Compact = Compact.AS_NEEDED,
+        only_if_due: bool = False,
+        thorough: bool = False,
+    ) -> CheckpointReport:
+        """Checkpoint a snapshot in the form that `state.format` says.
+
+        With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do. The pointer
+        moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the
+        place of this version is taken by a checkpoint that is damaged: that one stays as it is, and the snapshot needs
+        another number.
+        """
+        if self.settings.format != "avro":
+            return self._legacy(snapshot)
+        interval = self.settings.interval if only_if_due else 1
+        for attempt in range(1, self.retry.max_attempts + 1):
+            state, written = self._try_state(
+                snapshot, compact, enough=snapshot.version - interval + 1, thorough=thorough
+            )
+            if state is not None:
+                move_pointer(self.store, _pointer(state))
+                return _report(state, written=written)
+            compact = Compact.ALL  # the manifests of the state before may be the ones that are gone or damaged
+            self._pause(attempt)
+        raise UnavailableError(
+            f"The state of version {snapshot.version} of {self.store.url} could not be written in "
+            f"{self.retry.max_attempts} attempts.",
+            path=log_files.state_path(snapshot.version),
+            version=snapshot.version,
+        )
+
+    def _legacy(self, snapshot: Snapshot) -> CheckpointReport:
+        legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
+        pointer = legacy.write(snapshot)
+        path = legacy.path(snapshot.version)
+        there = self.store.head(path)
+        if there is None:
+            raise UnavailableError(f"{path} was written and is not there.", path=path, version=snapshot.version)
+        failure = self.prover().failure(snapshot.version, there, snapshot)
+        if failure is not None:
+            raise _spoiled(failure, snapshot.version)
+        move_pointer(self.store, pointer)
+        return _legacy_report(snapshot, pointer)
+
+    def _try_state(
+        self, snapshot: Snapshot, compact: Compact, *, enough: int, thorough: bool
+    ) -> tuple[StateManifest | None, bool]:
+        """The state of this version, and whether we wrote it; None if nobody could be seen to have written it.
+
+        One that is there already will do if its version is `enough` or higher, and if it is what it should be.
+        """
+        listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
+        newest = max(listing.states, default=-1)
+        if newest >= enough:
+            found = self._sound(newest, listing, thorough=thorough)
+            if found is not None:
+                return found, False
+        if snapshot.version in listing.states:
+            raise self._taken(snapshot.version, listing)
+        continued = self._on_newest_base(snapshot, listing)
+        state = self._writer.state_of(continued, compact=compact)
+        if self._manifest_failure(state, older=_manifests(continued), thorough=thorough) is not None:
+            return None, False
+        body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
+        path = log_files.state_path(snapshot.version)
+        if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
+            return (state, True) if self._is_there(state, path, body) else self._taken_back(path)
+        # Another writer's, or our own whose answer was lost, or nobody's: look.
+        again = list_log(self.store, first_version=snapshot.version)
+        return self._sound(snapshot.version, again, thorough=False), False
+
+    @property
+    def _writer(self) -> StateWriter:
+        return StateWriter(self.store, self.write_settings, self.compaction, self.now_ms)
+
+    def _is_there(self, state: StateManifest, path: str, body: bytes) -> bool:
+        """Whether the state is as it was sent, and no cleaner took a manifest away before it could see who names it."""
+        there = {info.path: info.size for info in self.store.list(log_files.MANIFESTS)}
+        whole = all(
+            there.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests
+        )
+        try:
+            return whole and self.store.get(path) == body
+        except NotFoundError:
+            return False
+
+    def _taken_back(self, path: str) -> tuple[None, bool]:
+        self.store.delete([path])
+        return None, False
+
+    def _manifest_failure(
+        self, state: StateManifest, *, older: frozenset[str], thorough: bool
+    ) -> IndexTablesError | None:
+        """What is wrong with a manifest of a state, as it lies in the store.
+
+        New ones are always read back. Older ones were when they were new: they are read again where somebody asked for
+        the checkpoint, and otherwise as long as that costs little.
+        """
+        prover, left = self.prover(), READ_BACK_BYTES
+        for manifest in state.manifests:
+            if manifest.path in older and not thorough:
+                left -= manifest.size_bytes or 0
+                if left < 0:
+                    continue
+            failure = prover.manifest_failure(manifest)
+            if failure is not None:
+                return failure
+        return None
+
+    def _sound(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
+        """The state of a version as it lies in the store, if it can be used."""
+        if version not in listing.states:
+            return None
+        prover, info = self.prover(), listing.states[version]
+        try:
+            state = prover.bases.read_state(version, info)
+            if thorough:
+                return state if prover.failure_at(listing, version) is None else None
+            ours = all(manifest.size_bytes is not None for manifest in state.manifests)
+            older = frozenset(manifest.path for manifest in state.manifests)
+            return state if not ours or self._manifest_failure(state, older=older, thorough=False) is None else None
+        except (BadFileError, NotFoundError, UnsupportedError):
+            return None
+
+    def _taken(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
+        path = listing.states[version].path
+        failure = self.prover().failure_at(listing, version)
+        return _spoiled(failure or BadFileError(f"{path} cannot be used.", path=path), version)
+
+    def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
+        """The same version on the newest state that is there: it may have been written since the snapshot was read."""
+        known = snapshot.base.header.version
+        for base in self.bases.bases(listing, until=snapshot.version):
+            at = base.header.version
+            if at <= known:
+                break
+            if descends(self.bases, base, listing) and not listing.missing(at, snapshot.version):
+                between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]
+                return replay(base, self.bases.versions.read(between))
+        return snapshot
+
+    def _pause(self, attempt: int) -> None:
+        ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - 1))
+        self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
+
+
+def _manifests(snapshot: Snapshot) -> frozenset[str]:
+    source = snapshot.base.source
+    return frozenset(m.path for m in source.state.manifests) if isinstance(source, StateFiles) else frozenset()
+
+
+class SpoiledCheckpointError(Exception):
+    """The place of a checkpoint is taken by one that is damaged; never leaves this room."""
+
+    def __init__(self, failure: IndexTablesError) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _spoiled(failure: IndexTablesError, version: int) -> SpoiledCheckpointError:
+    logger.warning("the checkpoint of version %d cannot be used and is written anew: %s", version, failure.message)
+    return SpoiledCheckpointError(failure)
+
+
+def _pointer(state: StateManifest) -> LastCheckpoint:
+    return LastCheckpoint(
+        version=state.state_version,
+        size=state.num_files,
+        size_in_bytes=state.total_bytes,
+        num_files=state.num_files,
+        created_time=state.created_at,
+        format=AVRO_STATE,
+        state_dir=log_files.state_dir(state.state_version).rpartition("/")[2],
+    )
+
+
+def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
+    others = 1 + (state.metadata is not None) + len(state.txns) + len(state.skips)
+    return CheckpointReport(
+        version=state.state_version,
+        format=AVRO_STATE,
+        num_files=state.num_files,
+        num_actions=state.num_files + others,
+        protocol_version=state.protocol.min_reader_version if state.protocol else state.protocol_version,
+        num_manifests=len(state.manifests),
+        written=written,
+    )
+
+
+def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint) -> CheckpointReport:
+    return CheckpointReport(
+        version=pointer.version,
+        format=pointer.format or "",
+        num_files=pointer.num_files or 0,
+        num_actions=pointer.size or 0,
+        protocol_version=snapshot.header.protocol.min_reader_version,
+        is_multi_part=bool(pointer.parts),
+    )

@@ -1,0 +1,205 @@
+"""Live entries in the order of their partition values, a bounded part of them in memory at a time.
+
+First only the partition values are read, which gives every row its place; then the rows are gathered in groups of
+consecutive places. A group reads a part again only if the part has rows in it, so a list that is nearly sorted already
+is read about once.
+
+Reading manifests: from memory where they are known, several at a time where they are not.
+
+Writing manifests: file lists cut into manifests, named by content, described with exact counts and bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct, field
+
+from indextables.config.state import StateReadSettings, StateWriteSettings
+from indextables.errors import NotFoundError
+from indextables.log import log_files
+from indextables.log.cache import LogCache
+from indextables.model.actions import MetadataAction
+from indextables.model.file_values import TextMaps
+from indextables.model.manifest_bounds import BoundsFinder
+from indextables.model.schema import schema_from_json
+from indextables.model.schema_registry import deduplicated, in_use, renamed
+from indextables.model.stat_text import decode_values
+from indextables.model.state import ManifestInfo
+from indextables.storage.location import inside
+from indextables.storage.store import ObjectInfo, Store
+from indextables.wire.manifest import decode_file_entries, encode_file_entries, manifest_name
+
+GROUP_ROWS = 200_000
+ReadPart = Callable[[Sequence[str] | None], pa.Table]
+"""Reads the live entries of one part: all columns, or those named."""
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class EntrySorter(Struct, frozen=True):
+    """Sorts the entries of several parts by the partition columns of a table; ties keep their order."""
+
+    metadata: MetadataAction
+    group_rows: int = GROUP_ROWS
+
+    def sorted_groups(self, parts: Sequence[ReadPart], *, expected_rows: int) -> Iterator[pa.Table]:
+        """All entries in order, in tables of at most `group_rows` rows."""
+        if expected_rows <= self.group_rows:
+            whole = pa.concat_tables([read(None) for read in parts])
+            yield whole.take(pa.array(self._order([whole])))
+            return
+        keys = [read(["partition_values"]) for read in parts]
+        starts = np.concatenate([[0], np.cumsum([table.num_rows for table in keys])])
+        order = self._order(keys)
+        for at in range(0, len(order), self.group_rows):
+            yield _gathered(parts, starts, order[at : at + self.group_rows])
+
+    def _order(self, tables: Sequence[pa.Table]) -> Places:
+        """Row numbers over all tables, in the order of their partition values."""
+        rows = sum(table.num_rows for table in tables)
+        types = {f.name: f.type for f in schema_from_json(self.metadata.schema_string)}
+        names = [name for name in self.metadata.partition_columns or () if name in types]
+        if not names:
+            return np.arange(rows)
+        values = pa.concat_tables([table.select(["partition_values"]) for table in tables])
+        maps = TextMaps(values.column("partition_values"))
+        columns = {f"p{n}": decode_values(maps.lookup(name)[0], types[name]) for n, name in enumerate(names)}
+        columns["row"] = pa.array(np.arange(rows))
+        keys = [(name, "ascending", "at_start") for name in columns]
+        order: Places = pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
+        return order
+
+
+def _gathered(parts: Sequence[ReadPart], starts: Places, wanted: Places) -> pa.Table:
+    """The rows with these numbers, in this order."""
+    pieces, places = [], []
+    for part, first, last in zip(parts, starts, starts[1:], strict=False):
+        chosen = np.flatnonzero((wanted >= first) & (wanted < last))
+        if len(chosen):
+            pieces.append(part(None).take(pa.array(wanted[chosen] - first)))
+            places.append(chosen)
+    return pa.concat_tables(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+
+
+class ManifestReader(Struct, frozen=True):
+    """Reads the manifests of one table. A missing file is NotFoundError, a damaged one BadFileError."""
+
+    store: Store
+    cache: LogCache | None
+    settings: StateReadSettings
+
+    def read(
+        self, manifests: Sequence[ManifestInfo], state_file: ObjectInfo, *, columns: Sequence[str] | None = None
+    ) -> list[pa.Table]:
+        """The entries of these manifests of one state, in order; just these columns if they are named."""
+        if len(manifests) < 2:
+            return [self._read_one(manifest, state_file, columns) for manifest in manifests]
+        with ThreadPoolExecutor(min(self.settings.parallelism, len(manifests))) as pool:
+            return list(pool.map(lambda manifest: self._read_one(manifest, state_file, columns), manifests))
+
+    def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
+        identity = _identity(manifest, state_file, columns)
+        known = self.cache.get("manifests", self.store.url, identity) if self.cache else None
+        if known is not None:
+            return known
+        path = log_files.manifest_path(manifest.path, state_file.path)
+        data = self.store.get(path)
+        table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+        if manifest.size_bytes is None:
+            table = with_relative_paths(table, root=self.store.url)
+        if self.cache:
+            self.cache.put("manifests", self.store.url, identity, table, cost_bytes=table.nbytes)
+        return table
+
+
+def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:
+    """The files with paths relative to the table: older writers recorded absolute ones. One outside it is refused."""
+    if "path" not in files.column_names:
+        return files
+    paths = files.column("path")
+    absolute = pc.or_(pc.starts_with(paths, "/"), pc.match_substring(paths, ":/"))
+    if not pc.any(absolute).as_py():
+        return files
+    relative = pa.array([inside(root, path) for path in paths.to_pylist()], pa.string())
+    at = files.schema.get_field_index("path")
+    return files.set_column(at, files.schema.field(at), relative)
+
+
+def _identity(manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> Hashable:
+    """Ours are named by their content; the name of another writer's means something only beside the state that gives it."""
+    owner = None if manifest.size_bytes is not None else state_file
+    return manifest.path, manifest.num_entries, owner, None if columns is None else tuple(columns)
+
+
+_FOLDER = log_files.MANIFESTS.removeprefix(f"{log_files.LOG}/")
+
+
+class ManifestWriter(Struct):
+    """Writes the manifests of one state, and gathers the doc mappings that their files name."""
+
+    store: Store
+    bounds: BoundsFinder
+    registry: dict[str, str]
+    settings: StateWriteSettings
+    renames: Mapping[str, str] = field(default_factory=dict)
+    named: set[str] = field(default_factory=set)
+    num_files: int = 0
+    total_bytes: int = 0
+
+    def write(self, files: pa.Table) -> Iterator[ManifestInfo]:
+        """The files as manifests of at most `state.entriesPerManifest` entries, in their order."""
+        most = self.settings.entries_per_manifest
+        for at in range(0, files.num_rows, most):
+            yield self._write_one(files.slice(at, most))
+
+    def _write_one(self, files: pa.Table) -> ManifestInfo:
+        files, self.registry = deduplicated(files, self.registry)
+        files = renamed(files, self.renames)
+        self.named |= in_use(files)
+        self.num_files += files.num_rows
+        self.total_bytes += pc.sum(files.column("size")).as_py()
+        content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
+        name = self._stored(content)
+        partition_bounds, column_bounds = self.bounds.of(files)
+        versions = pc.min_max(files.column("added_at_version").fill_null(0))
+        return ManifestInfo(
+            path=f"{_FOLDER}/{name}",
+            num_entries=files.num_rows,
+            min_added_at_version=versions["min"].as_py(),
+            max_added_at_version=versions["max"].as_py(),
+            partition_bounds=partition_bounds or None,
+            tombstone_count=0,
+            live_entry_count=files.num_rows,
+            column_bounds=column_bounds or None,
+            size_bytes=len(content),
+        )
+
+    def _stored(self, content: bytes) -> str:
+        """The name under which the content is stored.
+
+        Named by its content, so one that is there already should be the same; writing it again makes it young, and a
+        cleaner that found it unnamed lets it be. What is there and is not the same was damaged: it stays as it is.
+        """
+        for again in count():
+            name = manifest_name(content, again=again)
+            path = f"{log_files.MANIFESTS}/{name}"
+            if self._is_free_for(path, content):
+                self.store.put(path, content)
+                return name
+        raise AssertionError("there is always another name")
+
+    def _is_free_for(self, path: str, content: bytes) -> bool:
+        there = self.store.head(path)
+        if there is None:
+            return True
+        try:
+            return there.size == len(content) and self.store.get(path) == content
+        except NotFoundError:
+            return True

@@ -1,0 +1,228 @@
+"""The file list of a state: its manifests without what its tombstones hide, read when somebody asks, and counted.
+
+Which live files a commit removes, decided on the snapshot it meets: all, those of a predicate, those of partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from indextables.errors import BadFileError, ConflictError, IndexTablesError, NotFoundError, TableExistsError
+from indextables.log.checkpoint.manifests import ManifestReader
+from indextables.log.transaction import LiveSelection
+from indextables.model.file_list import empty_file_list
+from indextables.model.predicate import Predicate
+from indextables.model.pruning import all_match, manifests_may_match, may_match
+from indextables.model.snapshot import PartFilter, Snapshot
+from indextables.model.state import Bounds, ManifestInfo, StateManifest
+from indextables.storage.store import ObjectInfo
+
+Fallback = Callable[[IndexTablesError, PartFilter | None, Sequence[str] | None], pa.Table]
+"""What to do about a manifest that cannot be read: the same files by another way, or an error."""
+
+
+class StateFiles(Struct, frozen=True):
+    """A file source over a state. Nothing is fetched before `files` is called."""
+
+    state: StateManifest
+    state_file: ObjectInfo
+    reader: ManifestReader
+    fallback: Fallback
+
+    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files, at least those in manifests that `wanted` keeps."""
+        try:
+            return self._read(wanted, columns)
+        except (BadFileError, NotFoundError) as failure:
+            return self.fallback(failure, wanted, columns)
+
+    def _read(self, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
+        manifests = kept_manifests(self.state.manifests, wanted)
+        live = self.live_entries(manifests, columns=columns)
+        files = pa.concat_tables(live) if live else _no_files(columns)
+        if wanted is None:
+            files = self._counted(files)
+        return files if columns is None else files.select(list(columns))
+
+    def live_entries(
+        self, manifests: Sequence[ManifestInfo], *, columns: Sequence[str] | None = None
+    ) -> list[pa.Table]:
+        """The live entries of each of these manifests; no fallback here."""
+        hidden = {tombstone.path: tombstone.version for tombstone in self.state.tombstones}
+        needed = None if columns is None else list(dict.fromkeys(["path", "added_at_version", *columns]))
+        tables = self.reader.read(manifests, self.state_file, columns=needed if hidden else columns)
+        return [self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True)]
+
+    def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
+        live = without_tombstones(entries, hidden) if _may_hide(manifest) else entries
+        if manifest.size_bytes is not None and live.num_rows != manifest.live_entry_count:
+            raise self._miscounted(f"live files in {manifest.path}", live.num_rows, manifest.live_entry_count)
+        return live
+
+    def _counted(self, files: pa.Table) -> pa.Table:
+        """The whole list, if it is as long and as large as the state says. A path listed twice counts once, the last time."""
+        if files.num_rows != self.state.num_files and "path" in files.column_names:
+            files = _last_of_each_path(files)
+        if files.num_rows != self.state.num_files:
+            raise self._miscounted("files", files.num_rows, self.state.num_files)
+        if "size" in files.column_names:
+            size = int(files.column("size").to_numpy().sum())
+            if size != self.state.total_bytes:
+                raise self._miscounted("bytes", size, self.state.total_bytes)
+        return files
+
+    def _miscounted(self, what: str, found: int, expected: int) -> BadFileError:
+        path = self.state_file.path
+        message = f"{path} speaks of {expected} {what}, but there are {found}."
+        return BadFileError(message, path=path, found=found, expected=expected)
+
+
+def kept_manifests(manifests: Sequence[ManifestInfo], wanted: PartFilter | None) -> list[ManifestInfo]:
+    """The manifests that can hold anything wanted. Those known to hold nothing live are never read."""
+    full = [m for m in manifests if m.live_entry_count != 0 or m.size_bytes is None]
+    if wanted is None or not full:
+        return full
+    kept: set[str] = set()
+    for ours in (True, False):
+        group = [m for m in full if (m.size_bytes is not None) is ours]
+        if group:
+            bounds = _bounds_by_column([_known_bounds(m) for m in group])
+            flags = wanted.keeps(bounds, count=len(group), typed=ours)
+            kept.update(m.path for m, keep in zip(group, flags, strict=True) if keep)
+    return [m for m in full if m.path in kept]
+
+
+def without_tombstones(entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
+    """The entries that no tombstone hides: one hides what was added at or before the version it came from."""
+    if not hidden or not entries.num_rows:
+        return entries
+    at = pc.index_in(entries.column("path"), value_set=pa.array(list(hidden), pa.string()))
+    if at.null_count == len(at):
+        return entries
+    positions = at.fill_null(-1).to_numpy().astype(np.int64)
+    latest = np.array([np.iinfo(np.int64).max if v is None else v for v in hidden.values()], dtype=np.int64)
+    added = entries.column("added_at_version").fill_null(0).to_numpy()
+    gone = (positions >= 0) & (added <= latest[positions])
+    return entries.filter(pa.array(~gone))
+
+
+def _may_hide(manifest: ManifestInfo) -> bool:
+    """Whether a tombstone can apply. Our counts are exact; another writer's zero may mean that it does not count."""
+    return manifest.size_bytes is None or manifest.tombstone_count != 0
+
+
+def _known_bounds(manifest: ManifestInfo) -> Mapping[str, Bounds]:
+    return {**(manifest.partition_bounds or {}), **(manifest.column_bounds or {})}
+
+
+def _bounds_by_column(parts: Sequence[Mapping[str, Bounds]]) -> dict[str, list[Bounds]]:
+    columns = dict.fromkeys(name for part in parts for name in part)
+    return {name: [part.get(name, (None, None)) for part in parts] for name in columns}
+
+
+def _last_of_each_path(files: pa.Table) -> pa.Table:
+    order: dict[Any, int] = {path: row for row, path in enumerate(files.column("path").to_pylist())}
+    return files.take(pa.array(sorted(order.values()), pa.int64())) if len(order) < files.num_rows else files
+
+
+def _no_files(columns: Sequence[str] | None) -> pa.Table:
+    empty = empty_file_list()
+    return empty if columns is None else empty.select(list(columns))
+
+
+class _PartsThatMayMatch(Struct, frozen=True):
+    """Rules out parts of a file list by a predicate over their bounds."""
+
+    where: Predicate
+
+    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
+        return list(manifests_may_match(self.where, bounds, count=count, typed=typed).to_pylist())
+
+
+def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
+    """Live files, without those in parts of the list that the predicate rules out unread."""
+    return snapshot.all_files if where is None else snapshot.files(_PartsThatMayMatch(where))
+
+
+def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
+    """Live files that may hold a matching row."""
+    files = files_in_parts(snapshot, where)
+    columns = tuple(snapshot.metadata.partition_columns or ())
+    return files.filter(may_match(where, files, partition_columns=columns))
+
+
+def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
+    """The live files of one snapshot that another does not have."""
+    known = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
+    return one.all_files.filter(pc.invert(known))
+
+
+def every_file(snapshot: Snapshot) -> pa.Table:
+    """All live files."""
+    return snapshot.all_files
+
+
+def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
+    """Nothing is removed, and nothing may be there: rows of a writer that wants to be the table's first."""
+    if snapshot.version > 0:
+        raise TableExistsError(
+            f"Another writer was first: the new table is at version {snapshot.version} already.",
+            hint="Append to it, or overwrite it. Nothing of this write was committed.",
+            version=snapshot.version,
+        )
+    return snapshot.all_files
+
+
+def files_within(
+    where: Predicate, partition_columns: Sequence[str], *, looked_into: Collection[str] = ()
+) -> LiveSelection:
+    """Files all of whose rows match. A file of which some rows may match must have been looked into before.
+
+    One that has not been came in meanwhile: its rows cannot be replaced unseen, and the write must be repeated.
+    """
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        whole = all_match(where, files, partition_columns=partition_columns)
+        known = pc.is_in(files.column("path"), value_set=pa.array(sorted(looked_into), pa.string()))
+        partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), whole)
+        unseen = files.filter(pc.and_not(partly, known)).column("path").to_pylist()
+        if unseen:
+            raise ConflictError(
+                f"{len(unseen)} file(s) that may match `{where}` in part were added meanwhile, such as {unseen[0]}.",
+                path=unseen[0],
+                version=snapshot.version,
+                retry_helps=True,
+            )
+        return files.filter(pc.and_not(whole, known))
+
+    return select
+
+
+def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveSelection:
+    """Files of exactly these partitions (dynamic partition overwrite)."""
+    wanted = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        values = files.column("partition_values").to_pylist()
+        return files.filter(pa.array([tuple(sorted(v or [])) in wanted for v in values], pa.bool_()))
+
+    return select
+
+
+def files_of_matching_partitions(where: Predicate) -> LiveSelection:
+    """Files of the partitions that match a predicate over partition columns only."""
+
+    def select(snapshot: Snapshot) -> pa.Table:
+        files = snapshot.all_files
+        columns = tuple(snapshot.metadata.partition_columns or ())
+        return files.filter(all_match(where, files, partition_columns=columns))
+
+    return select

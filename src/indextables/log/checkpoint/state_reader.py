@@ -1,0 +1,216 @@
+"""Where a replay may start: states and checkpoints, newest first. A table that has none starts from nothing.
+
+A state is opened by its own small file alone; its manifests are read when somebody asks for files. So a damaged manifest
+may be met late, and then the same files are found by an older base and the versions after it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from indextables.config.state import StateReadSettings
+from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.log import log_files
+from indextables.log.checkpoint.legacy import read_checkpoint
+from indextables.log.checkpoint.manifests import ManifestReader
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.clock import bounded_time
+from indextables.log.log_files import LogListing, list_log
+from indextables.log.versions import VersionReader
+from indextables.model.actions import MetadataAction, ProtocolAction
+from indextables.model.snapshot import Base, Header, PartFilter, replay
+from indextables.model.state import StateManifest
+from indextables.storage.location import inside
+from indextables.storage.store import ObjectInfo
+from indextables.wire.state import decode_state
+
+logger = logging.getLogger(__name__)
+
+
+class FoundBase(Struct):
+    """What a search for a base met on its way: files that could not be used, in the order they were met."""
+
+    failures: list[IndexTablesError] = field(default_factory=list)
+
+
+class BaseReader(Struct, frozen=True):
+    """Reads the states and checkpoints of one table."""
+
+    versions: VersionReader
+    settings: StateReadSettings = StateReadSettings()
+
+    @property
+    def manifests(self) -> ManifestReader:
+        """The reader of this table's manifests."""
+        return ManifestReader(self.versions.store, self.versions.cache, self.settings)
+
+    def bases(
+        self, listing: LogListing, *, until: int, found: FoundBase | None = None, but: ObjectInfo | None = None
+    ) -> Iterator[Base]:
+        """Bases at or below a version, newest first; the last is always the empty one before version 0.
+
+        One that cannot be read is reported and passed over; one that has gone since the listing is just passed over.
+        """
+        states = [(version, 1, info) for version, info in listing.states.items() if version <= until]
+        checkpoints = [(version, 0, info) for version, info in listing.checkpoints.items() if version <= until]
+        for version, is_state, info in sorted(states + checkpoints, key=lambda c: c[:2], reverse=True):
+            if info == but:
+                continue
+            try:
+                yield self._state(version, info, listing) if is_state else self._checkpoint(version, info)
+            except (BadFileError, UnsupportedError) as failure:
+                self.report(failure)
+                if found is not None:
+                    found.failures.append(failure)
+            except NotFoundError:
+                continue
+        yield Base()
+
+    def read_state(self, version: int, info: ObjectInfo) -> StateManifest:
+        """The state in a file that a listing showed."""
+        known = self._remembered("states", info)
+        if isinstance(known, StateManifest):
+            return known
+        data = self.versions.store.get(info.path)
+        state = decode_state(data, path=info.path)
+        if state.state_version != version:
+            message = f"{info.path} says that it is the state of version {state.state_version}."
+            raise BadFileError(message, path=info.path, version=version)
+        if any(t.path.startswith("/") or ":" in t.path for t in state.tombstones):
+            root = self.versions.store.url
+            state = replace(state, tombstones=tuple(replace(t, path=inside(root, t.path)) for t in state.tombstones))
+        self._remember("states", info, state, cost_bytes=len(data) * 4)
+        return state
+
+    def alone(self, version: int, info: ObjectInfo) -> Base:
+        """A state or checkpoint that must speak for itself: what it lacks is not looked for anywhere else."""
+        if log_files.state_version_of(info.path) is None:
+            return self._checkpoint(version, info)
+        state = self.read_state(version, info)
+        return Base(_header(state, info), StateFiles(state, info, self.manifests, _no_other_way))
+
+    def _state(self, version: int, info: ObjectInfo, listing: LogListing) -> Base:
+        state = self.read_state(version, info)
+        header = _header(state, info)
+        if state.metadata is None or state.protocol is None:
+            header = self._completed(header, state, listing)
+
+        def fallback(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
+            return self._files_by_another_way(version, info, failure, wanted, columns)
+
+        return Base(header, StateFiles(state, info, self.manifests, fallback))
+
+    def _completed(self, header: Header, state: StateManifest, listing: LogListing) -> Header:
+        """Metadata and protocol of a state that lacks them: from an earlier state, then from version 0."""
+        metadata, protocol = state.metadata, state.protocol
+        for version in sorted((v for v in listing.states if v < header.version), reverse=True):
+            if metadata is not None:
+                break
+            try:
+                metadata = self.read_state(version, listing.states[version]).metadata
+            except (BadFileError, UnsupportedError, NotFoundError):
+                continue
+        first = self.versions.read_one(0)
+        for action in first.actions if first else ():
+            if isinstance(action, MetadataAction) and metadata is None:
+                metadata = action
+            if isinstance(action, ProtocolAction) and protocol is None:
+                protocol = _raised(action, state.protocol_version)
+        return replace(header, metadata=metadata, protocol=protocol or header.protocol)
+
+    def _checkpoint(self, version: int, info: ObjectInfo) -> Base:
+        known = self._remembered("checkpoints", info)
+        if isinstance(known, Base):
+            return known
+        base = read_checkpoint(self.versions.store, version, info, self.settings)
+        self._remember("checkpoints", info, base, cost_bytes=base.source.files().nbytes)
+        return base
+
+    def _files_by_another_way(
+        self,
+        version: int,
+        info: ObjectInfo,
+        failure: IndexTablesError,
+        wanted: PartFilter | None,
+        columns: Sequence[str] | None,
+    ) -> pa.Table:
+        """The files of a state whose manifests cannot be read: from an older base, by replay."""
+        listing = list_log(self.versions.store)
+        if version in listing.states:
+            self.report(failure)
+        for base in self.bases(listing, until=version, but=info):
+            if listing.missing(base.header.version, version):
+                continue
+            between = [(v, listing.versions[v]) for v in range(base.header.version + 1, version + 1)]
+            try:
+                return replay(base, self.versions.read(between)).files(wanted, columns=columns)
+            except NotFoundError:
+                break
+        if version not in listing.states:
+            raise self._cleaned_away(version) from failure
+        if isinstance(failure, BadFileError):
+            raise failure
+        path = failure.context.get("path", info.path)
+        raise BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path) from failure
+
+    def _cleaned_away(self, version: int) -> VersionNotFoundError:
+        url = self.versions.store.url
+        return VersionNotFoundError(
+            f"Version {version} of {url} was cleaned away while it was read.",
+            hint="Open the table again for its newest version.",
+            path=url,
+            version=version,
+        )
+
+    def report(self, failure: IndexTablesError) -> None:
+        """Warn of a file that cannot be used, once in the life of this process's memory of the table."""
+        store, cache = self.versions.store, self.versions.cache
+        about = ("reported", str(failure.context.get("path", failure.message)))
+        if cache is not None and cache.get("reports", store.url, about) is not None:
+            return
+        logger.warning("%s: %s An older state or checkpoint is used instead.", store.url, failure.message)
+        if cache is not None:
+            cache.put("reports", store.url, about, failure.message, cost_bytes=200)
+
+    def _remembered(self, kind: str, info: ObjectInfo) -> object | None:
+        return self.versions.cache.get(kind, self.versions.store.url, info) if self.versions.cache else None
+
+    def _remember(self, kind: str, info: ObjectInfo, value: object, *, cost_bytes: int) -> None:
+        if self.versions.cache:
+            self.versions.cache.put(kind, self.versions.store.url, info, value, cost_bytes=cost_bytes)
+
+
+def _header(state: StateManifest, info: ObjectInfo) -> Header:
+    return Header(
+        version=state.state_version,
+        timestamp_ms=bounded_time(state.commit_timestamp or state.created_at, info.last_modified_ms),
+        protocol=state.protocol or _plain_protocol(state.protocol_version),
+        metadata=state.metadata,
+        txns={txn.app_id: txn for txn in state.txns},
+        skips={skip.path: skip for skip in state.skips},
+        recent_txn_ids=state.txn_ids,
+        schema_registry=state.schema_registry,
+    )
+
+
+def _no_other_way(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+    raise failure
+
+
+def _plain_protocol(version: int) -> ProtocolAction:
+    return ProtocolAction(min_reader_version=version, min_writer_version=version)
+
+
+def _raised(action: ProtocolAction, version: int) -> ProtocolAction:
+    """The protocol of version 0, at least as high as the state says."""
+    return msgspec.structs.replace(
+        action,
+        min_reader_version=max(action.min_reader_version, version),
+        min_writer_version=max(action.min_writer_version, version),
+    )

@@ -1,0 +1,258 @@
+"""Making the state of a snapshot: continuing the state before it, or writing it anew.
+
+A continued state names the manifests of its predecessor and one more; what was removed since is hidden by tombstones. Only
+if files were removed, or added under a name that may have been used before, are the paths in the older manifests read, to
+keep every count exact. A path that is added again must not lie under a tombstone, nor stand in two manifests: the older
+manifests that hold it are rewritten.
+
+What happened to the manifests of a state since it was written: which of their entries went, exactly counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import partial
+from math import ceil
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.config.state import CompactionSettings, StateWriteSettings
+from indextables.errors import BadFileError, NotFoundError
+from indextables.log.checkpoint.manifests import EntrySorter, ManifestWriter, ReadPart
+from indextables.log.checkpoint.state_files import StateFiles, without_tombstones
+from indextables.model.manifest_bounds import BoundsFinder
+from indextables.model.protocol import state_protocol_version
+from indextables.model.schema_registry import deduplicated, renames
+from indextables.model.snapshot import Delta, Snapshot
+from indextables.model.state import (
+    ManifestInfo,
+    StateCounts,
+    StateManifest,
+    Tombstone,
+    compaction_reason,
+    is_most_of,
+    is_new_name,
+    worth_rewriting,
+)
+from indextables.storage.store import Store
+
+_COLUMNS = ("path", "size", "added_at_version")
+
+
+class StateChanges(Struct, frozen=True):
+    """The manifests with their counts brought up to date, and what of them is gone.
+
+    `clashing` are manifests that hold a path which was added again; they cannot stay as they are.
+    """
+
+    manifests: tuple[ManifestInfo, ...]
+    gone: frozenset[str] = frozenset()
+    gone_bytes: int = 0
+    clashing: frozenset[str] = frozenset()
+
+
+def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
+    """What a delta does to the entries of a state. A delta that only adds files under new names costs no reading."""
+    if not _may_touch_older(source, delta):
+        return StateChanges(source.state.manifests)
+    hidden = {tombstone.path: tombstone.version for tombstone in source.state.tombstones}
+    touched, added = _texts(delta.touched), _texts(delta.added)
+    manifests, clashing = [], set()
+    gone: set[str] = set()
+    gone_bytes = 0
+    for manifest, entries in zip(source.state.manifests, _entries(source, source.state.manifests), strict=True):
+        live = without_tombstones(entries, hidden)
+        going = live.filter(pc.is_in(live.column("path"), value_set=touched))
+        gone.update(going.column("path").to_pylist())
+        gone_bytes += pc.sum(going.column("size")).as_py() or 0
+        left = live.num_rows - going.num_rows
+        manifests.append(replace(manifest, live_entry_count=left, tombstone_count=manifest.num_entries - left))
+        if pc.any(pc.is_in(entries.column("path"), value_set=added)).as_py():
+            clashing.add(manifest.path)
+    return StateChanges(tuple(manifests), frozenset(gone), gone_bytes, frozenset(clashing))
+
+
+def still_needed(
+    source: StateFiles, manifests: Sequence[ManifestInfo], tombstones: Sequence[Tombstone]
+) -> tuple[Tombstone, ...]:
+    """The tombstones that still hide an entry of these manifests."""
+    paths = _texts(tombstone.path for tombstone in tombstones)
+    dirty = [manifest for manifest in manifests if manifest.tombstone_count]
+    found: set[str] = set()
+    for entries in _entries(source, dirty):
+        column = entries.column("path")
+        found.update(column.filter(pc.is_in(column, value_set=paths)).to_pylist())
+    return tuple(tombstone for tombstone in tombstones if tombstone.path in found)
+
+
+def _may_touch_older(source: StateFiles, delta: Delta) -> bool:
+    if delta.removed:
+        return True
+    tombstones = {tombstone.path for tombstone in source.state.tombstones}
+    return any(path in tombstones or not is_new_name(path) for path in delta.added)
+
+
+def _entries(source: StateFiles, manifests: Sequence[ManifestInfo]) -> list[pa.Table]:
+    return source.reader.read(manifests, source.state_file, columns=_COLUMNS)
+
+
+def _texts(paths: object) -> pa.Array:
+    return pa.array(sorted(paths), pa.string())  # type: ignore[call-overload]
+
+
+class Compact(Enum):
+    """How much of the state before is rewritten."""
+
+    AS_NEEDED = "nothing, unless there are too many tombstones or manifests"
+    DIRTY = "manifests that are small or hold many removed entries"
+    ALL = "everything, sorted by partition values"
+
+
+class StateWriter(Struct, frozen=True):
+    """Writes the manifests of states and says what the states are; storing the state's own file is the caller's."""
+
+    store: Store
+    settings: StateWriteSettings
+    compaction: CompactionSettings
+    now_ms: Callable[[], int]
+
+    def state_of(self, snapshot: Snapshot, *, compact: Compact = Compact.AS_NEEDED) -> StateManifest:
+        """The state of a snapshot, its manifests written."""
+        source = snapshot.base.source
+        if compact is Compact.ALL or not isinstance(source, StateFiles) or not _is_ours(source.state):
+            return self._anew(snapshot)
+        try:
+            return self._continued(snapshot, source, tidy=compact is Compact.DIRTY)
+        except (BadFileError, NotFoundError):
+            # A manifest of the predecessor is damaged: reading the files reports it and finds them by another way.
+            return self._anew(snapshot)
+
+    def _anew(self, snapshot: Snapshot) -> StateManifest:
+        """Every live entry, sorted by partition values, in full manifests without tombstones."""
+        parts, expected = _parts(snapshot)
+        try:
+            return self._rewritten(snapshot, parts, expected)
+        except (BadFileError, NotFoundError):
+            files = snapshot.all_files
+            return self._rewritten(snapshot, [partial(_columns_of, files)], files.num_rows)
+
+    def _rewritten(self, snapshot: Snapshot, parts: Sequence[ReadPart], expected: int) -> StateManifest:
+        registry = snapshot.schema_registry
+        names = renames(registry, threshold=self.settings.renormalize_threshold)
+        writer = self._writer(snapshot, registry, names)
+        manifests = self._sorted(snapshot, writer, parts, expected)
+        known = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
+        counts = (writer.num_files, writer.total_bytes)
+        return self._state(snapshot, manifests, (), counts, {ref: known[ref] for ref in writer.named if ref in known})
+
+    def _continued(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
+        delta = snapshot.delta
+        changes = changes_since(source, delta)
+        tombstones = _tombstones(source.state, snapshot, changes)
+        live = source.state.num_files - len(changes.gone) + len(delta.added)
+        registry = deduplicated(delta.files, snapshot.schema_registry)[1]
+        counts = StateCounts(live, len(tombstones), self._manifests_after(changes, snapshot), len(changes.gone))
+        rewrite = self._to_rewrite(changes, counts, tidy=tidy)
+        if is_most_of(rewrite, changes.manifests) or renames(registry, threshold=self.settings.renormalize_threshold):
+            return self._anew(snapshot)
+        kept = [manifest for manifest in changes.manifests if manifest not in rewrite]
+        if rewrite:
+            tombstones = still_needed(source, kept, tombstones)
+        writer = self._writer(snapshot, snapshot.schema_registry, {})
+        as_written = {manifest.path: manifest for manifest in source.state.manifests}
+        parts = [partial(_live_part, source, as_written[manifest.path], delta.touched) for manifest in rewrite]
+        rows = sum(manifest.num_entries for manifest in rewrite) + len(delta.added)
+        written = self._sorted(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
+        added_bytes = pc.sum(delta.files.column("size")).as_py() or 0
+        total_bytes = source.state.total_bytes - changes.gone_bytes + added_bytes
+        return self._state(snapshot, [*kept, *written], tombstones, (live, total_bytes), writer.registry)
+
+    def _manifests_after(self, changes: StateChanges, snapshot: Snapshot) -> int:
+        return len(changes.manifests) + ceil(len(snapshot.delta.added) / self.settings.entries_per_manifest)
+
+    def _to_rewrite(self, changes: StateChanges, counts: StateCounts, *, tidy: bool) -> list[ManifestInfo]:
+        """The manifests that cannot or should not stay; all of them where a large removal calls for it."""
+        per_manifest = self.settings.entries_per_manifest
+        clashing = [manifest for manifest in changes.manifests if manifest.path in changes.clashing]
+        if not tidy and compaction_reason(counts, self.compaction, entries_per_manifest=per_manifest) is None:
+            return clashing
+        if counts.removed > self.compaction.large_remove_threshold:
+            return list(changes.manifests)
+        chosen = worth_rewriting(changes.manifests, self.compaction, entries_per_manifest=per_manifest)
+        return [manifest for manifest in changes.manifests if manifest in chosen or manifest in clashing]
+
+    def _writer(self, snapshot: Snapshot, registry: dict[str, str], names: Mapping[str, str]) -> ManifestWriter:
+        return ManifestWriter(self.store, BoundsFinder(snapshot.metadata), registry, self.settings, names)
+
+    def _sorted(
+        self, snapshot: Snapshot, writer: ManifestWriter, parts: Sequence[ReadPart], expected: int
+    ) -> list[ManifestInfo]:
+        groups = EntrySorter(snapshot.metadata).sorted_groups(parts, expected_rows=expected)
+        return [manifest for group in groups for manifest in writer.write(group)]
+
+    def _state(
+        self,
+        snapshot: Snapshot,
+        manifests: Sequence[ManifestInfo],
+        tombstones: Sequence[Tombstone],
+        counts: tuple[int, int],
+        registry: Mapping[str, str],
+    ) -> StateManifest:
+        header = snapshot.header
+        return StateManifest(
+            state_version=snapshot.version,
+            num_files=counts[0],
+            total_bytes=counts[1],
+            manifests=tuple(manifests),
+            created_at=self.now_ms(),
+            tombstones=tuple(tombstones),
+            schema_registry=dict(sorted(registry.items())),
+            protocol_version=state_protocol_version(header.protocol),
+            metadata=header.metadata,
+            protocol=header.protocol,
+            commit_timestamp=header.timestamp_ms,
+            skips=tuple(header.skips.values()),
+            txns=tuple(header.txns.values()),
+            txn_ids=header.recent_txn_ids,
+        )
+
+
+def _is_ours(state: StateManifest) -> bool:
+    """Whether every count of a state is exact. Another writer's state is rewritten rather than continued."""
+    return all(manifest.size_bytes is not None for manifest in state.manifests)
+
+
+def _tombstones(state: StateManifest, snapshot: Snapshot, changes: StateChanges) -> tuple[Tombstone, ...]:
+    added = snapshot.delta.added
+    older = [tombstone for tombstone in state.tombstones if tombstone.path not in added]
+    newer = [Tombstone(path, snapshot.version) for path in sorted(changes.gone - set(added))]
+    return (*older, *newer)
+
+
+def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
+    """The live entries of a snapshot in parts that can be read one at a time, and about how many they are."""
+    source, delta = snapshot.base.source, snapshot.delta
+    if not isinstance(source, StateFiles) or not _is_ours(source.state):
+        files = snapshot.all_files
+        return [partial(_columns_of, files)], files.num_rows
+    older: list[ReadPart] = [partial(_live_part, source, m, delta.touched) for m in source.state.manifests]
+    return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(delta.added)
+
+
+def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
+    return files if columns is None else files.select(list(columns))
+
+
+def _live_part(
+    source: StateFiles, manifest: ManifestInfo, touched: frozenset[str], columns: Sequence[str] | None
+) -> pa.Table:
+    needed = None if columns is None else ["path", *columns]
+    (entries,) = source.live_entries([manifest], columns=needed)
+    if touched:
+        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched), pa.string()))
+        entries = entries.filter(pc.invert(hit))
+    return _columns_of(entries, columns)

@@ -1,0 +1,204 @@
+"""The names of the log's files, and what a name says.
+
+One listing of the log folder, read as what the log holds: versions, states, checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from msgspec import Struct
+
+from indextables.errors import BadFileError, UnsupportedError
+from indextables.storage.store import ObjectInfo, Store
+
+LOG = "_transaction_log"
+POINTER = f"{LOG}/_last_checkpoint"
+CLOCK = f"{LOG}/_clock"
+"""An empty file that a cleaner writes to learn what time it is in the store."""
+MANIFESTS = f"{LOG}/manifests"
+STATE_PREFIX = "state-v"
+STATE_FILES = ("_manifest.avro", "_manifest.json")
+PARQUET_CHECKPOINTS = f"{LOG}/_checkpoints"
+_DIGITS = 20
+MAX_VERSION = 10**18
+"""No table gets this far, and every engine can count so far. A file with a higher number is none of the log's."""
+
+
+def version_path(version: int) -> str:
+    """The version file of a version."""
+    if version > MAX_VERSION:
+        raise UnsupportedError(f"There is no version {version}: versions end at {MAX_VERSION}.", version=version)
+    return f"{LOG}/{version:0{_DIGITS}d}.json"
+
+
+def before_version(version: int) -> str:
+    """A name that sorts before every file of this version and after every file of the one before."""
+    return f"{LOG}/{version:0{_DIGITS}d}"
+
+
+def state_dir(version: int) -> str:
+    """The state directory of a version."""
+    return f"{LOG}/{STATE_PREFIX}{version:0{_DIGITS}d}"
+
+
+def state_path(version: int) -> str:
+    """The file that makes a state."""
+    return f"{state_dir(version)}/{STATE_FILES[0]}"
+
+
+def manifest_path(path: str, state_file: str) -> str:
+    """Where a manifest lies, from what the state in `state_file` calls it.
+
+    Shared manifests and those of a named state directory are relative to the log; a bare name is relative to the state's
+    own directory. A path that leads out of the log is a BadFileError.
+    """
+    folder = LOG if path.startswith(("manifests/", STATE_PREFIX)) else state_file.rpartition("/")[0]
+    if path.startswith("/") or "://" in path or ".." in path.split("/"):
+        raise BadFileError(f"{state_file} names a manifest outside the log: {path!r}.", path=state_file)
+    return f"{folder}/{path}"
+
+
+def json_checkpoint_path(version: int) -> str:
+    """The JSON checkpoint of a version, or the manifest of its parts."""
+    return f"{LOG}/{version:0{_DIGITS}d}.checkpoint.json"
+
+
+def json_part_name(version: int, checkpoint_id: str, part: int) -> str:
+    """The name of one part of a multi-part checkpoint, counted from 1."""
+    return f"{version:0{_DIGITS}d}.checkpoint.{checkpoint_id}.{part:05d}.json"
+
+
+def parquet_checkpoint_path(version: int) -> str:
+    """The Parquet checkpoint of a version; a small JSON file of the same name lies beside it."""
+    return f"{PARQUET_CHECKPOINTS}/{version:0{_DIGITS}d}.checkpoint.parquet"
+
+
+def version_of(path: str) -> int | None:
+    """The version of a version file, or None if the path is not one."""
+    name = path.removeprefix(f"{LOG}/")
+    digits, dot, rest = name.partition(".")
+    return int(digits) if dot and rest == "json" and _is_number(digits) else None
+
+
+def checkpoint_version_of(path: str) -> int | None:
+    """The version of a JSON or Parquet checkpoint, or None. Parts of a multi-part JSON checkpoint are None.
+
+    A Parquet checkpoint is one file, or a folder of files as Spark writes it.
+    """
+    digits, rest, in_folder = _checkpoint_name(path)
+    if in_folder:
+        known = rest == "checkpoint.parquet" or (rest.startswith("checkpoint.parquet/") and rest.endswith(".parquet"))
+    else:
+        known = rest == "checkpoint.json"
+    return int(digits) if known and digits else None
+
+
+def checkpoint_note_version_of(path: str) -> int | None:
+    """The version of a small file beside a Parquet checkpoint, or None."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    known = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
+    return int(digits) if known and digits else None
+
+
+def is_checkpoint_part(path: str) -> bool:
+    """Whether the file is a part of a multi-part JSON checkpoint."""
+    digits, rest, in_folder = _checkpoint_name(path)
+    words = rest.split(".")
+    return bool(digits) and not in_folder and len(words) == 4 and words[0] == "checkpoint" and words[3] == "json"
+
+
+def _checkpoint_name(path: str) -> tuple[str, str, bool]:
+    """The digits of a checkpoint's name (empty if it has none), the rest, and whether it lies in the Parquet folder."""
+    in_folder = path.startswith(f"{PARQUET_CHECKPOINTS}/")
+    name = path.removeprefix(f"{PARQUET_CHECKPOINTS}/" if in_folder else f"{LOG}/")
+    digits, _, rest = name.partition(".")
+    return digits if _is_number(digits) else "", rest, in_folder
+
+
+def _is_number(digits: str) -> bool:
+    return _is_digits(digits) and int(digits) <= MAX_VERSION
+
+
+def _is_digits(digits: str) -> bool:
+    return len(digits) == _DIGITS and digits.isascii() and digits.isdecimal()
+
+
+def is_impossible_version(path: str) -> bool:
+    """Whether a file is named like a version file or a state, of a version that cannot be."""
+    name = path.removeprefix(f"{LOG}/").removeprefix(STATE_PREFIX)
+    digits = name[:_DIGITS]
+    return _is_digits(digits) and not _is_number(digits) and name[_DIGITS:].startswith((".", "/"))
+
+
+def state_version_of(path: str) -> int | None:
+    """The version of a state directory, from the path of its manifest; None for any other path."""
+    folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
+    digits = folder.removeprefix(STATE_PREFIX)
+    # Other writers leave out the zeros before the number; a longer one than ours is no version.
+    known = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
+    return int(digits) if known and digits else None
+
+
+MOST_HOLES = 1_000
+"""So many missing versions are told one by one."""
+
+
+class LogListing(Struct, frozen=True):
+    """What a listing showed. Versions below `first_version` were not asked for."""
+
+    versions: Mapping[int, ObjectInfo]
+    states: Mapping[int, ObjectInfo]
+    checkpoints: Mapping[int, ObjectInfo]
+    first_version: int = 0
+    impossible: tuple[str, ...] = ()
+    """Files named like versions that cannot be: nobody looks into them."""
+
+    @property
+    def newest(self) -> int:
+        """The highest version that anything in the log speaks of; -1 for no table."""
+        return max([*self.versions, *self.states, *self.checkpoints], default=-1)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no table here."""
+        return self.newest < 0
+
+    def missing(self, after: int, until: int) -> list[int]:
+        """The versions in (after, until] that have no version file: all of them, or the first of very many.
+
+        A file can be called anything: a hole is as long as a name says, and nobody walks through all of it.
+        """
+        holes = (v for v in range(after + 1, until + 1) if v not in self.versions)
+        return list(islice(holes, MOST_HOLES))
+
+
+def list_log(store: Store, *, first_version: int = 0) -> LogListing:
+    """List the log from a version on. States and checkpoints are always all listed: their names sort after the versions."""
+    start_after = before_version(first_version) if first_version else None
+    return _read(store.list(LOG, start_after=start_after), first_version)
+
+
+def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
+    versions: dict[int, ObjectInfo] = {}
+    states: dict[int, ObjectInfo] = {}
+    checkpoints: dict[int, ObjectInfo] = {}
+    impossible: list[str] = []
+    for info in objects:
+        if is_impossible_version(info.path):
+            impossible.append(info.path)
+            continue
+        version = version_of(info.path)
+        if version is not None:
+            versions[version] = info
+            continue
+        version = state_version_of(info.path)
+        if version is not None:
+            # `_manifest.avro` sorts before `_manifest.json` and wins where both are there.
+            states.setdefault(version, info)
+            continue
+        version = checkpoint_version_of(info.path)
+        if version is not None:
+            checkpoints.setdefault(version, info)
+    return LogListing(versions, states, checkpoints, first_version, tuple(impossible))

@@ -1,0 +1,114 @@
+"""Reading version files: from memory where they are known, in parallel where they are far away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+
+import msgspec
+from msgspec import Struct
+
+from indextables.config.log import LogReadSettings
+from indextables.errors import BadFileError, InvalidInputError, NotFoundError, UnavailableError
+from indextables.log import log_files
+from indextables.log.cache import LogCache
+from indextables.log.clock import bounded_time
+from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
+from indextables.model.snapshot import CommittedVersion
+from indextables.storage.location import inside
+from indextables.storage.store import ObjectInfo, Store
+from indextables.wire import version_file
+
+_PARSED_SIZE = 12
+"""How many times larger a parsed version is than its compressed file, about; the cache's bound counts with it."""
+
+
+class VersionReader(Struct, frozen=True):
+    """Reads the version files of one table."""
+
+    store: Store
+    cache: LogCache | None
+    settings: LogReadSettings
+
+    def read(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
+        """These versions, in the order asked for. A file that has gone is NotFoundError."""
+        known = [self._remembered(version, info) for version, info in wanted]
+        missing = [pair for pair, found in zip(wanted, known, strict=True) if found is None]
+        fetched = iter(self._fetch_all(missing))
+        return [found if found is not None else next(fetched) for found in known]
+
+    def read_one(self, version: int) -> CommittedVersion | None:
+        """One version that no listing has shown yet; None if it is not there."""
+        try:
+            data = self.store.get(log_files.version_path(version))
+        except NotFoundError:
+            return None
+        return decode_version(self.store.url, version, data, file_ms=None)
+
+    def _remembered(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
+        found = self.cache.get("versions", self.store.url, info) if self.cache else None
+        return found if isinstance(found, CommittedVersion) and found.version == version else None
+
+    def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
+        # Local files are read fastest one after the other: threads only contend for the interpreter.
+        if not wanted or self.settings.parallelism < 2 or self.store.local_path(log_files.LOG) is not None:
+            return list(self._one_by_one(wanted))
+        pool = ThreadPoolExecutor(min(self.settings.parallelism, len(wanted)), thread_name_prefix="indextables-log")
+        try:
+            return list(pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds))
+        except FutureTimeoutError as error:
+            raise self._too_slow(len(wanted)) from error
+        finally:
+            # Not waited for: a request that hangs would hold up the answer that it hangs.
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> Iterator[CommittedVersion]:
+        deadline = time.monotonic() + self.settings.timeout_seconds
+        for version, info in wanted:
+            yield self._fetch(version, info)
+            if time.monotonic() > deadline:
+                raise self._too_slow(len(wanted))
+
+    def _too_slow(self, count: int) -> UnavailableError:
+        return UnavailableError(
+            f"Reading {count} version files of {self.store.url} took longer than {self.settings.timeout_seconds} s.",
+            hint="Raise checkpoint.read.timeoutSeconds or checkpoint.parallelism, or checkpoint the table.",
+            path=self.store.url,
+        )
+
+    def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
+        data = self.store.get(info.path)
+        read = decode_version(self.store.url, version, data, file_ms=info.last_modified_ms)
+        if self.cache:
+            self.cache.put("versions", self.store.url, info, read, cost_bytes=len(data) * _PARSED_SIZE)
+        return read
+
+
+def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None) -> CommittedVersion:
+    """A version file's bytes as a committed version; its time is its commitInfo's, but no later than the file's own."""
+    path = log_files.version_path(version)
+    try:
+        actions = tuple(_relative(root, action) for action in version_file.decode(data, path=path))
+    except InvalidInputError as error:
+        raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
+    info = next((a for a in actions if isinstance(a, CommitInfo)), None)
+    timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
+    return CommittedVersion(version, timestamp_ms, actions)
+
+
+def _relative(root: str, action: LogAction) -> LogAction:
+    """The action with its path relative to the table: older writers recorded absolute ones."""
+    if not isinstance(action, AddAction | RemoveAction | SkipAction):
+        return action
+    if _is_plainly_inside(action.path):
+        return action
+    path = inside(root, action.path)
+    return action if path == action.path else msgspec.structs.replace(action, path=path)
+
+
+def _is_plainly_inside(path: str) -> bool:
+    """Whether a path is relative and harmless at first sight, as almost every one is; others get a closer look."""
+    odd = "//" in path or "/." in path or ":" in path or path[-1:] == "/"
+    return not odd and path[:1].isalnum() and path.isprintable()

@@ -1,0 +1,289 @@
+"""Partial results -> the table a user sees: buckets in order, cut to size, with their metrics beside them.
+
+The values of a metric from its partial results, and the columns they stand in.
+
+The buckets of one aggregation in their order: terms by count or key, histograms by key with gaps filled on demand.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError
+from indextables.scan.aggregate.keys import keyed_rows
+from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric
+from indextables.scan.aggregate.state import Partial, Place
+
+
+def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
+    """The columns of a metric with their types; None for a sum of whole numbers, whose type depends on its size."""
+    own, total = metric.field.type, _sum_type(metric.field.type)
+    single: dict[str, pa.DataType | None] = {
+        "min": own,
+        "max": own,
+        "sum": total,
+        "avg": pa.float64(),
+        "value_count": pa.int64(),
+        "cardinality": pa.int64(),
+    }
+    if metric.kind in single:
+        return {metric.name: single[metric.kind]}
+    if metric.kind == "percentiles":
+        return {_percent_name(metric, p): pa.float64() for p in metric.percents}
+    parts = {"count": pa.int64(), "min": own, "max": own, "avg": pa.float64(), "sum": total}
+    return {f"{metric.name}.{part}": kind for part, kind in parts.items()}
+
+
+def metric_values(metric: Metric, found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values of a metric for one group; no value where there is nothing to compute from, a count of 0."""
+    if metric.kind == "cardinality":
+        return {metric.name: 0 if found is None else len(found["value"])}
+    if metric.kind == "percentiles":
+        return _percentiles(metric, found)
+    count = 0 if found is None else int(found["n"])
+    if found is None or count == 0:
+        empty: dict[str, Any] = dict.fromkeys(metric_columns(metric))
+        return empty | {n: 0 for n in empty if metric.kind == "value_count" or n.endswith(".count")}
+    parts = {
+        "count": count,
+        "min": found["low"],
+        "max": found["high"],
+        "avg": float(found["sum"]) / count,
+        "sum": found["sum"],
+    }
+    if metric.kind == "stats":
+        return {f"{metric.name}.{part}": value for part, value in parts.items()}
+    return {metric.name: parts["count" if metric.kind == "value_count" else metric.kind]}
+
+
+def _percent_name(metric: Metric, percent: float) -> str:
+    return f"{metric.name}.p{percent:g}"
+
+
+def _percentiles(metric: Metric, found: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values below which a share of all values lies, interpolated between the two neighbours."""
+    names = [_percent_name(metric, p) for p in metric.percents]
+    if found is None or not found["value"]:
+        return dict.fromkeys(names)
+    order = np.argsort(found["value"], kind="stable")
+    values = np.asarray(found["value"], np.float64)[order]
+    ends = np.cumsum(np.asarray(found["n"], np.int64)[order])
+    places = np.asarray(metric.percents) / 100 * (ends[-1] - 1)
+    below, above = (values[np.searchsorted(ends, edge, side="right")] for edge in (np.floor(places), np.ceil(places)))
+    with np.errstate(invalid="ignore"):
+        between = below + (above - below) * (places - np.floor(places))
+    return dict(zip(names, np.where(below == above, below, between).tolist(), strict=True))
+
+
+def _sum_type(kind: pa.DataType) -> pa.DataType | None:
+    if pa.types.is_integer(kind):
+        return None
+    return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else pa.float64()
+
+
+MAX_FILLED = 100_000
+"""Most buckets a histogram may fill in; more is a mistake in the interval."""
+
+
+def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    """Key and count of the buckets that are shown, within the buckets above them."""
+    found = [] if table is None else _buckets(table, bucket, above)
+    if bucket.kind == "range":
+        counts = dict(found)
+        return [(number, counts.get(number, 0)) for number in range(len(bucket.ranges))]
+    if bucket.kind != "terms" and bucket.min_count == 0 and found:
+        return _filled(found, bucket)
+    return found
+
+
+def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+    for number, key in enumerate(above):
+        column = table.column(f"k{number}")
+        same = (
+            pc.is_nan(column) if isinstance(key, float) and key != key else pc.equal(column, _scalar(key, column.type))
+        )
+        table = table.filter(same)
+    name = f"k{len(above)}"
+    if bucket.min_count > 1:
+        table = table.filter(pc.greater_equal(table.column("n"), bucket.min_count))
+    keys = table.column(name)
+    sortable = keys.cast(pa.int8()) if pa.types.is_boolean(keys.type) else keys
+    by_key, by_count = (name, _direction(bucket)), ("n", _direction(bucket))
+    sort = [by_key] if bucket.kind != "terms" or bucket.by_key else [by_count, (name, "ascending")]
+    order = pc.sort_indices(pa.table({name: sortable, "n": table.column("n")}), sort_keys=sort)
+    if bucket.kind == "terms":
+        order = order.slice(0, bucket.size)
+    shown = table.take(order)
+    return list(zip(shown.column(name).to_pylist(), shown.column("n").to_pylist(), strict=True))
+
+
+def _direction(bucket: Bucket) -> str:
+    return "descending" if bucket.kind == "terms" and bucket.descending else "ascending"
+
+
+def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+def _filled(found: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
+    counts = dict(found)
+    filled = []
+    for key in _steps(found[0][0], found[-1][0], bucket):
+        filled.append((key, counts.get(key, 0)))
+        if len(filled) > MAX_FILLED:
+            message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
+            raise InvalidInputError(
+                message, hint="Choose a longer interval, or min_doc_count 1.", aggregation=bucket.name
+            )
+    return filled
+
+
+def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
+    """Every key from the first to the last."""
+    if bucket.kind == "histogram":
+        start = round((first - bucket.offset) / bucket.interval)
+        stop = round((last - bucket.offset) / bucket.interval)
+        yield from (n * bucket.interval + bucket.offset for n in range(start, stop + 1))
+        return
+    at = first
+    while at <= last:
+        yield at
+        at = _next(at, bucket)
+
+
+def _next(at: Any, bucket: Bucket) -> Any:
+    if not bucket.unit:
+        return at + datetime.timedelta(microseconds=int(bucket.interval))
+    months = {"month": 1, "quarter": 3, "year": 12}.get(bucket.unit)
+    if months is None:
+        return at + datetime.timedelta(**{f"{bucket.unit}s": 1})
+    total = at.year * 12 + at.month - 1 + months
+    return at.replace(year=total // 12, month=total % 12 + 1)
+
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+_ROOT: Key = (0,)
+
+
+def finish(partial: Partial, aggregations: Aggregations) -> pa.Table:
+    """The result of partial results that hold every split."""
+    result = _Result(partial)
+    rows: list[Row] = []
+    if aggregations.metrics:
+        rows.append({COUNT: result.count((), _ROOT), **result.metrics(aggregations.metrics, (), _ROOT)})
+    for bucket in aggregations.buckets:
+        rows += [{WHICH: bucket.name, **row} for row in result.rows(bucket, (), _ROOT, {})]
+    names = _columns(aggregations)
+    if len(aggregations.buckets) + bool(aggregations.metrics) < 2:
+        names.pop(WHICH)
+    return pa.table({name: _array([row.get(name) for row in rows], kind) for name, kind in names.items()})
+
+
+class _Result:
+    """Looks up groups of the partial results by the keys of their buckets."""
+
+    def __init__(self, partial: Partial) -> None:
+        self._tables = partial.tables
+        self._indexes: dict[Place, dict[Key, int]] = {}
+        self._groups: dict[Place, pa.Table] = {}
+
+    def rows(self, bucket: Bucket, place: Place, above: Key, shown: Row) -> Iterator[Row]:
+        """The rows of a bucket aggregation within the buckets above it, each followed by what is inside it."""
+        here = (*place, bucket.name)
+        table = self._tables.get(here)
+        for key, count in ordered_buckets(table, bucket, above):
+            name = bucket.ranges[key].key if bucket.kind == "range" else key
+            keys, own = (*above, key), {**shown, bucket.name: name}
+            yield {**own, COUNT: count, **self.metrics(bucket.inside.metrics, here, keys)}
+            for below in bucket.inside.buckets:
+                yield from self.rows(below, here, keys, own)
+
+    def count(self, place: Place, keys: Key) -> int:
+        """How many rows a group has."""
+        found = self._find(place, keys)
+        return 0 if found is None else int(found["n"])
+
+    def metrics(self, metrics: tuple[Metric, ...], place: Place, keys: Key) -> Row:
+        """The metrics of a group."""
+        found: Row = {}
+        for metric in metrics:
+            found |= metric_values(metric, self._find((*place, f"#{metric.name}"), keys))
+        return found
+
+    def _find(self, place: Place, keys: Key) -> Row | None:
+        """The one row of a group in its table; of a table of values, all of them as lists."""
+        table = self._group(place)
+        if table is None:
+            return None
+        if place not in self._indexes:
+            columns = [table.column(f"k{i}").to_pylist() for i in range(len(keys))]
+            self._indexes[place] = {hashable(key): row for row, key in enumerate(zip(*columns, strict=True))}
+        row = self._indexes[place].get(hashable(keys))
+        if row is None:
+            return None
+        return {name: table.column(name)[row].as_py() for name in table.column_names if not name.startswith("k")}
+
+    def _group(self, place: Place) -> pa.Table | None:
+        table = self._tables.get(place)
+        if table is None or "value" not in table.column_names:
+            return table
+        if place not in self._groups:
+            keys = [name for name in table.column_names if name.startswith("k")]
+            lists = table.group_by(keys, use_threads=False).aggregate([("value", "list"), ("n", "list")])
+            self._groups[place] = lists.select([*keys, "value_list", "n_list"]).rename_columns([*keys, "value", "n"])
+        return self._groups[place]
+
+
+def hashable(key: Key) -> Key:
+    """A key under which NaN is found again."""
+    return tuple("NaN" if isinstance(v, float) and v != v else v for v in key)
+
+
+def _columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {WHICH: pa.string(), **_bucket_columns(aggregations), COUNT: pa.int64()}
+    return names | _metric_columns(aggregations)
+
+
+def _bucket_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {}
+    for bucket in aggregations.buckets:
+        names[bucket.name] = _key_type(bucket)
+        names |= _bucket_columns(bucket.inside)
+    return names
+
+
+def _metric_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]:
+    names: dict[str, pa.DataType | None] = {}
+    for metric in aggregations.metrics:
+        names |= metric_columns(metric)
+    for bucket in aggregations.buckets:
+        names |= _metric_columns(bucket.inside)
+    return names
+
+
+def _key_type(bucket: Bucket) -> pa.DataType:
+    if bucket.kind == "range":
+        return pa.string()
+    kind = bucket.field.type
+    for key in reversed(bucket.field.path[1:]):
+        kind = pa.struct([(key, kind)])
+    return keyed_rows(pa.table({bucket.field.path[0]: pa.array([], kind)}), bucket)[1].type
+
+
+def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
+    """A column; sums of whole numbers are int64 unless one of them is too large for it."""
+    if kind is not None:
+        return pa.array(values, kind)
+    fits = all(v is None or -(1 << 63) <= int(v) < 1 << 63 for v in values)
+    return (
+        pa.array([None if v is None else int(v) for v in values], pa.int64())
+        if fits
+        else pa.array(values, pa.decimal128(38, 0))
+    )

@@ -1,0 +1,274 @@
+"""The specification of aggregations as a tree: frozen, picklable, checked against a schema, all faults in one error.
+
+Lengths of time by which a date histogram groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import InvalidInputError
+from indextables.splits.query.literals import typed_value
+
+_SHORT = {"1m": "minute", "1h": "hour", "1d": "day", "1w": "week", "1M": "month", "1q": "quarter", "1y": "year"}
+CALENDAR_UNITS = {**{unit: unit for unit in _SHORT.values()}, **_SHORT}
+_MICROS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def fixed_micros(text: str) -> int | None:
+    """Microseconds of `500ms`, `30s`, `5m`, `1h` or `7d`; None for anything else."""
+    match = re.fullmatch(r"(\d{1,9})(ms|s|m|h|d)", text.strip())
+    return int(match[1]) * _MICROS[match[2]] or None if match else None
+
+
+METRICS = ("stats", "min", "max", "sum", "avg", "value_count", "cardinality", "percentiles")
+BUCKETS = ("terms", "histogram", "date_histogram", "range")
+COUNT, WHICH = "count", "aggregation"
+"""Columns of every result, which no aggregation may be called."""
+DEFAULT_PERCENTS = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
+_OPTIONS = {
+    "terms": {"field", "size", "order", "min_doc_count", "missing"},
+    "histogram": {"field", "interval", "offset", "min_doc_count"},
+    "date_histogram": {"field", "fixed_interval", "calendar_interval", "min_doc_count"},
+    "range": {"field", "ranges"},
+    "percentiles": {"field", "percents"},
+}
+
+
+class Field(Struct, frozen=True):
+    """A column, or a field inside a struct column, with its type."""
+
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+class Metric(Struct, frozen=True):
+    """A number (or a few) computed from the values of a field."""
+
+    name: str
+    kind: str
+    field: Field
+    percents: tuple[float, ...] = ()
+
+
+class RangeBucket(Struct, frozen=True):
+    """Values from a bound, which is included, to a bound, which is not; None is open."""
+
+    key: str
+    low: Any
+    high: Any
+
+
+class Bucket(Struct, frozen=True):
+    """Rows grouped by a key that is derived from a field."""
+
+    name: str
+    kind: str
+    field: Field
+    inside: Aggregations
+    size: int = 10
+    by_key: bool = False
+    descending: bool = True
+    min_count: int = 1
+    missing: Any = None
+    interval: float | int = 1
+    offset: float | int = 0
+    unit: str = ""
+    ranges: tuple[RangeBucket, ...] = ()
+
+
+class Aggregations(Struct, frozen=True):
+    """What is computed for one group of rows."""
+
+    metrics: tuple[Metric, ...] = ()
+    buckets: tuple[Bucket, ...] = ()
+
+
+def parse_spec(spec: Mapping[str, Any], schema: pa.Schema) -> Aggregations:
+    """The tree of a specification, or one error that lists every fault and what is known."""
+    faults: list[str] = []
+    found = _aggregations(spec, schema, faults, "")
+    names = [name for name, _ in _names(found)]
+    faults += [f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n]
+    faults += [f"The name {name!r} is used twice." for name in sorted({n for n in names if names.count(n) > 1})]
+    if faults:
+        hint = f"Known: {', '.join((*BUCKETS, *METRICS))}. Columns: {', '.join(schema.names)}."
+        message = f"The aggregations have {len(faults)} fault(s): {' '.join(faults)}"
+        raise InvalidInputError(message, hint=hint, faults=faults, columns=schema.names)
+    return found
+
+
+def fields_of(aggregations: Aggregations) -> Iterator[Field]:
+    """Every field that is looked at."""
+    for metric in aggregations.metrics:
+        yield metric.field
+    for bucket in aggregations.buckets:
+        yield bucket.field
+        yield from fields_of(bucket.inside)
+
+
+def _names(aggregations: Aggregations) -> Iterator[tuple[str, Metric | Bucket]]:
+    yield from ((m.name, m) for m in aggregations.metrics)
+    for bucket in aggregations.buckets:
+        yield bucket.name, bucket
+        yield from _names(bucket.inside)
+
+
+def _aggregations(spec: Any, schema: pa.Schema, faults: list[str], place: str) -> Aggregations:
+    metrics: list[Metric] = []
+    buckets: list[Bucket] = []
+    if not isinstance(spec, Mapping) or not spec:
+        faults.append(f"{place or 'The specification'} must be a mapping of names to aggregations.")
+        return Aggregations()
+    for name, entry in spec.items():
+        here = f"{place}{name}"
+        inside = {k: v for k, v in entry.items() if k in ("aggs", "aggregations")} if isinstance(entry, Mapping) else {}
+        kinds = [k for k in entry if k not in inside] if isinstance(entry, Mapping) else []
+        if len(kinds) != 1 or kinds[0] not in (*BUCKETS, *METRICS) or not isinstance(entry[kinds[0]], Mapping):
+            faults.append(f"{here!r} must hold exactly one known aggregation with its options, not {entry!r}.")
+            continue
+        kind, options = kinds[0], entry[kinds[0]]
+        unknown = set(options) - _OPTIONS.get(kind, {"field"})
+        faults += [f"{here!r} has the option {option!r}, which {kind} does not know." for option in sorted(unknown)]
+        field = _field(options.get("field"), schema, faults, here)
+        if field is None or (fault := _type_fault(kind, field, here)):
+            faults += [] if field is None else [fault]
+        elif kind in METRICS:
+            faults += [f"{here!r} is a metric and cannot hold other aggregations."] if inside else []
+            metrics.append(Metric(str(name), kind, field, _percents(options, faults, here)))
+        else:
+            below = [_aggregations(v, schema, faults, f"{here}.") for v in inside.values()]
+            nested = below[0] if below else Aggregations()
+            buckets += _bucket(str(name), kind, field, options, nested, faults)
+    return Aggregations(tuple(metrics), tuple(buckets))
+
+
+def _field(name: Any, schema: pa.Schema, faults: list[str], here: str) -> Field | None:
+    if not isinstance(name, str) or not name:
+        faults.append(f"{here!r} needs a field.")
+        return None
+    if name in schema.names:
+        return Field((name,), schema.field(name).type)
+    path = tuple(name.split("."))
+    kind: Any = pa.struct(list(schema))
+    for key in path:
+        index = kind.get_field_index(key) if pa.types.is_struct(kind) else -1
+        if index < 0:
+            faults.append(f"{here!r} names the field {name!r}, which does not exist.")
+            return None
+        kind = kind.field(index).type
+    return Field(path, kind)
+
+
+def _type_fault(kind: str, field: Field, here: str) -> str:
+    what = field.type
+    numeric = pa.types.is_integer(what) or pa.types.is_floating(what) or pa.types.is_decimal(what)
+    moment = pa.types.is_date(what) or pa.types.is_timestamp(what)
+    if pa.types.is_nested(what) or pa.types.is_null(what):
+        return f"{here!r}: {'.'.join(field.path)!r} is {what}, which cannot be aggregated."
+    needs_number = kind in ("stats", "sum", "avg", "percentiles", "histogram")
+    if (needs_number and not numeric) or (kind == "range" and not (numeric or moment)):
+        return f"{here!r}: {kind} needs numbers, and {'.'.join(field.path)!r} is {what}."
+    if kind == "date_histogram" and not moment:
+        return f"{here!r}: date_histogram needs dates or times, and {'.'.join(field.path)!r} is {what}."
+    return ""
+
+
+def _percents(options: Mapping[str, Any], faults: list[str], here: str) -> tuple[float, ...]:
+    given = options.get("percents", DEFAULT_PERCENTS)
+    if not isinstance(given, list | tuple) or not all(_is_number(p) and 0 <= p <= 100 for p in given) or not given:
+        faults.append(f"{here!r}: percents must be numbers from 0 to 100, not {given!r}.")
+        return ()
+    return tuple(float(p) for p in given)
+
+
+def _bucket(
+    name: str, kind: str, field: Field, options: Mapping[str, Any], inside: Aggregations, faults: list[str]
+) -> list[Bucket]:
+    """The bucket, unless its options have faults."""
+    made: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
+    found: list[str] = []
+    if not _is_count(made["min_count"]):
+        found.append(f"min_doc_count must be a number from 0 up, not {made['min_count']!r}.")
+    if kind == "terms":
+        made |= _terms(options, field, found)
+    elif kind == "histogram":
+        made |= {"interval": options.get("interval"), "offset": options.get("offset", 0)}
+        if not _is_number(made["interval"]) or made["interval"] <= 0 or not _is_number(made["offset"]):
+            found.append("interval must be a number above 0, and offset a number.")
+    elif kind == "date_histogram":
+        made |= _date_interval(options, found)
+    else:
+        made |= {"ranges": _ranges(options.get("ranges"), field, found), "min_count": 0}
+    faults += [f"{name!r}: {fault}" for fault in found]
+    return [] if found else [Bucket(name, kind, field, inside, **made)]
+
+
+def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[str, Any]:
+    size, order, missing = options.get("size", 10), options.get("order", {"_count": "desc"}), options.get("missing")
+    if not _is_count(size) or size == 0:
+        faults.append(f"size must be a number from 1 up, not {size!r}.")
+    if not isinstance(order, Mapping) or list(order) not in (["_count"], ["_key"]) or _direction(order) is None:
+        faults.append(f'order must be {{"_count": "desc"}} or {{"_key": "asc"}}, not {order!r}.')
+        return {}
+    if missing is not None:
+        missing = _typed(missing, field, faults)
+    return {"size": size, "by_key": "_key" in order, "descending": _direction(order) == "desc", "missing": missing}
+
+
+def _direction(order: Mapping[str, Any]) -> str | None:
+    word = str(next(iter(order.values()))).lower()
+    return word if word in ("asc", "desc") else None
+
+
+def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
+    given = [k for k in ("fixed_interval", "calendar_interval") if k in options]
+    value = str(options[given[0]]) if len(given) == 1 else ""
+    if given == ["calendar_interval"] and value in CALENDAR_UNITS:
+        return {"unit": CALENDAR_UNITS[value]}
+    micros = fixed_micros(value) if given == ["fixed_interval"] else None
+    if micros is None:
+        units = ", ".join(dict.fromkeys(CALENDAR_UNITS.values()))
+        faults.append(f"give either fixed_interval (30s, 5m, 1h, 7d) or calendar_interval ({units}).")
+        return {}
+    return {"interval": micros}
+
+
+def _ranges(given: Any, field: Field, faults: list[str]) -> tuple[RangeBucket, ...]:
+    found = []
+    for entry in given if isinstance(given, list | tuple) else []:
+        if not isinstance(entry, Mapping) or set(entry) - {"from", "to", "key"}:
+            faults.append(f"a range is a mapping of from, to and key, not {entry!r}.")
+            continue
+        low, high = entry.get("from"), entry.get("to")
+        key = str(entry.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}")
+        typed = [None if v is None else _typed(v, field, faults) for v in (low, high)]
+        found.append(RangeBucket(key, *typed))
+    if not found:
+        faults.append("ranges must be a list of at least one range.")
+    return tuple(found)
+
+
+def _typed(value: Any, field: Field, faults: list[str]) -> Any:
+    try:
+        return typed_value(value if isinstance(value, str) else _plain(value), field.type)
+    except ValueError as e:
+        faults.append(f"{e}.")
+        return None
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(getattr(value, "isoformat", lambda: value)())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

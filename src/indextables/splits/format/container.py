@@ -1,0 +1,248 @@
+"""Putting a split together: the index after the rows, the hot section after the index, the footer, the seal.
+
+The seal: a checksum over everything from the footer start to the end of the file, kept inside that very stretch.
+
+It is an entry of the Parquet key-value metadata with a value of fixed width (`footer start`, `crc32`, as hex digits).
+The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the file stays a
+valid Parquet file. With it one read proves the Parquet metadata, the section table and the hot section at once.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from indextables.errors import BadFileError
+from indextables.splits.format.parquet import ParquetBody, leaf_places
+from indextables.splits.format.section_table import (
+    TABLE_KEY,
+    Component,
+    FieldRange,
+    SectionTable,
+    Span,
+    Statistics,
+    encode_table,
+)
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.segments import META, Segment, read_meta
+from indextables.splits.index.tantivy_files import (
+    COMPONENTS,
+    COMPOSITE,
+    INDEX_FORMAT,
+    TANTIVY_VERSION,
+    composite_spans,
+    empty_store,
+    row_column,
+)
+
+SEAL_KEY = "indextables.seal"
+SEAL_WIDTH = 24
+PLACEHOLDER = "0" * SEAL_WIDTH
+FIRST_READ_BYTES = 64 << 10
+"""What a reader that does not know the footer start fetches first."""
+MIN_TAIL_BYTES = len(SEAL_KEY) + SEAL_WIDTH + 12
+
+
+def seal_file(path: Path, footer_start: int) -> None:
+    """Fill in the seal of a finished file."""
+    with path.open("r+b") as f:
+        f.seek(footer_start)
+        tail = f.read()
+        at = _find(tail, str(path))
+        if tail[at : at + SEAL_WIDTH] != PLACEHOLDER.encode():
+            raise BadFileError(f"The file {path} is sealed already.", path=str(path))
+        f.seek(footer_start + at)
+        f.write(f"{footer_start:016x}{zlib.crc32(tail):08x}".encode())
+
+
+def sealed_start(tail: bytes, path: str) -> int:
+    """The footer start that a file's last bytes name. Nothing is proven yet."""
+    return _seal_value(tail, _find(tail, path), path)[0]
+
+
+def check_seal(tail: bytes, *, footer_start: int, path: str) -> None:
+    """Prove the bytes from the footer start to the end of the file, or raise `BadFileError`."""
+    at = _find(tail, path)
+    start, crc = _seal_value(tail, at, path)
+    blank = b"".join((tail[:at], PLACEHOLDER.encode(), tail[at + SEAL_WIDTH :]))
+    if start != footer_start or zlib.crc32(blank) != crc:
+        raise _bad(path, footer_start, len(tail), "its checksum does not match")
+
+
+def _find(tail: bytes, path: str) -> int:
+    """Where the seal's value starts: after the key, which is followed by a field header and a length."""
+    key = tail.rfind(SEAL_KEY.encode())
+    at = key + len(SEAL_KEY) + 2
+    if key < 0 or tail[at - 1] != SEAL_WIDTH or at + SEAL_WIDTH > len(tail) or tail[-4:] != b"PAR1":
+        raise _bad(path, 0, len(tail), "no seal was found")
+    return at
+
+
+def _seal_value(tail: bytes, at: int, path: str) -> tuple[int, int]:
+    value = tail[at : at + SEAL_WIDTH]
+    try:
+        if value != value.lower() or b"_" in value or b"+" in value:
+            raise ValueError(value)
+        return int(value[:16], 16), int(value[16:], 16)
+    except ValueError as e:
+        raise _bad(path, 0, len(tail), "its seal is garbled") from e
+
+
+def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
+    message = f"The end of the split {path} (bytes {start} to {start + length}) is damaged: {why}."
+    return BadFileError(message, path=path, start=start, length=length)
+
+
+_BODY_ORDER = ("term", "idx", "fieldnorm", "pos")
+_COPY_BYTES = 4 << 20
+_END_BYTES = 4 << 20
+"""More than any directory of fields takes."""
+
+
+class Placed(Struct, frozen=True):
+    """What is where in a finished split."""
+
+    table: SectionTable
+    footer_start: int
+    hot_length: int
+    size: int
+    index_bytes: int
+
+
+def finish_split(
+    body: ParquetBody,
+    segment: Segment | None,
+    *,
+    mapping: DocMapping,
+    statistics: Statistics,
+    incomplete: Mapping[str, int],
+) -> Placed:
+    """Write everything that follows the rows. The file is complete and sealed when this returns."""
+    index_start = body.end_rows()
+    files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
+    ranges = _append_bodies(body, segment, files) if segment else {}
+    footer_start = body.tell()
+    hot = _Hot(body, footer_start)
+    components = tuple(
+        Component(name=f.name, length=f.length, tail=hot.append(f.tail), ranges=tuple(ranges.get(f.name, ())))
+        for f in files
+    )
+    meta = hot.append((segment.folder / META).read_bytes() if segment else b"")
+    leaves = sum(len(place) for place in leaf_places(body.schema).values())
+    chunks = hot.append(bytes(4 * leaves * body.row_groups))
+    hot_length = body.tell() - footer_start
+    table = SectionTable(
+        tantivy=TANTIVY_VERSION,
+        index_format=INDEX_FORMAT,
+        rows=body.rows,
+        segment=segment.stem if segment else "",
+        meta=meta,
+        chunks=chunks,
+        components=components,
+        mapping=mapping.to_json(),
+        mapping_ref=mapping.ref,
+        statistics=statistics,
+        incomplete=dict(incomplete),
+    )
+    body.finish({TABLE_KEY: encode_table(table), SEAL_KEY: PLACEHOLDER})
+    _fill_chunk_checksums(body.path, footer_start + chunks.offset)
+    seal_file(body.path, footer_start)
+    return Placed(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
+
+
+class _IndexFile(Struct, frozen=True):
+    """One of tantivy's files as a split holds it: spans of its body by field, and its end."""
+
+    name: str
+    length: int
+    spans: Sequence[tuple[str, int, int]]
+    tail: bytes
+
+
+class _Hot:
+    """Appends to the hot section and says where things went."""
+
+    def __init__(self, body: ParquetBody, start: int) -> None:
+        self._body = body
+        self._start = start
+
+    def append(self, data: bytes) -> Span:
+        return Span(self._body.append(data) - self._start, len(data))
+
+
+def _split_file(segment: Segment, name: str) -> _IndexFile:
+    if name == "fast":
+        data = row_column(segment.rows, 0)
+        return _IndexFile(name, len(data), (), data)
+    if name == "store":
+        block, tail = empty_store(segment.rows)
+        return _IndexFile(name, len(block) + len(tail), (), tail)
+    path = segment.file(name)
+    length = path.stat().st_size
+    end = _read(path, max(0, length - _END_BYTES), length)
+    names = [entry["name"] for entry in read_meta(segment.folder)["schema"]]
+    start, spans = composite_spans(end, length, path.name)
+    return _IndexFile(name, length, [(names[s.field_id], s.start, s.end) for s in spans], _read(path, start, length))
+
+
+def _append_bodies(body: ParquetBody, segment: Segment, files: Sequence[_IndexFile]) -> dict[str, list[FieldRange]]:
+    """Every field's data, field by field: what one query needs lies together. Returns the ranges of every file."""
+    ranges: dict[str, list[FieldRange]] = {name: [] for name in COMPOSITE}
+    by_field: dict[str, list[tuple[str, int, int]]] = {}
+    for file in sorted(files, key=lambda f: _BODY_ORDER.index(f.name) if f.name in COMPOSITE else len(_BODY_ORDER)):
+        for field, start, end in file.spans:
+            by_field.setdefault(field, []).append((file.name, start, end))
+    for field, parts in by_field.items():
+        for name, start, end in parts:
+            offset, crc = _copy(body, segment.file(name), start, end)
+            ranges[name].append(FieldRange(field, start, end - start, offset, crc))
+    return {name: sorted(found, key=lambda r: r.start) for name, found in ranges.items()}
+
+
+def _copy(body: ParquetBody, path: Path, start: int, end: int) -> tuple[int, int]:
+    offset, crc = body.tell(), 0
+    with path.open("rb") as f:
+        f.seek(start)
+        while start < end:
+            data = f.read(min(_COPY_BYTES, end - start))
+            body.append(data)
+            crc = zlib.crc32(data, crc)
+            start += len(data)
+    return offset, crc
+
+
+def _fill_chunk_checksums(path: Path, offset: int) -> None:
+    """The checksum of every column chunk, row group by row group: their places are known only when Parquet is done."""
+    metadata = pq.read_metadata(path)
+    with path.open("r+b") as f:
+        found = []
+        for start, length in chunk_places(metadata):
+            f.seek(start)
+            found.append(zlib.crc32(f.read(length)))
+        f.seek(offset)
+        f.write(np.array(found, "<u4").tobytes())
+
+
+def chunk_places(metadata: pq.FileMetaData) -> list[tuple[int, int]]:
+    """Offset and length of every column chunk, row group by row group."""
+    places = []
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for number in range(row_group.num_columns):
+            chunk = row_group.column(number)
+            start = chunk.data_page_offset
+            if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
+                start = chunk.dictionary_page_offset
+            places.append((start, chunk.total_compressed_size))
+    return places
+
+
+def _read(path: Path, start: int, end: int) -> bytes:
+    with path.open("rb") as f:
+        f.seek(start)
+        return f.read(end - start)

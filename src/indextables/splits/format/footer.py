@@ -1,0 +1,106 @@
+"""The end of a split: one read proves it and tells everything that is needed to find the rest."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec import Struct
+from pyarrow._parquet import FileMetaData
+
+from indextables.errors import BadFileError
+from indextables.splits.format.container import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal, chunk_places, sealed_start
+from indextables.splits.format.parquet import leaf_places, open_parquet
+from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Span, decode_table
+from indextables.splits.format.source import SplitSource
+from indextables.splits.index.mapping import DocMapping
+
+
+class SplitFooter(Struct, frozen=True, dict=True):
+    """The proven end of a split, decoded."""
+
+    path: str
+    footer_start: int
+    data: bytes
+    table: SectionTable
+    metadata: FileMetaData
+    schema: pa.Schema
+    places: npt.NDArray[np.int64]
+    """Offset and length of every column chunk: [row group, leaf column, 2]."""
+    checksums: npt.NDArray[np.uint32]
+    """Checksum of every column chunk: [row group, leaf column]."""
+    group_starts: npt.NDArray[np.int64]
+    """The first row of every row group, and the number of rows at the end."""
+
+    @cached_property
+    def mapping(self) -> DocMapping:
+        """How the columns are indexed."""
+        return DocMapping.from_json(self.table.mapping)
+
+    @cached_property
+    def leaves(self) -> dict[str, range]:
+        """The numbers of the Parquet columns of every column."""
+        return leaf_places(self.schema)
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for this very content."""
+        return hashlib.sha256(b"%d:" % self.footer_start + self.data).hexdigest()[:40]
+
+    def hot(self, span: Span) -> bytes:
+        """Bytes of the hot section."""
+        return self.data[span.offset : span.offset + span.length]
+
+
+def read_footer(source: SplitSource, footer_start: int | None = None) -> SplitFooter:
+    """The end of a split: one read where the log names the footer start, at most two where it does not."""
+    if footer_start is None or not 0 <= footer_start <= source.size - MIN_TAIL_BYTES:
+        if source.size < MIN_TAIL_BYTES:
+            raise _bad(source.path, 0, source.size, "it is too short")
+        first = max(0, source.size - FIRST_READ_BYTES)
+        (data,) = source.read_many([(first, source.size - first)])
+        footer_start = sealed_start(data, source.path)
+        if footer_start > source.size - MIN_TAIL_BYTES:
+            raise _bad(source.path, first, len(data), "its seal names a place outside the file")
+        if footer_start < first:
+            (before,) = source.read_many([(footer_start, first - footer_start)])
+            data = before + data
+        data = data[footer_start - source.size :]
+    else:
+        (data,) = source.read_many([(footer_start, source.size - footer_start)])
+    check_seal(data, footer_start=footer_start, path=source.path)
+    return decode_footer(data, footer_start, source.path)
+
+
+def decode_footer(data: bytes, footer_start: int, path: str) -> SplitFooter:
+    """The decoded form of a proven tail; what does not fit together is `BadFileError` all the same."""
+    try:
+        file = open_parquet(pa.BufferReader(data))
+        metadata, schema = file.metadata, file.schema_arrow.remove_metadata()
+        text = (metadata.metadata or {}).get(TABLE_KEY.encode(), b"")
+    except (pa.ArrowException, OSError, ValueError) as e:
+        raise _bad(path, footer_start, len(data), str(e)) from e
+    table = decode_table(text, footer_start=footer_start, hot_limit=len(data), path=path)
+    groups, leaves = metadata.num_row_groups, metadata.num_columns
+    places = np.array(chunk_places(metadata), np.int64).reshape(groups, leaves, 2)
+    rows = [metadata.row_group(i).num_rows for i in range(groups)]
+    fits = (
+        metadata.num_rows == table.rows == sum(rows)
+        and table.chunks.length == 4 * groups * leaves
+        and bool((places >= 0).all())
+        and bool((places.sum(axis=2) <= footer_start).all())
+    )
+    if not fits:
+        raise _bad(path, footer_start, len(data), "rows and section table do not agree")
+    span = table.chunks
+    checksums = np.frombuffer(data, "<u4", groups * leaves, span.offset).reshape(groups, leaves)
+    starts = np.cumsum([0, *rows]).astype(np.int64)
+    return SplitFooter(path, footer_start, data, table, metadata, schema, places, checksums, starts)
+
+
+def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
+    message = f"The end of the split {path} (bytes {start} to {start + length}) cannot be read: {why}."
+    return BadFileError(message, path=path, start=start, length=length)

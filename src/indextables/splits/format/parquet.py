@@ -1,0 +1,183 @@
+"""Opening a Parquet file to read it, with the reader that `pyarrow.parquet.ParquetFile` is a cover of.
+
+The cover looks at every column's path and resolves file systems each time; and its module loads those of all clouds, which
+takes as long as a search. What is read here is in memory already.
+
+The rows of a split: Parquet row groups written as batches arrive, and the Parquet footer written last.
+
+Row groups are small (8,192 rows), so that a search that matches few rows decodes little. No footer statistics for
+floating point columns: Parquet's bounds leave NaN out, and an engine that trusts them drops rows. No dictionary for them
+either: Spark skips a row group whose dictionary lacks 0.0, though it holds the equal -0.0. No statistics for full-text
+and nested columns: they prune nothing and would make the footer large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyarrow._parquet import FileMetaData, ParquetReader
+
+from indextables.splits.index.mapping import DocMapping
+
+
+def open_parquet(file: object, metadata: FileMetaData | None = None) -> Any:
+    """A reader of a file object: `metadata`, `schema_arrow`, `read_row_groups`. Metadata that is known is not read again."""
+    reader = ParquetReader()
+    reader.open(file, metadata=metadata, pre_buffer=False)
+    return reader
+
+
+ROW_GROUP_ROWS = 8_192
+ROW_GROUP_BYTES = 64 << 20
+"""Row groups of very large rows end earlier, so that memory stays bounded."""
+_DICTIONARY_WORTHWHILE = 0.5
+"""A column whose first row group has more distinct values than this share gets no dictionary."""
+
+
+class ParquetBody:
+    """A Parquet file under construction. Other bytes may be appended between the rows and the footer."""
+
+    def __init__(self, path: Path, schema: pa.Schema, mapping: DocMapping) -> None:
+        self.path = path
+        self.schema = schema.remove_metadata()
+        self.row_groups = 0
+        self.rows = 0
+        self._mapping = mapping
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_rows = self._waiting_bytes = 0
+        self._sink = pa.OSFile(str(path), "wb")
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows. They reach the file in whole row groups."""
+        self.rows += batch.num_rows
+        while batch.num_rows:
+            part = batch.slice(0, ROW_GROUP_ROWS - self._waiting_rows)
+            if part.nbytes > ROW_GROUP_BYTES:
+                part = part.slice(0, max(1, part.num_rows * ROW_GROUP_BYTES // part.nbytes))
+            batch = batch.slice(part.num_rows)
+            self._waiting.append(part)
+            self._waiting_rows += part.num_rows
+            self._waiting_bytes += part.nbytes
+            if self._waiting_rows == ROW_GROUP_ROWS or self._waiting_bytes >= ROW_GROUP_BYTES:
+                self._flush()
+
+    def end_rows(self) -> int:
+        """Write what is left of the rows; returns where they end in the file."""
+        if self._waiting_rows or self._writer is None:
+            self._flush()
+        return self.tell()
+
+    def append(self, data: bytes) -> int:
+        """Append other bytes after the rows; returns where they start."""
+        at = self.tell()
+        self._sink.write(data)
+        return at
+
+    def tell(self) -> int:
+        """How many bytes the file has by now."""
+        return int(self._sink.tell())
+
+    def finish(self, metadata: Mapping[str, str]) -> None:
+        """Write the Parquet footer with these key-value entries, and close the file."""
+        assert self._writer is not None
+        self._writer.add_key_value_metadata(dict(metadata))
+        self._writer.close()
+        self._sink.close()
+
+    def discard(self) -> None:
+        """Close a file that nobody will read, after a failure."""
+        if self._writer is not None:
+            self._writer.is_open = False
+        if not self._sink.closed:
+            self._sink.close()
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._waiting, self.schema)
+        if self._writer is None:
+            self._writer = self._open_writer(table)
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
+            self.row_groups += 1
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
+
+    def _open_writer(self, first: pa.Table) -> pq.ParquetWriter:
+        """The first row group decides which columns get a dictionary."""
+        return pq.ParquetWriter(
+            self._sink,
+            self.schema,
+            version="2.6",
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=_dictionary_columns(first, self._mapping),
+            write_statistics=columns_with_statistics(self.schema, self._mapping),
+            write_page_index=True,
+            store_schema=True,
+        )
+
+
+def columns_with_statistics(schema: pa.Schema, mapping: DocMapping) -> list[str]:
+    """The columns whose Parquet bounds are worth having and safe to trust."""
+    full_text = {c.name for c in mapping.of_kind("text", "json")}
+    return [f.name for f in schema if f.name not in full_text and _has_bounds(f.type)]
+
+
+def leaf_count(kind: pa.DataType) -> int:
+    """How many Parquet columns a column of this type becomes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return leaf_count(kind.storage_type)
+    if pa.types.is_struct(kind):
+        return sum(leaf_count(kind.field(i).type) for i in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return leaf_count(kind.key_type) + leaf_count(kind.item_type)
+    if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):
+        return leaf_count(kind.value_type)
+    return 1
+
+
+def leaf_places(schema: pa.Schema) -> dict[str, range]:
+    """The numbers of the Parquet columns of every column. Places, not names: a name may hold a dot."""
+    places, at = {}, 0
+    for field in schema:
+        places[field.name] = range(at, at + leaf_count(field.type))
+        at = places[field.name].stop
+    return places
+
+
+def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
+    texts = {c.name for c in mapping.of_kind("text")}
+    leaves = _leaf_paths(first.schema)
+    chosen: list[str] = []
+    for field, place in zip(first.schema, leaf_places(first.schema).values(), strict=True):
+        if field.name not in texts and (pa.types.is_nested(field.type) or _repeats(first.column(field.name))):
+            chosen += [path for path, kind in leaves[place.start : place.stop] if kind not in ("FLOAT", "DOUBLE")]
+    return chosen
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    try:
+        return bool(pc.count_distinct(column, mode="all").as_py() <= len(column) * _DICTIONARY_WORTHWHILE)
+    except pa.ArrowNotImplementedError:
+        return False
+
+
+def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:
+    """Path and physical type of every Parquet column."""
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, schema):
+        pass
+    found = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return [(str(found.column(i).path), str(found.column(i).physical_type)) for i in range(len(found))]
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        return _has_bounds(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _has_bounds(kind.value_type)
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_null(kind))

@@ -1,0 +1,180 @@
+"""The section table: where everything lies inside a split. It is JSON in the Parquet footer's key-value metadata.
+
+    Parquet row groups
+    index bodies       per field: its .term, .idx, .fieldnorm and .pos data side by side, so one request fetches a field
+    hot section        meta.json, the end of every index file, the chunk checksums      <- footer start
+    Parquet footer     page indexes, metadata with this table and the seal              -> end of file
+
+Places in the hot section count from the footer start; all other offsets count from the start of the file. The store's
+body (the documents without stored fields) is left out: nothing ever reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from indextables.errors import BadFileError, UnsupportedError
+from indextables.splits.index.tantivy_files import COMPONENTS, COMPOSITE, INDEX_FORMAT
+
+TABLE_KEY = "indextables.split"
+FORMAT_VERSION = 1
+MAX_INDEX_FILE_BYTES = 1 << 40
+MAX_ROWS = (1 << 31) - 1024
+_MAX_CRC = (1 << 32) - 1
+
+
+class Span(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A place in the hot section."""
+
+    offset: int
+    length: int
+
+
+class FieldRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The data of one field in one index file: where it belongs there, where it lies in the split, its checksum."""
+
+    field: str
+    start: int
+    length: int
+    offset: int
+    crc32: int
+
+
+class Component(msgspec.Struct, frozen=True, kw_only=True):
+    """One of tantivy's files: its full length, its end (kept hot) and the ranges of its fields."""
+
+    name: str
+    length: int
+    tail: Span
+    ranges: tuple[FieldRange, ...] = ()
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a split belongs: the table's schema and partitioning, its partition, and the splits whose rows it holds."""
+
+    schema: str
+    partition_columns: tuple[str, ...] = ()
+    partition_values: dict[str, str | None] = {}
+    replaces: tuple[str, ...] = ()
+    """Marks of the paths of the splits it was made from (`path_mark`): a merge may have had a thousand of them."""
+
+
+def path_mark(path: str) -> str:
+    """A short name for a path, different for different paths."""
+    return hashlib.blake2b(path.encode(), digest_size=8).hexdigest()
+
+
+class Statistics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the log says about the split's values, so that a lost log can be rebuilt from the splits."""
+
+    min_values: dict[str, str] = {}
+    max_values: dict[str, str] = {}
+    null_counts: dict[str, int] = {}
+    time_range_start: str | None = None
+    time_range_end: str | None = None
+    uncompressed_size_bytes: int = 0
+    split_tags: tuple[str, ...] = ()
+    origin: Origin | None = None
+
+
+class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a reader needs to know about a split beyond what Parquet says."""
+
+    version: int = FORMAT_VERSION
+    tantivy: str
+    index_format: int
+    rows: int
+    segment: str
+    meta: Span
+    chunks: Span
+    components: tuple[Component, ...]
+    mapping: str
+    mapping_ref: str
+    statistics: Statistics = Statistics()
+    incomplete: dict[str, int] = {}
+    """Columns of which the index does not hold every value completely, and how many values that are."""
+
+    def component(self, name: str) -> Component:
+        """The index file of this extension."""
+        return next(c for c in self.components if c.name == name)
+
+    def file_name(self, component: Component) -> str:
+        """The name tantivy knows an index file by."""
+        return f"{self.segment}.{component.name}"
+
+
+def encode_table(table: SectionTable) -> str:
+    """The table as JSON."""
+    return msgspec.json.encode(table).decode()
+
+
+def decode_table(text: bytes, *, footer_start: int, hot_limit: int, path: str) -> SectionTable:
+    """The table from JSON; whatever does not fit a file of this shape is `BadFileError`."""
+    try:
+        version = _VERSION.decode(text).version
+        if version != FORMAT_VERSION:
+            message = f"The split {path} has format version {version}; this release reads {FORMAT_VERSION}."
+            raise UnsupportedError(message, path=path, version=version)
+        table = _TABLE.decode(text)
+        _check(table, footer_start, hot_limit)
+    except (msgspec.DecodeError, ValueError) as e:
+        message = f"The section table of the split {path} makes no sense: {e}."
+        raise BadFileError(message, path=path, start=footer_start, length=hot_limit) from e
+    if table.index_format != INDEX_FORMAT and table.components:
+        message = f"The index of {path} has format {table.index_format}; this release reads {INDEX_FORMAT}."
+        raise UnsupportedError(message, path=path)
+    return table
+
+
+class _VersionOnly(msgspec.Struct, frozen=True):
+    version: int
+
+
+# Made once, at import: msgspec crashes if two threads are the first to look into a type.
+_VERSION = msgspec.json.Decoder(_VersionOnly)
+_TABLE = msgspec.json.Decoder(SectionTable)
+
+
+def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
+    _require(0 <= table.rows <= MAX_ROWS, "impossible number of rows")
+    _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
+    spans = [table.meta, table.chunks, *(c.tail for c in table.components)]
+    _require(all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans), "a span outside")
+    if not table.components:
+        return
+    _require(uuid.UUID(hex=table.segment).hex == table.segment, "a garbled segment name")
+    _require(tuple(c.name for c in table.components) == COMPONENTS, "not the index files that there must be")
+    for component in table.components:
+        _check_component(component, footer_start)
+    _check_disjoint([r for c in table.components for r in c.ranges])
+
+
+def _check_component(component: Component, footer_start: int) -> None:
+    body = component.length - component.tail.length
+    _require(body >= 0 and component.length <= MAX_INDEX_FILE_BYTES, f"impossible length of .{component.name}")
+    _require(component.name in COMPOSITE or not component.ranges, f"fields in .{component.name}")
+    _require(len({r.field for r in component.ranges}) == len(component.ranges), f"a field twice in .{component.name}")
+    at = 0
+    for found in component.ranges:
+        _require(found.start == at and found.length >= 0, f"a gap in .{component.name}")
+        inside = found.offset >= 0 and found.offset + found.length <= footer_start
+        _require(inside, f"a range of .{component.name} outside the file")
+        _require(0 <= found.crc32 <= _MAX_CRC, "a checksum that is none")
+        at += found.length
+    _require(component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}")
+
+
+def _check_disjoint(ranges: Iterable[FieldRange]) -> None:
+    ordered: Sequence[FieldRange] = sorted((r for r in ranges if r.length), key=lambda r: r.offset)
+    for one, other in pairwise(ordered):
+        _require(one.offset + one.length <= other.offset, "ranges that overlap")
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(what)

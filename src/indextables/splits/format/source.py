@@ -1,0 +1,239 @@
+"""Where the bytes of a split come from: a local file, or ranged reads from an object store. Both count their reads.
+
+Index data read out of a split, and proven: no byte is used before the checksum of its range was right.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from msgspec import Struct
+
+from indextables.errors import (
+    AccessDeniedError,
+    BadFileError,
+    IndexTablesError,
+    MissingSplitError,
+    NotFoundError,
+    StorageError,
+)
+from indextables.splits.format.section_table import FieldRange
+from indextables.storage.store import Store
+
+MAX_GAP_BYTES = 256 << 10
+"""Ranges that lie closer together than this are fetched as one: a request costs more than the bytes between."""
+
+
+class ReadStats(Struct):
+    """What was asked of the store."""
+
+    requests: int = 0
+    bytes: int = 0
+
+
+class SplitSource(Protocol):
+    """The bytes of one split."""
+
+    @property
+    def path(self) -> str:
+        """The split's name in messages."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Length of the file."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """What tells this file from any other, and from what may have been in its place before."""
+        ...
+
+    @property
+    def remote(self) -> bool:
+        """Whether reading it costs requests."""
+        ...
+
+    @property
+    def stats(self) -> ReadStats:
+        """What was read so far."""
+        ...
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The bytes of several (start, length) ranges, exactly; `BadFileError` where the file is shorter."""
+        ...
+
+
+class LocalSource:
+    """A split on this machine's disk, read where it lies."""
+
+    remote = False
+
+    def __init__(self, path: Path, name: str | None = None) -> None:
+        self.path = name or str(path)
+        self.stats = ReadStats()
+        self._path = path
+        try:
+            found = path.stat()
+        except OSError as e:
+            raise _unreadable(self.path, e) from e
+        self.size = found.st_size
+        self.identity = f"{path.absolute()}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Plain reads: a mapped file that somebody cuts short would kill the process."""
+        try:
+            with self._path.open("rb") as f:
+                found = [self._read(f.fileno(), start, length) for start, length in ranges]
+        except OSError as e:
+            raise _unreadable(self.path, e) from e
+        self.stats.requests += len(ranges)
+        self.stats.bytes += sum(map(len, found))
+        return found
+
+    def _read(self, descriptor: int, start: int, length: int) -> bytes:
+        data = os.pread(descriptor, length, start)
+        while len(data) < length and (more := os.pread(descriptor, length - len(data), start + len(data))):
+            data += more
+        if len(data) != length:
+            message = f"The split {self.path} is cut short: bytes {start} to {start + length} are not there."
+            raise BadFileError(message, path=self.path, start=start, length=length)
+        return data
+
+
+class StoreSource:
+    """A split in an object store, read by ranges: near ones together, all of a call in parallel."""
+
+    remote = True
+
+    def __init__(self, store: Store, path: str, size: int) -> None:
+        self.path = path
+        self.size = size
+        self.identity = f"{store.url}/{path}:{size}"
+        self.stats = ReadStats()
+        self._store = store
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """One call of the store for all ranges."""
+        for start, length in ranges:
+            if start < 0 or start + length > self.size:
+                message = f"The split {self.path} has {self.size} bytes; {start} to {start + length} are not there."
+                raise BadFileError(message, path=self.path, start=start, length=length)
+        joined = coalesce(ranges)
+        try:
+            parts = self._store.get_ranges(self.path, joined)
+        except NotFoundError as e:
+            raise _missing(self.path) from e
+        self.stats.requests += len(joined)
+        self.stats.bytes += sum(length for _, length in joined)
+        return cut(ranges, joined, parts)
+
+
+def open_source(store: Store, path: str, *, size: int | None = None) -> SplitSource:
+    """The split at a path of a store. A size that the log names must be the file's; a remote one shows it on reading."""
+    local = store.local_path(path)
+    if local is not None:
+        source = LocalSource(local, path)
+        if size is not None and source.size != size:
+            message = f"The split {path} has {source.size} bytes; the log says {size}."
+            raise BadFileError(message, path=path, start=min(size, source.size), length=abs(size - source.size))
+        return source
+    if size is None:
+        found = store.head(path)
+        if found is None:
+            raise _missing(path)
+        size = found.size
+    return StoreSource(store, path, size)
+
+
+def coalesce(ranges: Sequence[tuple[int, int]], gap: int = MAX_GAP_BYTES) -> list[tuple[int, int]]:
+    """Few larger ranges that cover all of these, in file order."""
+    joined: list[tuple[int, int]] = []
+    for start, length in sorted(r for r in ranges if r[1]):
+        if joined and start <= sum(joined[-1]) + gap:
+            first = joined[-1][0]
+            joined[-1] = first, max(sum(joined[-1]), start + length) - first
+        else:
+            joined.append((start, length))
+    return joined
+
+
+def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> list[bytes]:
+    """The ranges that were asked for out of the larger ones that were fetched."""
+    found = []
+    for start, length in ranges:
+        if not length:
+            found.append(b"")
+            continue
+        at, part = next(
+            (s, p) for (s, n), p in zip(joined, parts, strict=True) if s <= start and start + length <= s + n
+        )
+        found.append(part[start - at : start - at + length])
+    return found
+
+
+def _unreadable(path: str, error: OSError) -> IndexTablesError:
+    """What a failure of the disk means: not there, not allowed, or not answering."""
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return _missing(path)
+    kind = AccessDeniedError if isinstance(error, PermissionError) else StorageError
+    return kind(f"The split {path} cannot be read: {error.strerror or error}.", path=path)
+
+
+def _missing(path: str) -> MissingSplitError:
+    return MissingSplitError(f"The split {path} is not in the store.", path=path)
+
+
+PIECE_BYTES = 8 << 20
+PIECES_AT_ONCE = 4
+
+
+def batches(ranges: Sequence[FieldRange]) -> list[list[int]]:
+    """Numbers grouped so that their ranges fit into memory together; a large range stands alone."""
+    limit = PIECE_BYTES * PIECES_AT_ONCE
+    groups: list[list[int]] = []
+    held = limit + 1
+    for number, wanted in enumerate(ranges):
+        if held + wanted.length > limit:
+            groups.append([])
+            held = 0
+        groups[-1].append(number)
+        held += wanted.length
+    return groups
+
+
+def read_proven(source: SplitSource, ranges: Sequence[FieldRange], path: str) -> Iterator[tuple[int, int, bytes]]:
+    """The bytes of a batch of ranges: number of the range, place in the index file, data.
+
+    Several come in one call. One that stands alone comes in pieces, and is proven when the last of them was taken.
+    """
+    if len(ranges) == 1:
+        yield from _pieces(source, ranges[0], path)
+        return
+    found = source.read_many([(wanted.offset, wanted.length) for wanted in ranges])
+    for number, (wanted, data) in enumerate(zip(ranges, found, strict=True)):
+        _check(wanted, zlib.crc32(data), path)
+        yield number, wanted.start, data
+
+
+def _pieces(source: SplitSource, wanted: FieldRange, path: str) -> Iterator[tuple[int, int, bytes]]:
+    crc = 0
+    starts = range(0, wanted.length, PIECE_BYTES)
+    for first in range(0, len(starts), PIECES_AT_ONCE):
+        pieces = [(s, min(PIECE_BYTES, wanted.length - s)) for s in starts[first : first + PIECES_AT_ONCE]]
+        found = source.read_many([(wanted.offset + start, length) for start, length in pieces])
+        for (start, _), data in zip(pieces, found, strict=True):
+            crc = zlib.crc32(data, crc)
+            yield 0, wanted.start + start, data
+    _check(wanted, crc, path)
+
+
+def _check(wanted: FieldRange, crc: int, path: str) -> None:
+    if crc != wanted.crc32:
+        start, end = wanted.offset, wanted.offset + wanted.length
+        message = f"Bytes {start} to {end} of the split {path} (field {wanted.field}) are damaged: wrong checksum."
+        raise BadFileError(message, path=path, start=start, length=wanted.length)

@@ -1,0 +1,90 @@
+"""How text becomes terms. Tantivy's own analyzer objects do it, both while indexing and while scanning rows.
+
+Our analyzers differ from tantivy's of the same name in one thing: the longest term is the mapping's (255 bytes unless
+set), where tantivy's `default` drops terms of 40 bytes and more in silence. A term that is too long is not indexed, but
+it keeps its position, and rows are searched for it by scanning (`index_values` counts such values at write time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+import tantivy
+
+from indextables.splits.index.mapping import STEMMERS, ColumnMapping, DocMapping
+
+ROW_FIELD = "_row"
+"""The fast field that holds a row's number, where a writer needs one to sort by."""
+NGRAM_MIN, NGRAM_MAX = 1, 2
+"""Single characters and pairs: a longer text is found by its pairs and then checked in the rows."""
+_UNLIMITED = 1 << 40
+
+
+class TextToken(NamedTuple):
+    """A term with its position among the terms and its place among the characters."""
+
+    text: str
+    position: int
+    start: int
+    end: int
+
+
+def analyzer_name(column: ColumnMapping) -> str:
+    """The name under which a column's analyzer is registered; it says all that decides its terms."""
+    return f"it_{column.tokenizer}_{column.max_token_length}"
+
+
+@lru_cache(maxsize=256)
+def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tantivy.TextAnalyzer:
+    """The analyzer of a tokenizer. Without a length limit it yields every term, as scanning needs."""
+    whole = tokenizer in ("raw", "lowercase_raw")
+    if whole:
+        source = tantivy.Tokenizer.raw()
+    elif tokenizer == "whitespace":
+        source = tantivy.Tokenizer.whitespace()
+    elif tokenizer == "ngram":
+        source = tantivy.Tokenizer.ngram(NGRAM_MIN, NGRAM_MAX, False)
+    else:
+        source = tantivy.Tokenizer.simple()
+    # remove_long keeps what is shorter than its limit, measured before any other filter changes the length.
+    limit = _UNLIMITED if max_token_length is None else max_token_length + 1
+    builder = tantivy.TextAnalyzerBuilder(source).filter(tantivy.Filter.remove_long(limit))
+    if tokenizer not in ("raw", "whitespace"):
+        builder = builder.filter(tantivy.Filter.lowercase())
+    if tokenizer in STEMMERS:
+        builder = builder.filter(tantivy.Filter.stemmer(STEMMERS[tokenizer]))
+    return builder.build()
+
+
+def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
+    """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
+    found = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
+    return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in found.tokens]
+
+
+def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:
+    """The terms of a text without positions; quicker than `analyze`."""
+    return list(build_analyzer(tokenizer, max_token_length).analyze(text))
+
+
+def register(index: tantivy.Index, columns: Iterable[ColumnMapping]) -> None:
+    """Make the analyzers of the columns known to an index. Needed after every `Index(...)` and `Index.open(...)`."""
+    wanted = {analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer}
+    for name, (tokenizer, limit) in wanted.items():
+        index.register_tokenizer(name, build_analyzer(tokenizer, limit))
+
+
+def schema_for(mapping: DocMapping, *, row_field: bool = False) -> tantivy.Schema:
+    """The tantivy schema of a mapping: nothing stored, nothing fast; `row_field` adds `_row` for sorted merges."""
+    builder = tantivy.SchemaBuilder()
+    for column in mapping.indexed:
+        if column.kind == "ip":
+            builder.add_ip_addr_field(column.field, indexed=True)
+            continue
+        add = builder.add_json_field if column.kind == "json" else builder.add_text_field
+        add(column.field, tokenizer_name=analyzer_name(column), index_option=column.record)
+    if row_field:
+        builder.add_unsigned_field(ROW_FIELD, fast=True)
+    return builder.build()

@@ -1,0 +1,209 @@
+"""Batches of rows as lines of JSON, the quickest way into tantivy.
+
+Rows into one tantivy segment whose document numbers are the row numbers.
+
+One writer thread indexes documents in the order they are added. When the heap is full tantivy closes a segment by
+itself, so a large split has several: each is put in its place by the row numbers that a few of its documents carry,
+and they are merged in that order. No folder ever holds so many segments that tantivy would merge them on its own, in
+an order of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import tantivy
+
+from indextables.errors import InvalidInputError
+from indextables.splits.index.analyzers import ROW_FIELD
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.segments import (
+    MIN_HEAP_BYTES,
+    Layer,
+    Segment,
+    create_index,
+    merge_segments,
+    open_folder,
+    segments_of,
+)
+from indextables.splits.index.tantivy_errors import writing_errors
+from indextables.splits.index.values import index_values
+
+CHUNK_BYTES = 512 << 10
+CHUNK_ROWS = 8_192
+
+
+class Lines:
+    """The lines of one chunk: the first one carries its row number, so that a segment's place can be told later."""
+
+    def __init__(self, lines: list[str], text_bytes: int) -> None:
+        self.lines = lines
+        self.text_bytes = text_bytes
+
+
+def batch_lines(
+    batch: pa.RecordBatch, mapping: DocMapping, first_row: int, incomplete: Counter[str]
+) -> Iterator[Lines]:
+    """A batch as chunks of lines; values the index cannot hold completely are counted in `incomplete`."""
+    texts: dict[str, pa.Array] = {}
+    raw: dict[str, list[str | None]] = {}
+    for column in mapping.indexed:
+        values = index_values(column, batch.column(column.name))
+        if values.incomplete:
+            incomplete[column.name] += values.incomplete
+        if values.is_json:
+            raw[column.field] = values.texts.to_pylist()
+        else:
+            texts[column.field] = values.texts
+    frame = _frame(texts)
+    size = sum(a.nbytes for a in texts.values()) + sum(len(t or "") for column in raw.values() for t in column)
+    step = max(1, min(CHUNK_ROWS, CHUNK_BYTES * batch.num_rows // max(size, 1)))
+    for start in range(0, batch.num_rows, step):
+        count = min(step, batch.num_rows - start)
+        lines = _plain_lines(frame.slice(start, count), count)
+        for field, values_of_field in raw.items():
+            lines = _with_raw(lines, field, values_of_field[start : start + count])
+        lines[0] = _with_member(lines[0], ROW_FIELD, str(first_row + start))
+        yield Lines(lines, sum(map(len, lines)))
+
+
+def _frame(texts: Mapping[str, pa.Array]) -> Any:
+    # Only writers need polars; a search should not wait for its import.
+    import polars as pl  # noqa: PLC0415
+
+    return pl.DataFrame({field: pl.Series(field, array) for field, array in texts.items()})
+
+
+def _plain_lines(frame: Any, count: int) -> list[str]:
+    """JSON of the text columns. Tantivy refuses null; a name and null side by side can only be a member, never text."""
+    if not frame.width:
+        return ["{}"] * count
+    text: str = frame.write_ndjson()
+    for field in frame.columns:
+        if frame[field].null_count():
+            text = text.replace(f'"{field}":null', f'"{field}":[]')
+    return text.removesuffix("\n").split("\n")
+
+
+def _with_raw(lines: list[str], field: str, values: list[str | None]) -> list[str]:
+    return [
+        line if value is None else _with_member(line, field, value) for line, value in zip(lines, values, strict=True)
+    ]
+
+
+def _with_member(line: str, name: str, value: str) -> str:
+    return f'{{"{name}":{value}{"}" if line == "{}" else f",{line[1:]}"}'
+
+
+_MAX_SEGMENTS = 6
+"""Tantivy merges eight segments of like size by itself; a folder is closed well before."""
+
+
+_QUEUE_ROWS = 10_000
+"""So many documents wait in tantivy's queue at most, however large they are."""
+
+
+class IndexBuilder:
+    """Takes batches, gives one segment. `folder` is the builder's own and is removed by its owner."""
+
+    def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
+        """When more than `commit_bytes` of text may be waiting in tantivy's queue, a segment is closed."""
+        self.incomplete: Counter[str] = Counter()
+        self._folder = folder
+        self._mapping = mapping
+        self._heap_bytes = max(heap_bytes, MIN_HEAP_BYTES)
+        self._commit_bytes = commit_bytes or self._heap_bytes // 2
+        self._rows = 0
+        self._part_start = 0
+        self._fed_bytes = 0
+        self._parts: list[Path] = []
+        self._done: list[Segment] = []
+        self._writer: tantivy.IndexWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Index the next rows."""
+        for chunk in batch_lines(batch, self._mapping, self._rows, self.incomplete):
+            writer = self._writer or self._open_part()
+            with writing_errors(str(self._folder), "Indexing rows"):
+                for line in chunk.lines:
+                    writer.add_json(line)
+            self._rows += len(chunk.lines)
+            self._after_chunk(chunk)
+
+    def finish(self) -> Segment:
+        """Commit everything; one segment with every row, in order."""
+        self._close_part()
+        if len(self._done) == 1:
+            return self._done[0]
+        layers = [Layer(segment, None) for segment in self._done]
+        return merge_segments(layers, self._mapping, self._folder / "merged")
+
+    def discard(self) -> None:
+        """Let go of the writer after a failure."""
+        self._writer = None
+
+    def _open_part(self) -> tantivy.IndexWriter:
+        folder = self._folder / f"part-{len(self._parts)}"
+        self._parts.append(folder)
+        self._part_start = self._rows
+        self._fed_bytes = 0
+        self._writer = create_index(folder, self._mapping).writer(self._heap_bytes, 1)
+        return self._writer
+
+    def _after_chunk(self, chunk: Lines) -> None:
+        """Keep what waits in tantivy's queue bounded, and the number of segments small."""
+        assert self._writer is not None
+        self._fed_bytes += chunk.text_bytes
+        if min(self._fed_bytes, chunk.text_bytes * _QUEUE_ROWS // len(chunk.lines)) > self._commit_bytes:
+            with writing_errors(str(self._folder), "Indexing rows"):
+                self._writer.commit()
+            self._fed_bytes = 0
+        if sum(1 for _ in self._parts[-1].glob("*.term")) >= _MAX_SEGMENTS:
+            self._close_part()
+
+    def _close_part(self) -> None:
+        if self._writer is None:
+            return
+        with writing_errors(str(self._folder), "Indexing rows"):
+            self._writer.commit()
+            self._writer.wait_merging_threads()
+            self._writer = None
+            self._done += self._in_order(self._parts[-1])
+
+    def _in_order(self, folder: Path) -> list[Segment]:
+        """The segments of a folder in the order of their rows, proven by the row numbers they carry."""
+        found = segments_of(folder)
+        if len(found) > 1 or found[0].rows != self._rows - self._part_start:
+            starts = _segment_starts(folder, self._mapping, found)
+            found = [found[i] for i in sorted(range(len(found)), key=lambda i: starts[i])]
+            expected = self._part_start
+            for start, segment in zip(sorted(starts), found, strict=True):
+                if start != expected:
+                    raise _out_of_order(start, expected)
+                expected += segment.rows
+            if expected != self._rows:
+                raise _out_of_order(expected, self._rows)
+        return found
+
+
+def _segment_starts(folder: Path, mapping: DocMapping, segments: list[Segment]) -> list[int]:
+    """The row number of every segment's first document."""
+    searcher = open_folder(folder, mapping).searcher()
+    query = tantivy.Query.exists_query(ROW_FIELD)
+    count = searcher.search(query, limit=1, count=True).count
+    places = [place for _, place in searcher.search(query, limit=max(count, 1), count=False).hits]
+    rows = searcher.fast_field_values(ROW_FIELD, places)
+    starts: dict[int, int] = {}
+    for place, row in zip(places, rows, strict=True):
+        if starts.setdefault(place.segment_ord, row - place.doc) != row - place.doc:
+            raise _out_of_order(row, place.doc)
+    return [starts.get(i, -1) for i in range(len(segments))]
+
+
+def _out_of_order(found: int, expected: int) -> InvalidInputError:
+    message = f"Indexed rows are not where they should be (row {found} in place of {expected})."
+    return InvalidInputError(message, hint="Raise indexWriter.heapSize: single rows need more than it allows.")

@@ -1,0 +1,219 @@
+"""How the columns of a table are indexed, by the word of its live splits.
+
+A table's configuration says how columns shall be indexed, and another engine leaves it empty: there only the splits tell.
+So the doc mappings of the live splits are what counts. Where they agree and the configuration does not say so, they are
+followed; a column that they index in several ways is disputed until the configuration names it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct, field
+
+from indextables.config import resolve
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import BadFileError, InvalidInputError
+from indextables.model.actions import AddAction
+from indextables.model.schema import schema_from_json
+from indextables.model.snapshot import Snapshot
+from indextables.splits.index.mapping import (
+    RECORD_OPTIONS,
+    TOKENIZERS,
+    WHOLE_TOKENIZERS,
+    ColumnMapping,
+    DocMapping,
+    is_nested,
+    is_text,
+    recorded_as,
+    same_index,
+)
+
+Ways = Mapping[str, tuple[ColumnMapping, ...]]
+"""Columns, and the different ways in which splits index them."""
+
+
+class LiveIndexing(Struct, frozen=True):
+    """What is known of the index of a table's columns."""
+
+    configuration: Mapping[str, str]
+    """The table's configuration, with what its splits say of columns that it leaves out or gets wrong."""
+    disputed: Ways = field(default_factory=dict)
+    """Columns that live splits index in several ways, which searches answer split by split."""
+    right: Mapping[str, ColumnMapping] = field(default_factory=dict)
+    """The disputed columns of which the configuration says which way is right."""
+    followed: frozenset[str] = frozenset()
+    """Columns that the splits tell, and not the configuration."""
+    body: pa.Schema | None = None
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The disputed columns of which the configuration does not say which way is right."""
+        return tuple(name for name in self.disputed if name not in self.right)
+
+    @property
+    def disputes(self) -> Disputes | None:
+        """The disputes, if there are any."""
+        return None if self.body is None or not self.disputed else Disputes(self.body, self.open, self.right)
+
+    def check_settled(self) -> None:
+        """Refuse to add rows while it is open how they are to be indexed."""
+        for name in self.open:
+            ways = " and as ".join(way.terms for way in self.disputed[name])
+            raise InvalidInputError(
+                f"Column {name!r} is indexed as {ways} in splits of the table; how new rows are indexed is not decided.",
+                hint=decision_hint(name),
+                column=name,
+            )
+
+
+class Disputes(Struct, frozen=True):
+    """Columns that splits index in several ways: which side a split is on, and whether it is the wrong one."""
+
+    body: pa.Schema
+    open: tuple[str, ...]
+    right: Mapping[str, ColumnMapping]
+
+    def side(self, mapping: str) -> str:
+        """The way in which a doc mapping indexes the open columns; equal texts may be merged."""
+        columns = mapping_columns(mapping, self.body)
+        return ", ".join(f"{name} {columns[name].terms}" for name in self.open if name in columns)
+
+    def is_wrong(self, mapping: str) -> bool:
+        """Whether a doc mapping indexes a column otherwise than was decided."""
+        columns = mapping_columns(mapping, self.body)
+        return any(name in columns and not same_terms(columns[name], way) for name, way in self.right.items())
+
+
+def decision_hint(column: str) -> str:
+    """How a disputed column is settled."""
+    return (
+        f"Say which is right: update_metadata(options={{'indexing.typemap.{column}': 'text'}}) or 'string', with its "
+        "tokenizer; then merge() writes the other splits anew."
+    )
+
+
+def live_indexing(snapshot: Snapshot) -> LiveIndexing:
+    """The index of a snapshot's columns. The file list is read only if a doc mapping differs from the configuration."""
+    metadata = snapshot.metadata
+    configuration = metadata.configuration or {}
+    partition_columns = set(metadata.partition_columns or ())
+    body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in partition_columns])
+    try:
+        settings = resolve(table=configuration).group(IndexingSettings)
+        configured = DocMapping.from_settings(body, settings)
+    except InvalidInputError:
+        return LiveIndexing(configuration)  # whoever writes or searches is told what is wrong with it
+    if _is_told_by_log(snapshot) and all(_agrees(configured, text, body) for text in _named(snapshot)):
+        return LiveIndexing(configuration)
+    ways = _ways(snapshot, body)
+    disputed = {name: found for name, found in ways.items() if len(found) > 1}
+    settled = [found[0] for name, found in ways.items() if len(found) == 1]
+    wrong = [c for c in settled if (old := configured.find(c.name)) is not None and not same_index(old, c)]
+    told = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration)
+    named = {*settings.typemap, *settings.tokenizer, *settings.record_option, *settings.nonindexed}
+    right = {name: way for name in disputed if name in named and (way := configured.find(name)) is not None}
+    return LiveIndexing(told, disputed, right, frozenset(c.name for c in wrong), body)
+
+
+def mapping_columns(text: str, body: pa.Schema) -> Mapping[str, ColumnMapping]:
+    """How a doc mapping in the log, of ours or of another engine, indexes the columns of a schema that it knows."""
+    return _parsed(text, body)
+
+
+def same_terms(one: ColumnMapping, other: ColumnMapping) -> bool:
+    """Whether two ways lead to the same terms. What is kept of each term may differ: no answer does."""
+    return (one.kind, one.tokenizer) == (other.kind, other.tokenizer)
+
+
+def richer(one: ColumnMapping, other: ColumnMapping) -> ColumnMapping:
+    """Of two ways that lead to the same terms, the one that keeps more of them."""
+    return max(one, other, key=_richness)
+
+
+def _richness(column: ColumnMapping) -> tuple[int, int]:
+    return RECORD_OPTIONS.index(column.record) if column.record else -1, column.max_token_length
+
+
+def _is_told_by_log(snapshot: Snapshot) -> bool:
+    """Whether every doc mapping in use is named outside of the file list: a state of ours says so, others need not."""
+    header = snapshot.base.header
+    return header.version < 0 or bool(header.recent_txn_ids)
+
+
+def _named(snapshot: Snapshot) -> set[str]:
+    """Every doc mapping that a live split may have, and maybe more."""
+    later = (action for version in snapshot.tail for action in version.actions if isinstance(action, AddAction))
+    inline = {a.doc_mapping_json for a in (*snapshot.folded.added.values(), *later) if a.doc_mapping_json}
+    return inline | set(snapshot.schema_registry.values())
+
+
+def _agrees(configured: DocMapping, text: str, body: pa.Schema) -> bool:
+    return all(
+        (old := configured.find(name)) is None or same_index(old, column)
+        for name, column in _parsed(text, body).items()
+    )
+
+
+def _ways(snapshot: Snapshot, body: pa.Schema) -> dict[str, tuple[ColumnMapping, ...]]:
+    """For each column the ways in which live splits index it."""
+    files = snapshot.files(columns=["doc_mapping_json", "doc_mapping_ref"])
+    registry = snapshot.schema_registry
+    inline = pc.unique(files.column("doc_mapping_json")).to_pylist()
+    refs = pc.unique(files.filter(pc.is_null(files.column("doc_mapping_json"))).column("doc_mapping_ref")).to_pylist()
+    texts = {text for text in (*inline, *(registry.get(ref) for ref in refs)) if text is not None}
+    found: dict[str, tuple[ColumnMapping, ...]] = {}
+    for text in sorted(texts):
+        for name, column in _parsed(text, body).items():
+            found[name] = _with(found.get(name, ()), column)
+    return found
+
+
+def _with(ways: Iterable[ColumnMapping], column: ColumnMapping) -> tuple[ColumnMapping, ...]:
+    known = tuple(ways)
+    if not any(same_terms(way, column) for way in known):
+        return (*known, column)
+    return tuple(richer(way, column) if same_terms(way, column) else way for way in known)
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
+    try:
+        found = {column.name: column for column in DocMapping.from_json(text).columns}
+    except BadFileError:
+        found = _foreign(text, body)
+    return {name: found[name] for name in body.names if name in found}
+
+
+def _foreign(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
+    """The doc mapping of another engine; what it says in words we do not know is not taken into account."""
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    entries = entries.get("field_mappings", []) if isinstance(entries, dict) else entries
+    known = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    named = {entry["name"]: entry for entry in known if isinstance(entry.get("name"), str)}
+    return {f.name: _column(f, named[f.name]) for f in body if f.name in named}
+
+
+def _column(field_: pa.Field, entry: Mapping[str, Any]) -> ColumnMapping:
+    name, kind = field_.name, entry.get("type")
+    if not entry.get("indexed", True) or not (is_text(field_.type) or is_nested(field_.type)):
+        return ColumnMapping(name, "", "none")
+    record = entry.get("record") if entry.get("record") in RECORD_OPTIONS else "position"
+    if kind in ("object", "json"):
+        return ColumnMapping(name, "", "json", "default", str(record))
+    if kind == "ip":
+        return ColumnMapping(name, "", "ip")
+    if kind != "text" or is_nested(field_.type):
+        return ColumnMapping(name, "", "none")
+    tokenizer = str(entry["tokenizer"]) if entry.get("tokenizer") in TOKENIZERS else "default"
+    if tokenizer in WHOLE_TOKENIZERS:
+        return ColumnMapping(name, "", "string", tokenizer, "basic")
+    return ColumnMapping(name, "", "text", tokenizer, str(record))

@@ -1,0 +1,319 @@
+"""The doc mapping: which column is indexed, as what kind, with which tokenizer. It is part of every split.
+
+| kind | columns | index |
+|---|---|---|
+| `string` | text columns unless said otherwise | the whole value as one term: exact match |
+| `text` | text columns | cut into terms by a tokenizer, with positions |
+| `json` | struct, map and array columns; text columns that hold JSON | one term per path and value |
+| `ip` | text columns | addresses: exact, CIDR, range |
+| `none` | everything else, and what is left out on purpose | no index: Parquet answers |
+
+Tantivy fields are named by the column's place (`c0`, `c1`, …), so that any column name works.
+
+The settings that lead to a doc mapping: what a table must have been told for its splits to be as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.config import REGISTRY, is_setting, resolve
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import BadFileError, InvalidInputError
+
+KINDS = ("string", "text", "json", "ip", "none")
+RECORD_OPTIONS = ("basic", "freq", "position")
+WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
+STEMMERS = {
+    "ar_stem": "arabic",
+    "da_stem": "danish",
+    "nl_stem": "dutch",
+    "en_stem": "english",
+    "fi_stem": "finnish",
+    "fr_stem": "french",
+    "de_stem": "german",
+    "el_stem": "greek",
+    "hu_stem": "hungarian",
+    "it_stem": "italian",
+    "no_stem": "norwegian",
+    "pt_stem": "portuguese",
+    "ro_stem": "romanian",
+    "ru_stem": "russian",
+    "es_stem": "spanish",
+    "sv_stem": "swedish",
+    "ta_stem": "tamil",
+    "tr_stem": "turkish",
+}
+TOKENIZERS = ("default", "raw", "lowercase_raw", "whitespace", "ngram", *STEMMERS)
+_DEFAULT_TOKENIZER = {"string": "raw", "text": "default", "json": "default"}
+_DEFAULT_RECORD = {"string": "basic", "text": "position", "json": "position"}
+_FORMAT = 1
+
+
+class ColumnMapping(Struct, frozen=True):
+    """How one column is indexed. `tokenizer` and `record` are empty for kinds that have no terms of text."""
+
+    name: str
+    field: str
+    kind: str
+    tokenizer: str = ""
+    record: str = ""
+    max_token_length: int = 255
+
+    @property
+    def indexed(self) -> bool:
+        """Whether tantivy holds a field for the column."""
+        return self.kind != "none"
+
+    @property
+    def terms(self) -> str:
+        """The kind with its details, as messages and `explain` show it."""
+        details = [d for d in (self.tokenizer, self.record) if d]
+        return f"{self.kind} ({', '.join(details)})" if details else self.kind
+
+
+class DocMapping(Struct, frozen=True):
+    """The mapping of every column, in schema order. Frozen, picklable, with a JSON form."""
+
+    columns: tuple[ColumnMapping, ...]
+
+    @classmethod
+    def from_settings(
+        cls, schema: pa.Schema, settings: IndexingSettings, *, recorded: DocMapping | None = None
+    ) -> DocMapping:
+        """The mapping of a schema under the settings, or one error that lists every fault and the known columns.
+
+        With `recorded` (the mapping the table has already) columns keep what was recorded and its fields; a setting
+        that asks for something else is a fault.
+        """
+        faults = [*_unknown_columns(schema, settings)]
+        old = {c.name: c for c in recorded.columns} if recorded else {}
+        taken = max((int(c.field[1:]) + 1 for c in old.values()), default=0)
+        columns = []
+        for field in schema:
+            kept = old.get(field.name)
+            name = kept.field if kept else f"c{taken}"
+            taken += kept is None
+            wanted, found = _column(field, name, settings, kept)
+            faults += found
+            columns.append(wanted)
+        if faults:
+            known = ", ".join(schema.names)
+            message = f"The indexing settings have {len(faults)} fault(s): {' '.join(faults)}"
+            raise InvalidInputError(message, hint=f"Known columns: {known}.", faults=faults, columns=schema.names)
+        return cls(tuple(columns))
+
+    def find(self, name: str) -> ColumnMapping | None:
+        """The mapping of a column, by its exact name."""
+        return next((c for c in self.columns if c.name == name), None)
+
+    def of_kind(self, *kinds: str) -> tuple[ColumnMapping, ...]:
+        """The columns of some kinds, in schema order."""
+        return tuple(c for c in self.columns if c.kind in kinds)
+
+    @property
+    def indexed(self) -> tuple[ColumnMapping, ...]:
+        """The columns that tantivy knows."""
+        return tuple(c for c in self.columns if c.indexed)
+
+    def to_json(self) -> str:
+        """The mapping as canonical JSON: equal mappings give equal text."""
+        columns = [
+            {
+                "name": c.name,
+                "field": c.field,
+                "kind": c.kind,
+                "tokenizer": c.tokenizer,
+                "record": c.record,
+                "maxTokenLength": c.max_token_length,
+            }
+            for c in self.columns
+        ]
+        return json.dumps({"version": _FORMAT, "columns": columns}, separators=(",", ":"), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> DocMapping:
+        """The mapping a split or a log entry recorded."""
+        try:
+            value = json.loads(text)
+            if value["version"] != _FORMAT:
+                raise ValueError(f"version {value['version']}")
+            return cls(tuple(_column_from_json(c) for c in value["columns"]))
+        except (ValueError, KeyError, TypeError) as e:
+            raise BadFileError(f"A doc mapping cannot be read: {e}.", text=text[:200]) from e
+
+    @property
+    def ref(self) -> str:
+        """A short name of the mapping: the hash of its JSON form (`docMappingRef` in the log)."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+
+def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
+    """Refuse, by column name, a mapping that indexes a recorded column in another way."""
+    faults = [
+        _differs(old, new)
+        for new in requested.columns
+        if (old := recorded.find(new.name)) is not None and not same_index(old, new)
+    ]
+    if faults:
+        raise InvalidInputError(" ".join(faults), hint=_KEEP, faults=faults)
+
+
+_KEEP = "Leave the setting out to keep what is recorded; only an overwritten table can be indexed anew."
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column holds text, in any of Arrow's layouts."""
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    """Whether a column holds structs, maps or arrays."""
+    return bool(pa.types.is_nested(kind))
+
+
+def same_index(one: ColumnMapping, other: ColumnMapping) -> bool:
+    """Whether two columns are indexed in the same way, whatever their fields are called."""
+    return _shape(one) == _shape(other)
+
+
+def _shape(column: ColumnMapping) -> tuple[str, str, str, int]:
+    return column.kind, column.tokenizer, column.record, column.max_token_length if column.tokenizer else 0
+
+
+def _differs(old: ColumnMapping, new: ColumnMapping) -> str:
+    asked = f"{new.terms}, terms up to {new.max_token_length} bytes" if old.terms == new.terms else new.terms
+    return f"Column {old.name!r} is recorded as {old.terms}; it cannot be {asked}."
+
+
+def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[str]:
+    families: dict[str, Iterable[str]] = {
+        "indexing.typemap": settings.typemap,
+        "indexing.tokenizer": settings.tokenizer,
+        "indexing.indexrecordoption": settings.record_option,
+        "indexing.nonindexed": settings.nonindexed,
+    }
+    for key, columns in families.items():
+        for column in columns:
+            if column not in schema.names:
+                yield f"{key} names {column!r}, which is no column."
+
+
+def _column(
+    field: pa.Field, name: str, settings: IndexingSettings, kept: ColumnMapping | None
+) -> tuple[ColumnMapping, list[str]]:
+    """One column's mapping and the faults in its settings."""
+    faults: list[str] = []
+    kind = _kind(field, settings, kept, faults)
+    tokenizer = _word(field.name, "tokenizer", settings.tokenizer, TOKENIZERS, faults)
+    record = _word(field.name, "indexrecordoption", settings.record_option, RECORD_OPTIONS, faults)
+    for key, given in (("tokenizer", tokenizer), ("indexrecordoption", record)):
+        if given and kind in ("ip", "none"):
+            faults.append(f"Column {field.name!r} is of kind {kind}, which has no {key}.")
+    if kind == "string" and tokenizer and tokenizer not in WHOLE_TOKENIZERS:
+        faults.append(
+            f"Column {field.name!r} is a string (whole values, tokenizer {' or '.join(WHOLE_TOKENIZERS)}); "
+            f"tokenizer {tokenizer!r} needs indexing.typemap.{field.name} = text."
+        )
+    if kind == "json" and tokenizer == "ngram":
+        faults.append(f"Column {field.name!r} is json, which cannot have the ngram tokenizer.")
+    same = kept if kept is not None and kept.kind == kind else None
+    made = ColumnMapping(
+        field.name,
+        name,
+        kind,
+        tokenizer or (same.tokenizer if same else _DEFAULT_TOKENIZER.get(kind, "")),
+        record or (same.record if same else _DEFAULT_RECORD.get(kind, "")),
+        same.max_token_length if same else settings.max_token_length,
+    )
+    if kept is not None and not faults and not same_index(kept, made):
+        faults.append(_differs(kept, made))
+    return made, faults
+
+
+def _kind(field: pa.Field, settings: IndexingSettings, kept: ColumnMapping | None, faults: list[str]) -> str:
+    """The kind a column gets: what was asked for, else what is recorded, else what its type implies."""
+    allowed = _allowed_kinds(field.type)
+    asked = _word(field.name, "typemap", settings.typemap, KINDS, faults)
+    left_out = field.name in settings.nonindexed
+    if left_out and asked not in ("", "none"):
+        faults.append(f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {asked!r}.")
+    if asked and asked not in allowed:
+        faults.append(f"Column {field.name!r} of type {field.type} cannot be {asked!r}, only {' or '.join(allowed)}.")
+        asked = ""
+    if left_out:
+        return "none"
+    return asked or (kept.kind if kept else allowed[0])
+
+
+def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
+    if is_text(kind):
+        return ("string", "text", "json", "ip", "none")
+    return ("json", "none") if is_nested(kind) else ("none",)
+
+
+def _word(column: str, key: str, given: Mapping[str, str], allowed: Iterable[str], faults: list[str]) -> str:
+    word = given.get(column, "").strip().lower()
+    if word and word not in allowed:
+        faults.append(f"indexing.{key}.{column} cannot be {given[column]!r}, only {', '.join(allowed)}.")
+        return ""
+    return word
+
+
+def _column_from_json(value: Mapping[str, Any]) -> ColumnMapping:
+    if value["kind"] not in KINDS:
+        raise ValueError(f"kind {value['kind']!r}")
+    return ColumnMapping(
+        value["name"], value["field"], value["kind"], value["tokenizer"], value["record"], value["maxTokenLength"]
+    )
+
+
+def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
+    """Settings under which the schema is mapped in the same way; what is the default anyway is left out."""
+    kinds = DocMapping.from_settings(schema, IndexingSettings())
+    typemap = {c.name: c.kind for c in mapping.columns if (d := kinds.find(c.name)) and d.kind != c.kind}
+    typed = DocMapping.from_settings(schema, IndexingSettings(typemap=typemap))
+    found = {f"indexing.typemap.{name}": kind for name, kind in typemap.items()}
+    for column in mapping.columns:
+        implied = typed.find(column.name)
+        if implied is None:
+            continue
+        if column.tokenizer != implied.tokenizer:
+            found[f"indexing.tokenizer.{column.name}"] = column.tokenizer
+        if column.record != implied.record:
+            found[f"indexing.indexrecordoption.{column.name}"] = column.record
+        if column.max_token_length != implied.max_token_length:
+            found["indexing.maxTokenLength"] = str(column.max_token_length)
+    return found
+
+
+def recorded_as(
+    mapping: DocMapping, schema: pa.Schema, columns: Collection[str], configuration: Mapping[str, str]
+) -> dict[str, str]:
+    """The configuration of a table some of whose columns are from now on indexed like this, and the others as before."""
+    kept = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
+    chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
+    told = {**kept, **settings_of(chosen, schema)}
+    before = DocMapping.from_settings(schema, resolve(table=configuration).group(IndexingSettings))
+    changed = [c for c in chosen.columns if (old := before.find(c.name)) is None or not same_index(old, c)]
+    return told if changed else dict(configuration)
+
+
+def _without(key: str, value: str, columns: Collection[str]) -> str | None:
+    """A setting without what it says of some columns; None if nothing is left of it."""
+    if not is_setting(key):
+        return value
+    found, column, parsed = REGISTRY.parse(key, value)
+    if found.group is not IndexingSettings:
+        return value
+    if found.field_name == "nonindexed":
+        return ",".join(name for name in parsed if name not in columns) or None
+    return None if column is None or column in columns else value

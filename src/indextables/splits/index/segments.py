@@ -1,0 +1,246 @@
+"""Segments of tantivy on local disk: one folder, one segment, as the pieces that indexing and merging hand around.
+
+Merging segments in a given order, without indexing anything again.
+
+Tantivy-py has no merge call, but a writer that opens a folder merges segments of like size by itself. So the segments
+are put into one folder with a `meta.json` that makes each large one look nearly empty (which puts them on one level with
+the small ones), topped up with padding to the number at which a merge starts. Looking empty takes a bitset of deleted
+documents, which costs time for every posting; so where all are small, or of like size, they look as they are. The folder
+is sorted by `_row`, and every segment gets a column `_row` that continues where the one before it ends: the merged order
+is the order of the list. Deleted rows are left out in the same pass. The result is checked: number of rows, and the place
+of the first and last row of every segment.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import tantivy
+from msgspec import Struct
+
+from indextables.errors import BadFileError
+from indextables.splits.index.analyzers import ROW_FIELD, register, schema_for
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.tantivy_files import COMPONENTS, COMPOSITE, Mask, alive_bitset, empty_store, row_column
+
+MIN_HEAP_BYTES = 15_000_000
+META = "meta.json"
+
+
+class Segment(Struct, frozen=True):
+    """A segment in a folder, with the number of its documents."""
+
+    folder: Path
+    segment_id: str
+    rows: int
+
+    @property
+    def stem(self) -> str:
+        """What its files are called before the dot."""
+        return uuid.UUID(self.segment_id).hex
+
+    def file(self, component: str) -> Path:
+        """One of its files."""
+        return self.folder / f"{self.stem}.{component}"
+
+    def place(self, folder: Path, stem: str) -> None:
+        """Link its composite files into another folder, under another name."""
+        for component in COMPOSITE:
+            (folder / f"{stem}.{component}").symlink_to(self.file(component).absolute())
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """The `meta.json` of an index folder."""
+    meta: dict[str, Any] = json.loads((folder / META).read_bytes())
+    return meta
+
+
+def segments_of(folder: Path) -> list[Segment]:
+    """The committed segments of a folder, in the order a searcher numbers them."""
+    return [Segment(folder, s["segment_id"], s["max_doc"]) for s in read_meta(folder)["segments"]]
+
+
+def create_index(folder: Path, mapping: DocMapping) -> tantivy.Index:
+    """A new, empty index for a mapping, with analyzers registered."""
+    folder.mkdir(parents=True)
+    tantivy.Index(schema_for(mapping, row_field=True), path=str(folder))
+    meta = read_meta(folder)
+    meta["schema"] = [_without_norms(entry, mapping) for entry in meta["schema"]]
+    (folder / META).write_text(json.dumps(meta))
+    return open_folder(folder, mapping)
+
+
+def open_folder(folder: Path, mapping: DocMapping) -> tantivy.Index:
+    """An index folder as tantivy opens it, with analyzers registered; it never reloads by itself."""
+    index = tantivy.Index.open(str(folder))
+    register(index, mapping.indexed)
+    index.config_reader("manual")
+    return index
+
+
+def index_schema(mapping: DocMapping, scratch: Path) -> list[dict[str, Any]]:
+    """The schema of a mapping as `meta.json` writes it."""
+    create_index(scratch, mapping)
+    schema: list[dict[str, Any]] = read_meta(scratch)["schema"]
+    return schema
+
+
+def _without_norms(entry: dict[str, Any], mapping: DocMapping) -> dict[str, Any]:
+    """A whole value is one term: its length says nothing to a score, and would cost a byte per row."""
+    strings = {c.field for c in mapping.of_kind("string")}
+    if entry["name"] in strings and entry["name"] != ROW_FIELD:
+        entry["options"]["indexing"]["fieldnorms"] = False
+    return entry
+
+
+_MERGE_AT = 8
+_SMALL = 10_000
+"""Segments of up to so many documents are on the same, lowest level."""
+_LIKE = 1.6
+"""Segments whose sizes differ by no more than this factor are on one level."""
+_LARGEST = 10_000_000
+"""Segments of more documents are not merged."""
+_OPSTAMP = 100
+_SETTINGS = {
+    "sort_by_field": {"field": ROW_FIELD, "order": "Asc"},
+    "docstore_compression": "lz4",
+    "docstore_blocksize": 16384,
+}
+
+
+class Placeable(Protocol):
+    """A segment whose composite files can be put into a folder."""
+
+    @property
+    def segment_id(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """The number of its documents."""
+        ...
+
+    def place(self, folder: Path, stem: str) -> None:
+        """Put its files there, under another name."""
+        ...
+
+
+class Layer(Struct, frozen=True):
+    """A segment to merge, and which of its rows live (None: all)."""
+
+    segment: Placeable
+    alive: Mask | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it contributes."""
+        return self.segment.rows if self.alive is None else int(np.count_nonzero(self.alive))
+
+
+def merge_segments(layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> Segment:
+    """One segment with the living rows of all layers, in order. The layers' own files are only read."""
+    layers = [layer for layer in layers if layer.rows]
+    schema = index_schema(mapping, folder.with_name(folder.name + ".schema"))
+    folder.mkdir(parents=True)
+    shrunk = _shrunk(layers)
+    entries = [
+        _placed(n, layer, base, folder, shrink=shrink)
+        for n, (layer, base, shrink) in enumerate(zip(layers, _bases(layers), shrunk, strict=True))
+    ]
+    entries += _padding(schema, mapping, folder, max(0, _MERGE_AT - len(entries)))
+    meta = {"index_settings": _SETTINGS, "segments": entries, "schema": schema, "opstamp": _OPSTAMP}
+    (folder / META).write_text(json.dumps(meta))
+    index = open_folder(folder, mapping)
+    writer = index.writer(MIN_HEAP_BYTES, 1)
+    writer.commit()
+    writer.wait_merging_threads()
+    merged = segments_of(folder)
+    _check(merged, layers, mapping, folder)
+    return merged[0]
+
+
+def _bases(layers: Sequence[Layer]) -> list[int]:
+    """The `_row` of every layer's first document: layers follow one another."""
+    return [int(n) for n in np.cumsum([0, *(layer.segment.rows for layer in layers[:-1])])]
+
+
+def _shrunk(layers: Sequence[Layer]) -> list[bool]:
+    """Which layers must look smaller than they are, so that all are on one level."""
+    sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
+    alike = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    if alike and all(layer.alive is None for layer in layers):
+        return [False] * len(layers)
+    return [layer.alive is not None or layer.segment.rows > _SMALL for layer in layers]
+
+
+def _placed(number: int, layer: Layer, base: int, folder: Path, *, shrink: bool) -> dict[str, Any]:
+    """A segment under a name of its own: two splits may hold copies of one segment."""
+    segment = layer.segment
+    name = uuid.uuid5(uuid.UUID(segment.segment_id), str(number))
+    segment.place(folder, name.hex)
+    (folder / f"{name.hex}.fast").write_bytes(row_column(segment.rows, base))
+    (folder / f"{name.hex}.store").write_bytes(b"".join(empty_store(segment.rows)))
+    if not shrink:
+        return {"segment_id": str(name), "max_doc": segment.rows, "deletes": None}
+    alive = np.ones(segment.rows, np.bool_) if layer.alive is None else layer.alive
+    return _entry(folder, str(name), alive)
+
+
+def _entry(folder: Path, segment_id: str, alive: Mask) -> dict[str, Any]:
+    """A segment that claims to have one living document, beside a bitset that tells the truth."""
+    stem = uuid.UUID(segment_id).hex
+    (folder / f"{stem}.{_OPSTAMP}.del").write_bytes(alive_bitset(alive))
+    deletes = {"num_deleted_docs": len(alive) - 1, "opstamp": _OPSTAMP}
+    return {"segment_id": segment_id, "max_doc": len(alive), "deletes": deletes}
+
+
+def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, count: int) -> list[dict[str, Any]]:
+    """Segments of two deleted documents each."""
+    if not count:
+        return []
+    scratch = folder.with_name(folder.name + ".padding")
+    scratch.mkdir()
+    meta = {"index_settings": _SETTINGS, "segments": [], "schema": schema, "opstamp": 0}
+    (scratch / META).write_text(json.dumps(meta))
+    writer = open_folder(scratch, mapping).writer(MIN_HEAP_BYTES, 1)
+    for row in range(2):
+        writer.add_json(json.dumps({ROW_FIELD: row}))
+    writer.commit()
+    writer.wait_merging_threads()
+    (made,) = segments_of(scratch)
+    entries = []
+    for number in range(count):
+        name = uuid.uuid5(uuid.UUID(made.segment_id), f"padding {number}")
+        for component in COMPONENTS:
+            shutil.copyfile(made.file(component), folder / f"{name.hex}.{component}")
+        entries.append(_entry(folder, str(name), np.zeros(2, np.bool_)))
+    shutil.rmtree(scratch)
+    return entries
+
+
+def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMapping, folder: Path) -> None:
+    """The merge is right: every row is there, and layers begin and end where they must."""
+    expected = sum(layer.rows for layer in layers)
+    if len(merged) != 1 or merged[0].rows != expected:
+        found = sum(segment.rows for segment in merged)
+        raise BadFileError(f"Merging segments gave {found} rows in place of {expected}.", path=str(folder))
+    places: list[tantivy.DocAddress] = []
+    numbers: list[int] = []
+    at = 0
+    for layer, base in zip(layers, _bases(layers), strict=True):
+        living = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
+        for row, place in ((int(living[0]), at), (int(living[-1]), at + len(living) - 1)):
+            places.append(tantivy.DocAddress(0, place))
+            numbers.append(base + row)
+        at += len(living)
+    found = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
+    moved = next((number for number, row in zip(numbers, found, strict=True) if number != row), None)
+    if moved is not None:
+        raise BadFileError(f"Merging segments moved row {moved} of {folder}.", path=str(folder))

@@ -1,0 +1,255 @@
+"""What a json column's value means to a search: one form for indexing, for scanning and for the words of a query.
+
+Every value is searched as a JSON document under one root key, so that `tags:x` finds an element of an array and
+`user.name:x` a key of a struct in the same way. Nulls and numbers that are not finite have no term. A text that is not
+valid JSON is one string. Whole numbers are integers however they are written (`1.0` is `1`).
+
+What tantivy is given for a column, and how many values it cannot hold completely.
+
+The writer indexes what this module returns, scanning reads rows through the same functions, and the count decides
+whether a filter that looks at terms (wildcard, fuzzy, a very long word) can trust the index alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import decimal
+import ipaddress
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from indextables.splits.index.analyzers import terms_of
+from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, is_text
+
+ROOT = "r"
+MAX_DEPTH = 100
+"""Values nested deeper are not searchable; tantivy's parser stops at 128."""
+MAX_PATH_BYTES = 4_096
+"""Keys below a longer path are not searchable; a term of tantivy holds path and value together."""
+TEXT_MARK = "\x0c"
+_PATH_MARKS = {0: "\ufffd", 1: "\ufffd"}
+
+Leaf = bool | int | float | str
+Path = tuple[str, ...]
+
+
+def parse_json(text: str) -> Any:
+    """The document a text holds, or the text itself where it is not valid JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def normal_leaf(value: Any) -> Leaf | None:
+    """A scalar as it is compared; None for what has no term."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, decimal.Decimal):
+        value = int(value) if value == value.to_integral_value() else float(value)
+    if isinstance(value, int):
+        return _normal_integer(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return _normal_integer(int(value)) if value.is_integer() else value
+    return _text_of(value)
+
+
+def searchable_text(text: str) -> str:
+    """A string as tantivy is given it: what looks like a time gets a mark before it, or it would be taken as one.
+
+    Times in the index have whole seconds only, and are no words. Tokenizers that split drop the mark.
+    """
+    looks_like_time = len(text) >= 20 and text[0].isdigit() and text[4] == "-" and text[10] in "Tt "
+    return TEXT_MARK + text if looks_like_time or text.startswith(TEXT_MARK) else text
+
+
+def normal_key(key: Any) -> str:
+    """A key as a path segment; the two characters by which tantivy marks paths cannot be part of one."""
+    return _valid(str(key)).translate(_PATH_MARKS)
+
+
+def leaves(document: Any) -> Iterator[tuple[Path, Leaf]]:
+    """Every path and value of a document, in its order; elements of an array share their array's path."""
+    yield from _walk(document, (), 0, 0)
+
+
+def index_text(document: Any) -> str | None:
+    """The JSON object that tantivy indexes for a document; None where nothing of it is searchable."""
+    value = _normal(document, 0, 0)
+    return None if value is None else json.dumps({ROOT: value}, ensure_ascii=False, separators=(",", ":"))
+
+
+def field_path(field: str, path: Path) -> str:
+    """The name by which tantivy knows a path of a json field."""
+    keys = [key.replace("\\", "\\\\").replace(".", "\\.") for key in path]
+    return ".".join([field, ROOT, *keys])
+
+
+def _walk(value: Any, path: Path, depth: int, size: int) -> Iterator[tuple[Path, Leaf]]:
+    if isinstance(value, dict):
+        for key, below in _entries(value, depth, size):
+            yield from _walk(below, (*path, key), depth + 1, size + len(key.encode()))
+    elif isinstance(value, list | tuple):
+        if depth < MAX_DEPTH:
+            for below in value:
+                yield from _walk(below, path, depth + 1, size)
+    elif (leaf := normal_leaf(value)) is not None:
+        yield path, leaf
+
+
+def _normal(value: Any, depth: int, size: int) -> Any:
+    if isinstance(value, dict):
+        made = {}
+        for key, below in _entries(value, depth, size):
+            if (kept := _normal(below, depth + 1, size + len(key.encode()))) is not None:
+                made[key] = kept
+        return made or None
+    if isinstance(value, list | tuple):
+        if depth >= MAX_DEPTH:
+            return None
+        kept_items = [kept for below in value if (kept := _normal(below, depth + 1, size)) is not None]
+        return kept_items or None
+    leaf = normal_leaf(value)
+    return searchable_text(leaf) if isinstance(leaf, str) else leaf
+
+
+def _entries(value: dict[Any, Any], depth: int, size: int) -> Iterator[tuple[str, Any]]:
+    """The entries of an object that are searchable; of keys that become equal the last one counts."""
+    if depth >= MAX_DEPTH:
+        return
+    for key, below in {normal_key(key): below for key, below in value.items()}.items():
+        if size + len(key.encode()) <= MAX_PATH_BYTES:
+            yield key, below
+
+
+def _normal_integer(value: int) -> Leaf | None:
+    if -(1 << 63) <= value < 1 << 64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, str):
+        return _valid(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return str(value)
+
+
+def _valid(text: str) -> str:
+    """JSON can spell half of a surrogate pair, which no UTF-8 text can hold: it becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+# The longest repetition that Arrow's regular expressions allow is 1000.
+_MAX_REPEAT = 1000
+_IPV4_MAPPED = 0xFFFF << 32
+_OCTET = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN_IPV4 = rf"^{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}\z"
+_ASCII_SEPARATORS = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"
+
+
+class IndexValues(Struct, frozen=True):
+    """One column of a batch for tantivy: texts (JSON texts where `is_json`), null where there is nothing to index."""
+
+    texts: pa.Array
+    is_json: bool
+    incomplete: int
+    """How many values hold a term that is too long, or are no address in an ip column."""
+
+
+def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
+    """What the index gets for a column's values."""
+    if column.kind == "json":
+        return _index_json(column, array)
+    texts = plain_texts(array)
+    if column.kind == "ip":
+        addresses = _addresses(texts)
+        return IndexValues(addresses, False, addresses.null_count - texts.null_count)
+    return IndexValues(texts, False, _count_long(column, texts))
+
+
+def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A text column as one plain string array, whatever its layout."""
+    joined = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if pa.types.is_dictionary(joined.type):
+        joined = joined.dictionary_decode()
+    return joined if pa.types.is_string(joined.type) else joined.cast(pa.string())
+
+
+def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
+    """The JSON documents of a json column: parsed texts, or nested values as they are; None for null."""
+    if is_text(array.type):
+        for text in plain_texts(array).to_pylist():
+            yield None if text is None else parse_json(text)
+    else:
+        yield from array.to_pylist(maps_as_pydicts="lossy")
+
+
+def parse_address(text: str) -> ipaddress.IPv6Address | None:
+    """An address as IPv6 (IPv4 in its mapped form), so that both kinds compare; None if the text is none."""
+    try:
+        found = ipaddress.ip_address(text) if "%" not in text else None
+    except ValueError:
+        return None
+    if isinstance(found, ipaddress.IPv4Address):
+        return ipaddress.IPv6Address(_IPV4_MAPPED | int(found))
+    return found
+
+
+def has_long_term(text: str, column: ColumnMapping) -> bool:
+    """Whether a text holds a term that the column's index leaves out."""
+    limit = column.max_token_length
+    if len(text.encode()) <= limit or column.tokenizer == "ngram":
+        return False
+    if column.tokenizer in WHOLE_TOKENIZERS:
+        return True
+    return len(terms_of(text, column.tokenizer)) > len(terms_of(text, column.tokenizer, limit))
+
+
+def _count_long(column: ColumnMapping, texts: pa.Array) -> int:
+    long = texts.filter(pc.greater(pc.binary_length(texts), column.max_token_length))
+    if column.tokenizer == "ngram" or len(long) == 0:
+        return 0
+    if column.tokenizer in WHOLE_TOKENIZERS:
+        return len(long)
+    # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
+    run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
+    separators = r"\s" if column.tokenizer == "whitespace" else _ASCII_SEPARATORS
+    suspects = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
+    return sum(has_long_term(text, column) for text in suspects.to_pylist())
+
+
+def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
+    texts: list[str | None] = []
+    incomplete = 0
+    for document in documents(array):
+        text = None if document is None else index_text(document)
+        texts.append(text)
+        if text is not None and len(text) * 4 > column.max_token_length:
+            incomplete += any(has_long_term(v, column) for _, v in leaves(document) if isinstance(v, str))
+    return IndexValues(pa.array(texts, pa.string()), True, incomplete)
+
+
+def _addresses(texts: pa.Array) -> pa.Array:
+    """The texts that are addresses. Plain IPv4 is known by its look; only the rest is parsed one by one."""
+    others = pc.invert(pc.match_substring_regex(texts, _PLAIN_IPV4)).fill_null(False)
+    if not pc.any(others).as_py():
+        return texts
+    doubtful = texts.filter(others).dictionary_encode()
+    bad = [text for text in doubtful.dictionary.to_pylist() if parse_address(text) is None]
+    return pc.if_else(pc.is_in(texts, pa.array(bad, pa.string())), None, texts)

@@ -1,0 +1,220 @@
+"""Query over rows: the answer of the index without an index, from the same analyzers. Slow, exact, and for any split.
+
+It answers foreign splits, leaves that the index cannot answer, and the rows of which the index knows only a superset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.splits.index.analyzers import analyze, terms_of
+from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.values import Leaf as JsonLeaf
+from indextables.splits.index.values import documents, normal_leaf, parse_address, plain_texts
+from indextables.splits.index.values import leaves as json_leaves
+from indextables.splits.query import terms
+from indextables.splits.query.literals import json_number
+from indextables.splits.query.to_predicate import typed_mask
+from indextables.splits.query.tree import (
+    Addresses,
+    AllRows,
+    Bool,
+    Boost,
+    Equals,
+    Exists,
+    Fuzzy,
+    Leaf,
+    OneOf,
+    Query,
+    Range,
+    Wildcard,
+    Words,
+)
+from indextables.splits.read.searchable import Mask
+
+
+def scan_mask(query: Query, table: pa.Table, mapping: DocMapping) -> Mask:
+    """Which rows of a table match a query. A column that the table lacks holds nothing but nulls."""
+    return combine(query, table.num_rows, lambda leaf: leaf_mask(leaf, table, mapping))
+
+
+def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask:
+    """The rows of a tree from the rows of its leaves."""
+    if isinstance(query, AllRows):
+        return np.ones(num_rows, np.bool_)
+    if isinstance(query, Boost):
+        return combine(query.query, num_rows, answer)
+    if not isinstance(query, Bool):
+        return answer(query)  # type: ignore[arg-type]
+    found = np.ones(num_rows, np.bool_)
+    for below in query.must:
+        found &= combine(below, num_rows, answer)
+    if query.should and not query.must:
+        some = np.zeros(num_rows, np.bool_)
+        for below in query.should:
+            some |= combine(below, num_rows, answer)
+        found &= some
+    for below in query.must_not:
+        found &= ~combine(below, num_rows, answer)
+    return found
+
+
+def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
+    """Which rows of a table match one leaf."""
+    name = leaf.target.column
+    if name not in table.column_names:
+        return np.zeros(table.num_rows, np.bool_)
+    column = mapping.find(name) or ColumnMapping(name, "", "none")
+    array = table.column(name)
+    if isinstance(leaf, OneOf) and column.kind == "string":
+        wanted = {
+            term for item in leaf.items if isinstance(item, Words) for term in terms_of(item.text, column.tokenizer)
+        }
+        return _by_value(plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in wanted)
+    if isinstance(leaf, OneOf) and column.kind != "none":
+        return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
+    if isinstance(leaf, Exists) and not leaf.target.path:
+        return np.asarray(pc.is_valid(array), np.bool_)
+    if column.kind == "json" or leaf.target.path:
+        return _masked(_json_test(leaf, column), documents(array))
+    if column.kind == "ip" or isinstance(leaf, Addresses):
+        return _by_value(plain_texts(array), _address_test(leaf))
+    if isinstance(leaf, Range | Equals | OneOf):
+        return typed_mask(leaf, table)
+    return _by_value(plain_texts(array), text_test(leaf, column))
+
+
+def text_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
+    """Whether a text of a column matches a leaf about words."""
+    if column.tokenizer == "ngram":
+        return _substring_test(leaf, column)
+    test = _tokens_test(leaf, column)
+    needed = _needed_term(leaf, column)
+    tokenizer = column.tokenizer or "raw"
+    if needed is not None and not _has_places(leaf, column):
+        return lambda text: needed in terms_of(text, tokenizer)
+
+    def with_places(text: str) -> bool:
+        # Tokens with their places cost more than terms alone: most texts are settled by the terms.
+        if needed is not None and needed not in terms_of(text, tokenizer):
+            return False
+        return test([(t.position, t.text) for t in analyze(text, tokenizer)])
+
+    return with_places
+
+
+def _needed_term(leaf: Leaf, column: ColumnMapping) -> str | None:
+    if not isinstance(leaf, Words):
+        return None
+    words = terms.prefix_words(column, leaf.text)[0] if leaf.prefix else terms.words_of(column, leaf.text)
+    return words[0].text if words else None
+
+
+def _has_places(leaf: Leaf, column: ColumnMapping) -> bool:
+    return not isinstance(leaf, Words) or leaf.prefix or len(terms.words_of(column, leaf.text)) > 1
+
+
+def _tokens_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[terms.Token]], bool]:
+    """Whether a list of tokens matches a leaf about words."""
+    if isinstance(leaf, Words) and leaf.prefix:
+        before, last = terms.prefix_words(column, leaf.text)
+        if last is None:
+            return lambda _: False
+        start = last.text
+        row = [(w.offset, w.text.__eq__) for w in before]
+        return lambda tokens: terms.has_row(tokens, [*row, (last.offset, lambda text: text.startswith(start))])
+    if isinstance(leaf, Words):
+        words = terms.words_of(column, leaf.text)
+        return lambda tokens: bool(words) and terms.has_phrase(tokens, words, leaf.slop)
+    if isinstance(leaf, Wildcard):
+        tests = [terms.pattern_test(p) for p in terms.term_patterns(column, leaf.pattern)]
+        return lambda tokens: terms.has_row(tokens, list(enumerate(tests)))
+    if isinstance(leaf, Fuzzy):
+        word = terms.plain_word(column, leaf.text)
+        near = terms.fuzzy_test(word or "", leaf.distance)
+        return lambda tokens: word is not None and any(near(text) for _, text in tokens)
+    raise TypeError(f"{type(leaf).__name__} is not about words")
+
+
+def _substring_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
+    """In an ngram column a word or pattern is looked for anywhere in the text, in any case."""
+    if isinstance(leaf, Wildcard):
+        inside = terms.pattern_test(terms.term_patterns(column, leaf.pattern)[0], anywhere=True)
+        return lambda text: inside(terms.lowered(text))
+    wanted = terms.lowered(leaf.text) if isinstance(leaf, Words) else ""
+    return lambda text: bool(wanted) and wanted in terms.lowered(text)
+
+
+def _json_test(leaf: Leaf, column: ColumnMapping) -> Callable[[Any], bool]:
+    path = leaf.target.path
+    if isinstance(leaf, Exists):
+        return lambda document: any(p[: len(path)] == path for p, _ in json_leaves(document))
+    test = _json_values_test(leaf, column)
+    return lambda document: test([value for p, value in json_leaves(document) if p == path])
+
+
+def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonLeaf]], bool]:
+    if isinstance(leaf, Range):
+        span = leaf
+        return lambda values: any(_json_within(span, value) for value in values)
+    tokenizer = column.tokenizer or "raw"
+    test = _tokens_test(leaf, column)
+    number = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
+    wanted = None if number is None else normal_leaf(number)
+
+    def check(values: list[JsonLeaf]) -> bool:
+        if wanted is not None and any(type(v) is type(wanted) and v == wanted for v in values):
+            return True
+        texts = [v for v in values if isinstance(v, str)]
+        return test(terms.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts]))
+
+    return check
+
+
+def _json_within(span: Range, value: JsonLeaf) -> bool:
+    """Numbers are compared with numbers and texts with texts (by their bytes); nothing else lies in a range."""
+    texts = isinstance(span.upper if span.lower is None else span.lower, str)
+    if isinstance(value, bool) or isinstance(value, str) != texts:
+        return False
+    low, high = _bytes(span.lower), _bytes(span.upper)
+    return _within(Range(span.target, low, high, span.include_lower, span.include_upper), _bytes(value))
+
+
+def _bytes(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _within(span: Range, value: Any) -> bool:
+    low, high = span.lower, span.upper
+    above = low is None or (value >= low if span.include_lower else value > low)
+    return bool(above and (high is None or (value <= high if span.include_upper else value < high)))
+
+
+def _address_test(leaf: Leaf) -> Callable[[str], bool]:
+    def check(text: str) -> bool:
+        address = parse_address(text)
+        if address is None:
+            return False
+        if isinstance(leaf, Addresses):
+            return int(address) & leaf.mask == leaf.value & leaf.mask
+        return isinstance(leaf, Range) and _within(leaf, address)
+
+    return check
+
+
+def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
+    """A test of texts, run once per distinct text."""
+    encoded = texts.dictionary_encode()
+    known = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
+    places = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
+    found: Mask = np.append(known, False)[places]
+    return found
+
+
+def _masked(test: Callable[[Any], bool], values: Any) -> Mask:
+    return np.array([value is not None and test(value) for value in values], np.bool_)

@@ -1,0 +1,322 @@
+"""Leaf of the tree -> tantivy query, where the index can answer it; exactly, or as a superset that rows then confirm.
+
+What the index cannot answer (numbers, dates, ranges of text, missing values, words longer than it keeps) gives None and
+is answered from the rows. Nothing is ever approximated in silence.
+
+A whole tree as one tantivy query, where every leaf of it is answered exactly; and what the index must have ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import tantivy
+from msgspec import Struct, field
+
+from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, DocMapping
+from indextables.splits.index.values import ROOT, TEXT_MARK, field_path, has_long_term, normal_leaf, searchable_text
+from indextables.splits.query import terms
+from indextables.splits.query.literals import FULL_MASK, json_number
+from indextables.splits.query.terms import Gap, Pattern, Word
+from indextables.splits.query.tree import (
+    Addresses,
+    AllRows,
+    Bool,
+    Boost,
+    Fuzzy,
+    Leaf,
+    OneOf,
+    Query,
+    Range,
+    Target,
+    Wildcard,
+    Words,
+    leaves,
+)
+
+_REGEX_SPECIAL = frozenset(r".+*?()|[]{}^$\#&-~")
+_PATH_END, _PATH_JOIN, _TEXT_TYPE = "\x00", "\x01", "s"
+
+
+class IndexAnswer(Struct, frozen=True):
+    """What the index says about a leaf. Where it is not exact, every match is among it, and the rows decide."""
+
+    query: tantivy.Query
+    exact: bool = True
+    term: tuple[str, str] | None = None
+    """Field and text, where the leaf is one term: the dictionary then knows how many rows match."""
+
+
+class TermKey(Struct, frozen=True):
+    """A term whose frequency decides a score, as every split knows it."""
+
+    target: Target
+    text: str
+
+
+class Translator(Struct, frozen=True):
+    """Translates leaves for one split. `rarity` holds, per term, its weight in the table and in this split alone."""
+
+    schema: tantivy.Schema
+    incomplete: Mapping[str, int] = field(default_factory=dict)
+    rarity: Mapping[TermKey, tuple[float, float]] = field(default_factory=dict)
+
+    def answer(self, leaf: Leaf, column: ColumnMapping) -> IndexAnswer | None:
+        """The tantivy query of a leaf, or None where only the rows can tell."""
+        if not is_indexed_as_asked(leaf, column):
+            return None
+        if isinstance(leaf, Words):
+            return self._words(leaf, column)
+        if isinstance(leaf, Wildcard):
+            return self._wildcard(leaf, column)
+        if isinstance(leaf, Fuzzy):
+            return self._fuzzy(leaf, column)
+        if isinstance(leaf, Addresses):
+            return self._addresses(leaf, column)
+        if isinstance(leaf, OneOf):
+            return self._one_of(leaf, column)
+        return IndexAnswer(self._address_range(column.field, leaf)) if isinstance(leaf, Range) else None
+
+    def _words(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
+        if column.tokenizer == "ngram":
+            return self._grams(column, (terms.lowered(leaf.text),), exact=True)
+        if leaf.prefix:
+            return self._phrase_prefix(leaf, column)
+        words = _index_words(column, leaf.text)
+        name = field_name(column, leaf.target)
+        number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
+        found = IndexAnswer(tantivy.Query.empty_query())
+        if words and has_long_term(leaf.text, column):
+            if self.incomplete.get(column.name):
+                return None
+        elif words:
+            found = self._phrase(leaf.target, words, column, leaf.slop)
+        if number is None or (value := normal_leaf(number)) is None:
+            return found
+        # The index keeps no frequencies of numbers: asked for them, tantivy reads on into what follows.
+        same = tantivy.Query.const_score_query(tantivy.Query.term_query(self.schema, name, value, "basic"), 1.0)
+        return IndexAnswer(_any([found.query, same]), found.exact)
+
+    def _phrase(self, target: Target, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> IndexAnswer:
+        name = field_name(column, target)
+        if len(words) == 1:
+            term = self._term(name, words[0].text, column)
+            rarity = self.rarity.get(TermKey(target, words[0].text))
+            if column.kind == "string" and rarity is not None:
+                # Every value is one term long: its rarity is the whole score, whatever the split's average.
+                return IndexAnswer(tantivy.Query.const_score_query(term, rarity[0]), term=(name, words[0].text))
+            return IndexAnswer(self._weighted(term, target, words), term=(name, words[0].text))
+        texts = {w.text for w in words}
+        if column.record == "position" and (not slop or len(words) == 2 == len(texts)):
+            pairs = [(w.offset, w.text) for w in words]
+            phrase = tantivy.Query.phrase_query(self.schema, name, pairs, slop)
+            return IndexAnswer(self._weighted(phrase, target, words))
+        return IndexAnswer(
+            _all([self._phrase(target, (Word(0, t),), column, 0).query for t in sorted(texts)]), exact=False
+        )
+
+    def _phrase_prefix(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
+        if self.incomplete.get(column.name):
+            return None
+        before, last = terms.prefix_words(column, leaf.text)
+        if last is None:
+            return IndexAnswer(tantivy.Query.empty_query())
+        start = self._regex(leaf.target, column, (last.text, Gap.ANY))
+        if not before:
+            return None if start is None else IndexAnswer(start)
+        found = self._phrase(leaf.target, before, column, 0)
+        return IndexAnswer(_all([found.query, *([start] if start else [])]), exact=False)
+
+    def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> IndexAnswer | None:
+        if self.incomplete.get(column.name):
+            return None
+        patterns = terms.term_patterns(column, leaf.pattern)
+        if column.tokenizer == "ngram":
+            return self._grams(column, [p for p in patterns[0] if isinstance(p, str)], exact=False)
+        closed = [p for p in patterns if not terms.is_open(p)] or patterns[:1]
+        regexes = [r for p in closed if (r := self._regex(leaf.target, column, p)) is not None]
+        return IndexAnswer(_all(regexes), exact=len(patterns) == 1) if regexes else None
+
+    def _fuzzy(self, leaf: Fuzzy, column: ColumnMapping) -> IndexAnswer | None:
+        word = terms.plain_word(column, leaf.text)
+        marked = column.kind == "json" and column.tokenizer in WHOLE_TOKENIZERS
+        if word is None or marked or self.incomplete.get(column.name):
+            return None
+        name = field_name(column, leaf.target)
+        return IndexAnswer(tantivy.Query.fuzzy_term_query(self.schema, name, word, distance=leaf.distance))
+
+    def _one_of(self, leaf: OneOf, column: ColumnMapping) -> IndexAnswer | None:
+        if column.kind == "string":
+            short = [i for i in leaf.items if isinstance(i, Words) and not has_long_term(i.text, column)]
+            if len(short) < len(leaf.items) and self.incomplete.get(column.name):
+                return None
+            texts = [terms.words_of(column, i.text)[0].text for i in short]
+            return IndexAnswer(tantivy.Query.term_set_query(self.schema, column.field, texts))
+        found = [self.answer(item, column) for item in leaf.items]
+        known = [a for a in found if a is not None]
+        if len(known) < len(found):
+            return None
+        return IndexAnswer(
+            tantivy.Query.const_score_query(_any([a.query for a in known]), 1.0), all(a.exact for a in known)
+        )
+
+    def _addresses(self, leaf: Addresses, column: ColumnMapping) -> IndexAnswer:
+        if leaf.mask == FULL_MASK:
+            return IndexAnswer(tantivy.Query.term_query(self.schema, column.field, _address(leaf.value)))
+        free = FULL_MASK ^ leaf.mask
+        span = Range(leaf.target, leaf.value, leaf.value | free)
+        return IndexAnswer(self._address_range(column.field, span), exact=free & (free + 1) == 0)
+
+    def _address_range(self, name: str, span: Range) -> tantivy.Query:
+        lower = 0 if span.lower is None else int(span.lower) + (not span.include_lower)
+        upper = FULL_MASK if span.upper is None else int(span.upper) - (not span.include_upper)
+        if lower > upper:
+            return tantivy.Query.empty_query()
+        kind = tantivy.FieldType.IpAddr
+        return tantivy.Query.range_query(
+            self.schema, name, kind, _address(lower), _address(upper), use_inverted_index=True
+        )
+
+    def _grams(self, column: ColumnMapping, literals: Iterable[str], *, exact: bool) -> IndexAnswer | None:
+        """Rows that hold every pair of neighbouring characters; a text of at most two is found exactly."""
+        literals = [text for text in literals if text]
+        if not literals:
+            return None
+        grams = {t[i : i + 2] for t in literals for i in range(max(len(t) - 1, 1))}
+        found = _all([self._term(column.field, gram, column) for gram in sorted(grams)])
+        return IndexAnswer(found, exact and max(map(len, literals)) <= 2)
+
+    def _term(self, name: str, text: str, column: ColumnMapping) -> tantivy.Query:
+        option = "freq" if column.record in ("freq", "position") else "basic"
+        return tantivy.Query.term_query(self.schema, name, text, option)
+
+    def _regex(self, target: Target, column: ColumnMapping, pattern: Pattern) -> tantivy.Query | None:
+        """The terms that fit a pattern; None for a pattern that is too large for tantivy's automaton."""
+        body = "".join(_GAPS[p] if isinstance(p, Gap) else _quote(p) for p in pattern)
+        if column.kind == "json":
+            # A term of a json field is path, type, text.
+            path = _PATH_JOIN.join((ROOT, *target.path))
+            body = f"{_quote(path)}{_PATH_END}{_TEXT_TYPE}({TEXT_MARK})?{body}"
+        try:
+            return tantivy.Query.regex_query(self.schema, column.field, f"(?s){body}")
+        except ValueError:
+            return None
+
+    def _weighted(self, query: tantivy.Query, target: Target, words: tuple[Word, ...]) -> tantivy.Query:
+        """The query with its score as if the whole table were one split: a score is linear in its terms' rarity."""
+        keys = (TermKey(target, word.text) for word in words)
+        found = [self.rarity[key] for key in keys if key in self.rarity]
+        if not found:
+            return query
+        return tantivy.Query.boost_query(query, sum(table for table, _ in found) / sum(split for _, split in found))
+
+
+_GAPS = {Gap.ANY: ".*", Gap.ONE: "."}
+
+
+def is_indexed_as_asked(leaf: Leaf, column: ColumnMapping) -> bool:
+    """Whether a column's index is of the kind that a leaf is about (splits of another engine may differ)."""
+    if isinstance(leaf, OneOf):
+        return all(is_indexed_as_asked(item, column) for item in leaf.items)
+    if isinstance(leaf, Words | Wildcard | Fuzzy):
+        return column.kind == "json" or (column.kind in ("string", "text") and not leaf.target.path)
+    return isinstance(leaf, Addresses | Range) and column.kind == "ip"
+
+
+def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
+    """The terms by whose rarity a leaf is scored; empty for leaves with a constant score."""
+    if not isinstance(leaf, Words) or leaf.prefix or not is_indexed_as_asked(leaf, column):
+        return ()
+    if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
+        return ()
+    return tuple(TermKey(leaf.target, word.text) for word in _index_words(column, leaf.text))
+
+
+def field_name(column: ColumnMapping, target: Target) -> str:
+    """The name by which tantivy knows a column, or a path in it."""
+    return field_path(column.field, target.path) if column.kind == "json" else column.field
+
+
+def _index_words(column: ColumnMapping, text: str) -> tuple[Word, ...]:
+    return terms.words_of(column, searchable_text(text) if column.kind == "json" else text)
+
+
+def _all(queries: list[tantivy.Query]) -> tantivy.Query:
+    if len(queries) == 1:
+        return queries[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Must, q) for q in queries])
+
+
+def _any(queries: list[tantivy.Query]) -> tantivy.Query:
+    if len(queries) == 1:
+        return queries[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, q) for q in queries])
+
+
+def _quote(text: str) -> str:
+    return "".join(f"\\{c}" if c in _REGEX_SPECIAL else c for c in text)
+
+
+def _address(number: int) -> str:
+    groups = [f"{number >> shift & 0xFFFF:x}" for shift in range(112, -1, -16)]
+    return ":".join(groups)
+
+
+Ask = Callable[[Leaf], IndexAnswer | None]
+
+
+def index_query(query: Query, ask: Ask) -> tantivy.Query | None:
+    """The tantivy query of a tree, or None if the rows must be asked for some leaf."""
+    if isinstance(query, AllRows):
+        return tantivy.Query.all_query()
+    if isinstance(query, Boost):
+        below = index_query(query.query, ask)
+        return None if below is None else tantivy.Query.boost_query(below, query.factor)
+    if isinstance(query, Bool):
+        return _whole_bool(query, ask)
+    found = ask(query)  # type: ignore[arg-type]
+    return found.query if found is not None and found.exact else None
+
+
+def _whole_bool(query: Bool, ask: Ask) -> tantivy.Query | None:
+    clauses: list[tuple[tantivy.Occur, tantivy.Query]] = []
+    if not query.must and not query.should:
+        # Tantivy finds nothing for negations alone. Every row is the start, and adds nothing to a score.
+        everything = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
+        clauses.append((tantivy.Occur.Must, everything))
+    parts = (
+        (tantivy.Occur.Must, query.must),
+        (tantivy.Occur.Should, query.should),
+        (tantivy.Occur.MustNot, query.must_not),
+    )
+    for occur, queries in parts:
+        for below in queries:
+            found = index_query(below, ask)
+            if found is None:
+                return None
+            clauses.append((occur, found))
+    return tantivy.Query.boolean_query(clauses)
+
+
+def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], bool]:
+    """The tantivy fields a query looks into, and whether it needs the places of words."""
+    fields: list[str] = []
+    positions = False
+    for leaf in leaves(query):
+        column = mapping.find(leaf.target.column)
+        if column is not None and is_indexed_as_asked(leaf, column):
+            fields.append(column.field)
+            positions |= _needs_positions(leaf, column)
+    return tuple(dict.fromkeys(fields)), positions
+
+
+def needs_norms(query: Query, mapping: DocMapping) -> bool:
+    """Whether the length of texts has a part in a query's scores: whole values are all one term long."""
+    columns = [mapping.find(leaf.target.column) for leaf in leaves(query) if isinstance(leaf, Words)]
+    return any(column is not None and column.kind in ("text", "json") for column in columns)
+
+
+def _needs_positions(leaf: Leaf, column: ColumnMapping) -> bool:
+    if isinstance(leaf, OneOf):
+        return any(_needs_positions(item, column) for item in leaf.items)
+    return isinstance(leaf, Words) and column.record == "position" and len(terms.words_of(column, leaf.text)) > 1

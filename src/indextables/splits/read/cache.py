@@ -1,0 +1,416 @@
+"""Parts of splits on local disk, shared by all processes of a user, bounded in size.
+
+    <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
+    <folder>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
+
+The folder is the one that the settings name if the cache made it, else `indextables` in it. What the cache makes carries
+a marker, and nothing without it is ever removed: the folder that somebody names may hold anything.
+
+Nothing is ever cut short or replaced in place, since tantivy maps these files: an entry is built aside and renamed into
+place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
+it. Pages that never reached the disk in a crash are no danger: what another boot of the machine left is not used.
+
+What a process keeps of splits between two queries: decoded ends, and index views that nobody uses just now.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import stat
+import tempfile
+import threading
+import time
+import uuid
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import cache as once
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from indextables.config.splits import SplitCacheSettings
+from indextables.errors import RefusedError, StorageError
+
+T = TypeVar("T")
+
+
+class RecentItems(Generic[T]):
+    """The values that were used last, within a bound on their size together. Safe from several threads."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> T | None:
+        """The value of a key, which now counts as just used."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def put(self, key: str, value: T, size: int) -> None:
+        """Keep a value; the ones used longest ago make room."""
+        with self._lock:
+            if key in self._values:
+                self._bytes -= self._values.pop(key)[1]
+            self._values[key] = value, size
+            self._bytes += size
+            while self._bytes > self._max_bytes and len(self._values) > 1:
+                self._bytes -= self._values.popitem(last=False)[1][1]
+
+
+class IdleItems(Generic[T]):
+    """Things that are costly to open, kept while nobody uses them. What is taken belongs to the taker alone.
+
+    After a fork the child starts empty and leaves what its parent keeps untouched.
+    """
+
+    def __init__(self, limit: int, dispose: Callable[[T], None]) -> None:
+        self._limit = limit
+        self._dispose = dispose
+        self._waiting: list[tuple[str, T]] = []
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+
+    def take(self, key: str) -> T | None:
+        """One of the things kept under a key, or None."""
+        with self._lock:
+            self._after_fork()
+            for place in range(len(self._waiting) - 1, -1, -1):
+                if self._waiting[place][0] == key:
+                    return self._waiting.pop(place)[1]
+            return None
+
+    def give(self, key: str, value: T) -> None:
+        """Hand something back; when there is too much, what waited longest is disposed of."""
+        with self._lock:
+            self._after_fork()
+            self._waiting.append((key, value))
+            surplus = [self._waiting.pop(0)[1] for _ in range(len(self._waiting) - self._limit)]
+        for old in surplus:
+            self._dispose(old)
+
+    def clear(self, which: Callable[[T], bool] = lambda _: True) -> None:
+        """Dispose of what waits: of everything, or of what a test picks."""
+        with self._lock:
+            self._after_fork()
+            picked = [value for _, value in self._waiting if which(value)]
+            self._waiting = [(key, value) for key, value in self._waiting if value not in picked]
+        for value in picked:
+            self._dispose(value)
+
+    def _after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._pid, self._waiting = os.getpid(), []
+
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_RANGES = "ranges"
+_MARKER = ".indextables-cache"
+_INNER = "indextables"
+_TAIL_BYTES = 64 << 20
+_IDLE_VIEWS = 32
+_STALE_SECONDS = 60
+_KEEP_SHARE = 0.9
+_CHECKS_PER_FILL = 16
+
+
+class CacheUsage(Struct, frozen=True):
+    """What the cache holds, and how often this process found something in it."""
+
+    directory: str
+    bytes: int
+    splits: int
+    """Splits of which parts of the index are there."""
+    hits: int
+    misses: int
+
+
+class SplitCache:
+    """The disk cache. One per process is enough; it may be used from several threads."""
+
+    def __init__(self, directory: Path, max_bytes: int) -> None:
+        self.directory = directory
+        self.max_bytes = max_bytes
+        self.hits = self.misses = 0
+        self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
+        self.idle_views: IdleItems[DisposableView] = IdleItems(_IDLE_VIEWS, lambda view: view.dispose())
+        self._home: tuple[int, Path, int] | None = None
+        self._unchecked_bytes = max_bytes
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, settings: SplitCacheSettings) -> SplitCache:
+        """The cache that the settings name; the same object for the same place."""
+        return _cache_at(settings.directory, settings.max_bytes)
+
+    @classmethod
+    def default(cls) -> SplitCache:
+        """The cache of the default settings."""
+        return cls.of(SplitCacheSettings())
+
+    @property
+    def _folder(self) -> Path:
+        return self.directory if _is_marked(self.directory) or not self.directory.exists() else self.directory / _INNER
+
+    @property
+    def _root(self) -> Path:
+        return self._folder / f"{socket.gethostname()}-{_boot_id()}"
+
+    @property
+    def _entries(self) -> Path:
+        return self._root / "entries"
+
+    @property
+    def _views(self) -> Path:
+        return self._root / "views"
+
+    def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
+        """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
+        with _folder_errors(self.directory):
+            home = self._process_home()
+            while True:
+                folder = home / uuid.uuid4().hex
+                folder.mkdir()
+                if self._link_entry(self._entries / key, names, folder):
+                    return folder
+                shutil.rmtree(folder)
+                self._build_entry(key, build)
+
+    def read(self, key: str) -> bytes | None:
+        """Bytes that were kept under a key."""
+        try:
+            data = (self._entries / key / "data").read_bytes()
+            os.utime(self._entries / key / _RANGES)
+        except FileNotFoundError:
+            return None
+        return data
+
+    def keep(self, key: str, data: bytes) -> None:
+        """Keep bytes under a key."""
+
+        def build(folder: Path) -> None:
+            (folder / "data").write_bytes(data)
+            (folder / _RANGES).touch()
+
+        with _folder_errors(self.directory):
+            self._build_entry(key, build)
+            self.added(key, len(data))
+
+    def release(self, folder: Path) -> None:
+        """Give up a private folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def count(self, *, hits: int, misses: int) -> None:
+        """Remember how many ranges were there already, and how many had to be fetched."""
+        with self._lock:
+            self.hits += hits
+            self.misses += misses
+
+    def added(self, key: str, count: int) -> None:
+        """Say that an entry grew. Now and then this makes room, never at the cost of the entry itself."""
+        with self._lock:
+            self._unchecked_bytes += count
+            if self._unchecked_bytes < self.max_bytes // _CHECKS_PER_FILL:
+                return
+            self._unchecked_bytes = 0
+        self._make_room(keep=key)
+
+    def usage(self) -> CacheUsage:
+        """What is in the cache now."""
+        found = self._measure()
+        splits = sum(not path.name.startswith("tail-") for _, _, path in found)
+        return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
+
+    def clear(self) -> int:
+        """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+        self.idle_views.clear()
+        return sum(size for _, size, path in self._measure() if self._evict(path))
+
+    def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
+        """Whether there is an entry, whole; one of which somebody removed a part is given up."""
+        try:
+            # All links come from one directory, held open: an entry that is replaced meanwhile cannot mix in.
+            directory = os.open(entry, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            return False
+        try:
+            for name in names:
+                os.link(name, folder / name, src_dir_fd=directory)
+            os.utime(_RANGES, dir_fd=directory)
+        except FileNotFoundError:
+            self._evict(entry)
+            return False
+        finally:
+            os.close(directory)
+        return True
+
+    def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
+        aside = self._process_home() / f"new-{uuid.uuid4().hex}"
+        aside.mkdir()
+        try:
+            build(aside)
+            self._entries.mkdir(parents=True, exist_ok=True)
+            aside.rename(self._entries / key)
+        except OSError:
+            # Another process was first: a folder with files in it cannot be replaced.
+            if not (self._entries / key).exists():
+                raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _process_home(self) -> Path:
+        """This process's folder for views; the lock beside it tells others that it is alive."""
+        with self._lock:
+            if self._home is not None and self._home[0] == os.getpid() and self._home[1].exists():
+                return self._home[1]
+            if not _own(self.directory):
+                _own(self.directory / _INNER)
+            _own(self._root)
+            self._views.mkdir(exist_ok=True)
+            self._sweep()
+            home = self._views / uuid.uuid4().hex
+            lock = os.open(home.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            home.mkdir()
+            self._home = os.getpid(), home, lock
+            weakref.finalize(self, _leave, home, lock, os.getpid())
+            return home
+
+    def _sweep(self) -> None:
+        """Remove what dead processes and earlier boots of this machine left."""
+        for other in self._folder.glob(f"{socket.gethostname()}-*"):
+            if other != self._root and _is_marked(other):
+                shutil.rmtree(other, ignore_errors=True)
+        for path in self._views.glob("*.lock"):
+            if _is_stale(path):
+                shutil.rmtree(path.with_suffix(""), ignore_errors=True)
+                path.unlink(missing_ok=True)
+
+    def _measure(self) -> list[tuple[float, int, Path]]:
+        """When each entry was last used, its bytes on disk, its folder."""
+        found = []
+        for entry in self._entries.glob("*") if self._entries.exists() else ():
+            try:
+                size = sum(file.stat().st_blocks * 512 for file in entry.iterdir())
+                found.append(((entry / _RANGES).stat().st_mtime, size, entry))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        return found
+
+    def _make_room(self, keep: str) -> None:
+        self.idle_views.clear(lambda view: view.evicted)
+        entries = sorted(self._measure(), key=lambda e: e[0])
+        total = sum(size for _, size, _ in entries)
+        if total <= self.max_bytes:
+            return
+        for _, size, entry in entries:
+            if total <= self.max_bytes * _KEEP_SHARE:
+                return
+            if entry.name != keep and self._evict(entry):
+                self.idle_views.clear(lambda view: view.evicted)
+                total -= size
+
+    def _evict(self, entry: Path) -> bool:
+        aside = self._process_home() / f"old-{uuid.uuid4().hex}"
+        try:
+            entry.rename(aside)
+        except FileNotFoundError:
+            return False
+        shutil.rmtree(aside, ignore_errors=True)
+        return True
+
+
+class DisposableView(Protocol):
+    """An index view, as far as the cache knows it."""
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the entry it links to is gone."""
+        ...
+
+    def dispose(self) -> None:
+        """Give up the view's folder."""
+        ...
+
+
+def _leave(home: Path, lock: int, pid: int) -> None:
+    """At the end of the process that made it, a home goes, and everything in it."""
+    if os.getpid() == pid:
+        os.close(lock)
+        shutil.rmtree(home, ignore_errors=True)
+        home.with_suffix(".lock").unlink(missing_ok=True)
+
+
+@once
+def _cache_at(directory: str, max_bytes: int) -> SplitCache:
+    place = Path(directory) if directory else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}"
+    return SplitCache(place, max_bytes)
+
+
+@once
+def _boot_id() -> str:
+    """This boot of the machine; where it has no name, this process: then nothing outlives it."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return f"process-{uuid.uuid4().hex}"
+
+
+@contextmanager
+def _folder_errors(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        message = f"The cache folder {directory} cannot be used: {e}."
+        hint = "Free some space, or set cache.directoryPath to a local disk that knows hard links."
+        raise StorageError(message, hint=hint, path=str(directory)) from e
+
+
+def _own(directory: Path) -> bool:
+    """Make a folder and mark it as made here; whether it has the mark. A stranger's could be changed under our feet."""
+    try:
+        directory.mkdir(mode=0o700, parents=True)
+        (directory / _MARKER).touch(mode=0o600)
+    except FileExistsError:
+        # The link itself counts too: who may change it chooses the folder.
+        if {directory.stat().st_uid, directory.lstat().st_uid} != {os.getuid()}:
+            message = f"The cache folder {directory} belongs to another user."
+            hint = "Set cache.directoryPath to a folder of your own."
+            raise RefusedError(message, hint=hint, path=str(directory)) from None
+    return _is_marked(directory)
+
+
+def _is_marked(directory: Path) -> bool:
+    """Whether the cache made a folder: it carries the marker, both are ours, and neither is a link to something else."""
+    try:
+        found = [(directory.lstat(), stat.S_ISDIR), ((directory / _MARKER).lstat(), stat.S_ISREG)]
+    except OSError:
+        return False
+    return all(is_kind(about.st_mode) and about.st_uid == os.getuid() for about, is_kind in found)
+
+
+def _is_stale(lock: Path) -> bool:
+    """Whether nobody holds a lock any more (a very young one may be about to be taken)."""
+    try:
+        if time.time() - lock.stat().st_mtime < _STALE_SECONDS:
+            return False
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True

@@ -1,0 +1,194 @@
+"""The index of a split as a folder that tantivy opens: full-length sparse files that hold what a query needs.
+
+Tantivy answers wrongly, in silence, over a hole. So a view is told which fields a query touches, and fetches and proves
+their ranges first. Files are shared with other processes through the cache; a range is marked present only after its
+bytes are there and their checksum was right. A local split takes the same way: its index data is inside one file, and
+tantivy can only open folders, so the ranges that are used are copied out once.
+
+The index of a split as a segment that can be merged: its files are copied out where the merge wants them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+import tantivy
+from msgspec import Struct
+
+from indextables.errors import BadFileError, InvalidInputError, StorageError
+from indextables.splits.format.footer import SplitFooter
+from indextables.splits.format.section_table import Component
+from indextables.splits.format.source import SplitSource, batches, read_proven
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.segments import META, open_folder
+from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.tantivy_files import check_store
+from indextables.splits.read.cache import SplitCache
+
+_PRESENT = b"\x01"
+_RANGES = "ranges"
+
+
+class IndexDirectory:
+    """An open index. Close it when done: it may be used again; its folder must not be written to."""
+
+    def __init__(
+        self, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, key: str, folder: Path
+    ) -> None:
+        self.folder = folder
+        self.rows = tail.table.rows
+        self._source = source
+        self._tail = tail
+        self._mapping = mapping
+        self._cache = cache
+        self._key = key
+        self._index: tantivy.Index | None = None
+        self._ranges = [(c, r) for c in tail.table.components for r in c.ranges]
+
+    @classmethod
+    def open(cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache) -> IndexDirectory:
+        """A view without any field's data yet."""
+        if not tail.table.components:
+            raise InvalidInputError(f"The split {tail.path} has no indexed column.", path=tail.path)
+        key = tail.digest
+        idle = cache.idle_views.take(key)
+        if isinstance(idle, IndexDirectory):
+            if not idle.evicted:
+                idle._source, idle._tail = source, tail
+                return idle
+            idle.dispose()
+        names = [META, _RANGES, *(tail.table.file_name(component) for component in tail.table.components)]
+        return cls(source, tail, mapping, cache, key, cache.link(key, names, lambda folder: _build(folder, tail)))
+
+    def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
+        """Make sure that the data of these fields is present and proven."""
+        names = {"term", "idx", *(["pos"] if positions else []), *(["fieldnorm"] if norms else [])}
+        wanted = set(fields)
+        known = {c.field for c in self._mapping.indexed}
+        if not wanted <= known:
+            raise InvalidInputError(f"The split {self._tail.path} has no index field {sorted(wanted - known)}.")
+        self._fetch([i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted])
+
+    @property
+    def index(self) -> tantivy.Index:
+        """Tantivy's index, with analyzers registered."""
+        if self._index is None:
+            with tantivy_errors(self._tail.path, "Opening"):
+                self._index = self._opened()
+        return self._index
+
+    def _opened(self) -> tantivy.Index:
+        index = open_folder(self.folder, self._mapping)
+        documents = index.searcher().num_docs
+        if documents != self.rows:
+            message = f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
+            raise BadFileError(message, path=self._tail.path)
+        return index
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the cache no longer holds what the view links to."""
+        return (self.folder / _RANGES).stat().st_nlink < 2
+
+    def close(self) -> None:
+        """Hand the view back for the next user."""
+        self._cache.idle_views.give(self._key, self)
+
+    def dispose(self) -> None:
+        """Give up the view and its folder for good."""
+        self._index = None
+        self._cache.release(self.folder)
+
+    def __enter__(self) -> IndexDirectory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _fetch(self, numbers: Iterable[int]) -> None:
+        numbers = list(numbers)
+        ranges = self.folder / _RANGES
+        with ranges.open("r+b", buffering=0) as marks:
+            present = os.pread(marks.fileno(), len(self._ranges), 0)
+            missing = [i for i in numbers if present[i : i + 1] != _PRESENT]
+            self._cache.count(hits=len(numbers) - len(missing), misses=len(missing))
+            for batch in batches([self._ranges[i][1] for i in missing]):
+                few = [missing[at] for at in batch]
+                for number, start, data in read_proven(
+                    self._source, [self._ranges[i][1] for i in few], self._tail.path
+                ):
+                    self._write(self._ranges[few[number]][0], start, data)
+                for i in few:
+                    os.pwrite(marks.fileno(), _PRESENT, i)
+        if missing:
+            self._cache.added(self._key, sum(self._ranges[i][1].length for i in missing))
+
+    def _write(self, component: Component, start: int, data: bytes) -> None:
+        path = self.folder / self._tail.table.file_name(component)
+        try:
+            with path.open("r+b", buffering=0) as f:
+                while data:
+                    written = os.pwrite(f.fileno(), data, start)
+                    data, start = data[written:], start + written
+        except OSError as e:
+            message = f"The cache folder {self._cache.directory} cannot be written: {e}."
+            hint = "Free some space, or set cache.directoryPath to another disk."
+            raise StorageError(message, hint=hint, path=str(path)) from e
+
+
+def _build(folder: Path, tail: SplitFooter) -> None:
+    """A new cache entry: every index file at full length, with its end but without any field's data."""
+    count = 0
+    for component in tail.table.components:
+        count += len(component.ranges)
+        if component.name == "store":
+            check_store(tail.hot(component.tail), component.tail.length, f"{tail.path} (.store)")
+        with (folder / tail.table.file_name(component)).open("wb") as f:
+            f.truncate(component.length)
+            f.seek(component.length - component.tail.length)
+            f.write(tail.hot(component.tail))
+    (folder / META).write_bytes(tail.hot(tail.table.meta))
+    (folder / _RANGES).write_bytes(bytes(count))
+
+
+class StoredSegment(Struct, frozen=True):
+    """A segment inside a split."""
+
+    source: SplitSource
+    tail: SplitFooter
+
+    @property
+    def segment_id(self) -> str:
+        """Its name."""
+        return self.tail.table.segment
+
+    @property
+    def rows(self) -> int:
+        """The number of its documents."""
+        return self.tail.table.rows
+
+    def place(self, folder: Path, stem: str) -> None:
+        """Write its composite files into a folder, under another name. Every byte is proven."""
+        parts = [(component, wanted) for component in self.tail.table.components for wanted in component.ranges]
+        with ExitStack() as opened:
+            files: dict[str, int] = {}
+            for component in self.tail.table.components:
+                file = opened.enter_context((folder / f"{stem}.{component.name}").open("wb", buffering=0))
+                files[component.name] = file.fileno()
+                _write(file.fileno(), component.length - component.tail.length, self.tail.hot(component.tail))
+            for batch in batches([wanted for _, wanted in parts]):
+                some = [parts[at] for at in batch]
+                for number, start, data in read_proven(self.source, [wanted for _, wanted in some], self.tail.path):
+                    _write(files[some[number][0].name], start, data)
+
+
+def _write(file: int, start: int, data: bytes) -> None:
+    while data:
+        written = os.pwrite(file, data, start)
+        data, start = data[written:], start + written

@@ -1,0 +1,370 @@
+"""Reading a split: its schema, any of its rows, its index.
+
+    reader = SplitReader.open(LocalSource(path))
+    reader.read_rows(columns=["message"], rows=np.array([7, 100_000]))
+    with reader.open_index(["c3"], positions=True) as view:
+        view.index.searcher().search(...)
+
+Every byte that is used is proven by a checksum first. Only what is asked for is read: the row groups that hold the
+wanted rows, the chunks of the wanted columns, the index data of the wanted fields.
+
+The end of a split, read as seldom as possible: kept decoded in memory, and on disk for a remote split.
+
+Which row groups can hold a row for which a predicate is true, from the bounds in the Parquet footer.
+
+The rows of a split: proven column chunks, handed to Parquet as if the whole file were there.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from indextables.errors import BadFileError, InvalidInputError
+from indextables.model.column_ranges import ColumnRange
+from indextables.model.predicate import Predicate
+from indextables.model.predicate.tree import Column
+from indextables.model.pruning import ranges_may_match
+from indextables.splits.format.container import check_seal
+from indextables.splits.format.footer import SplitFooter, decode_footer, read_footer
+from indextables.splits.format.parquet import open_parquet
+from indextables.splits.format.section_table import SectionTable
+from indextables.splits.format.source import ReadStats, SplitSource
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.tantivy_files import Mask
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.directory import IndexDirectory, StoredSegment
+from indextables.splits.read.searchable import rows_at
+
+
+def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache) -> SplitFooter:
+    """The proven end of a split. A split never changes, so what was proven once is used again for the same file."""
+    known = cache.tails.get(source.identity)
+    if isinstance(known, SplitFooter) and footer_start in (None, known.footer_start):
+        return known
+    tail = _from_disk(source, footer_start, cache) if source.remote and footer_start is not None else None
+    if tail is None:
+        tail = read_footer(source, footer_start)
+        if source.remote:
+            cache.keep(_key(source, tail.footer_start), tail.data)
+    cache.tails.put(source.identity, tail, len(tail.data))
+    return tail
+
+
+def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> SplitFooter | None:
+    data = cache.read(_key(source, footer_start))
+    if data is None or len(data) != source.size - footer_start:
+        return None
+    try:
+        check_seal(data, footer_start=footer_start, path=source.path)
+    except BadFileError:
+        return None
+    return decode_footer(data, footer_start, source.path)
+
+
+def _key(source: SplitSource, footer_start: int) -> str:
+    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}"
+
+
+def rows_that_may_match(tail: SplitFooter, bound: Predicate) -> Mask:
+    """FALSE for the rows of row groups in which no row can match."""
+    groups = ranges_may_match(bound, GroupRanges(tail))
+    return np.repeat(groups, np.diff(tail.group_starts))
+
+
+class GroupRanges:
+    """The ranges of columns over the row groups of a split. Floating point columns have none: NaN has no place there."""
+
+    def __init__(self, tail: SplitFooter) -> None:
+        self.count = int(tail.metadata.num_row_groups)
+        self._tail = tail
+        self._places = tail.leaves
+
+    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
+        nothing = ColumnRange.unknown(column, self.count)
+        places = self._places.get(column.name, ())
+        if len(column.path) > 1 or len(places) != 1 or pa.types.is_nested(self._tail.schema.field(column.name).type):
+            return nothing
+        found = [self._statistics(group, places[0]) for group in range(self.count)]
+        sizes = np.diff(self._tail.group_starts)
+        null_counts = np.array([-1 if s is None or not s.has_null_count else s.null_count for s in found])
+        low = [_bound(s, "min") for s in found]
+        high = [_bound(s, "max") for s in found]
+        try:
+            bounds = pa.array(low, column.type), pa.array(high, column.type)
+        except (pa.ArrowException, OverflowError):
+            return nothing
+        return ColumnRange(*bounds, null_counts != sizes, null_counts != 0)
+
+    def _statistics(self, group: int, leaf: int) -> pq.Statistics | None:
+        return self._tail.metadata.row_group(group).column(leaf).statistics
+
+
+def _bound(statistics: pq.Statistics | None, which: str) -> Any:
+    return getattr(statistics, which) if statistics is not None and statistics.has_min_max else None
+
+
+WINDOW_BYTES = 16 << 20
+"""Compressed bytes of a read that are held at once when many rows stream by."""
+_THREADS_BYTES = 1 << 20
+"""Fewer compressed bytes are decoded in less time than a pool of threads takes to wake up."""
+Groups = npt.NDArray[np.int64]
+
+
+def read_groups(source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    """These columns of these row groups; every chunk is proven before it is decoded."""
+    schema = pa.schema([tail.schema.field(name) for name in columns])
+    if not groups:
+        return schema.empty_table()
+    places = tail.leaves
+    leaves = [leaf for name in dict.fromkeys(columns) for leaf in places[name]]
+    chunks = [(group, leaf) for group in groups for leaf in leaves]
+    ranges = [(int(start), int(length)) for start, length in (tail.places[chunk] for chunk in chunks)]
+    found = source.read_many(ranges)
+    for chunk, (start, length), data in zip(chunks, ranges, found, strict=True):
+        if zlib.crc32(data) != int(tail.checksums[chunk]):
+            message = f"Bytes {start} to {start + length} of the split {tail.path} are damaged: the checksum differs."
+            raise BadFileError(message, path=tail.path, start=start, length=length)
+    file = _ProvenChunks(tail.path, source.size, ranges, found)
+    try:
+        reader = open_parquet(file, tail.metadata)
+        many = sum(length for _, length in ranges) > _THREADS_BYTES
+        table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
+    except (pa.ArrowException, OSError, ValueError) as e:
+        raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
+    chosen = table.select(list(columns)).replace_schema_metadata(None)
+    return chosen if chosen.schema.equals(schema, check_metadata=True) else chosen.cast(schema)
+
+
+def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterator[list[int]]:
+    """Row groups in runs whose chunks fit into memory comfortably."""
+    places = tail.leaves
+    leaves = [leaf for name in columns for leaf in places[name]]
+    sizes = tail.places[:, leaves, 1].sum(axis=1)
+    run: list[int] = []
+    held = 0
+    for group in groups:
+        if run and held + sizes[group] > WINDOW_BYTES:
+            yield run
+            run, held = [], 0
+        run.append(int(group))
+        held += int(sizes[group])
+    if run:
+        yield run
+
+
+class _ProvenChunks:
+    """A file that has only the bytes that were fetched; reading any others is an error, never zeros."""
+
+    def __init__(self, path: str, size: int, ranges: Sequence[tuple[int, int]], data: Sequence[bytes]) -> None:
+        pieces = sorted((start, piece) for (start, _), piece in zip(ranges, data, strict=True))
+        self._path = path
+        self._size = size
+        self._starts = [start for start, _ in pieces]
+        self._data = [piece for _, piece in pieces]
+        self._at = 0
+        self.closed = False
+
+    def read(self, length: int = -1) -> memoryview:
+        number = bisect.bisect_right(self._starts, self._at) - 1
+        if number >= 0:
+            skip = self._at - self._starts[number]
+            if 0 <= length <= len(self._data[number]) - skip:
+                self._at += length
+                return memoryview(self._data[number])[skip : skip + length]
+        message = f"Parquet asked for {length} bytes at {self._at} of {self._path}, which no column chunk holds."
+        raise BadFileError(message, path=self._path, start=self._at, length=length)
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def size(self) -> int:
+        return self._size
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+Rows = npt.NDArray[np.int64]
+
+
+class SplitReader:
+    """An open split. Cheap to keep, not to be pickled; opened after a fork, never before."""
+
+    def __init__(self, source: SplitSource, tail: SplitFooter, cache: SplitCache) -> None:
+        self._source = source
+        self._tail = tail
+        self._cache = cache
+
+    @classmethod
+    def open(
+        cls, source: SplitSource, *, footer_start: int | None = None, cache: SplitCache | None = None
+    ) -> SplitReader:
+        """Open a split of ours. One read when the footer start is known from the log."""
+        cache = cache or SplitCache.default()
+        return cls(source, open_footer(source, footer_start, cache), cache)
+
+    @property
+    def path(self) -> str:
+        """The split's name in messages."""
+        return self._source.path
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns and types of the rows in the file (partition columns are not among them)."""
+        return self._tail.schema
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows the split has."""
+        return self._tail.table.rows
+
+    @property
+    def table(self) -> SectionTable:
+        """The section table."""
+        return self._tail.table
+
+    @property
+    def stats(self) -> ReadStats:
+        """Requests and bytes so far."""
+        return self._source.stats
+
+    @property
+    def indexed(self) -> bool:
+        """Whether there is an index to open."""
+        return bool(self._tail.table.components)
+
+    @property
+    def incomplete(self) -> Mapping[str, int]:
+        """Columns of which the index does not hold every value completely, and how many values that are."""
+        return self._tail.table.incomplete
+
+    @property
+    def mapping(self) -> DocMapping:
+        """How the columns are indexed."""
+        return self._tail.mapping
+
+    @property
+    def tail(self) -> SplitFooter:
+        """The end of the file, decoded."""
+        return self._tail
+
+    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
+        names = self._columns(columns)
+        numbers = self._numbers(rows)
+        if not names:
+            return pa.table({"": pa.nulls(len(numbers))}).select([])
+        wanted = numbers if rows is not None else None
+        groups = np.arange(self._tail.metadata.num_row_groups) if wanted is None else self._groups_of(numbers)
+        table = read_groups(self._source, self._tail, [int(g) for g in groups], names)
+        return table if wanted is None else rows_at(table, self._places(groups, numbers))
+
+    def iter_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same rows in file order as a stream, in bounded memory. Row numbers must ascend."""
+        names = self._columns(columns)
+        numbers = self._numbers(rows)
+        if len(numbers) > 1 and bool((np.diff(numbers) <= 0).any()):
+            raise InvalidInputError("Row numbers must ascend when rows are streamed.", path=self.path)
+        if not names:
+            yield pa.record_batch({"": pa.nulls(len(numbers))}).select([])
+            return
+        groups = self._groups_of(numbers)
+        for run in windows(self._tail, groups, names):
+            table = read_groups(self._source, self._tail, run, names)
+            low, high = self._tail.group_starts[run[0]], self._tail.group_starts[run[-1] + 1]
+            here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
+            if len(here) != table.num_rows:
+                table = rows_at(table, self._places(np.array(run), here))
+            yield from table.to_batches()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
+        return rows_that_may_match(self._tail, bound)
+
+    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> IndexDirectory:
+        """The index with the data of these tantivy fields, proven and present. Close the view after use.
+
+        `positions` for phrases, `norms` for scores. A field outside the list must not be searched: tantivy would find
+        nothing there, in silence.
+        """
+        view = IndexDirectory.open(self._source, self._tail, self.mapping, self._cache)
+        try:
+            view.need(fields, positions=positions, norms=norms)
+        except BaseException:
+            view.close()
+            raise
+        return view
+
+    def prewarm(self, columns: Iterable[str] | None = None) -> int:
+        """Bring the index of some columns (None: of all) into the disk cache; returns the bytes that were fetched."""
+        wanted = [c.field for c in self.mapping.indexed if columns is None or c.name in set(columns)]
+        before = self.stats.bytes
+        if wanted and self.indexed:
+            self.open_index(wanted, positions=True, norms=True).close()
+        return self.stats.bytes - before
+
+    @property
+    def segment(self) -> StoredSegment:
+        """The whole index, for merging."""
+        return StoredSegment(self._source, self._tail)
+
+    def _columns(self, columns: Sequence[str] | None) -> list[str]:
+        if columns is None:
+            return list(self.schema.names)
+        unknown = [name for name in columns if name not in self.schema.names]
+        if unknown:
+            message = f"The split {self.path} has no column {', '.join(map(repr, unknown))}."
+            raise InvalidInputError(message, hint=f"Its columns: {', '.join(self.schema.names)}.", columns=unknown)
+        return list(columns)
+
+    def _numbers(self, rows: Rows | Mask | None) -> Rows:
+        if rows is None:
+            return np.arange(self.num_rows, dtype=np.int64)
+        found = np.asarray(rows)
+        if found.dtype == np.bool_:
+            if len(found) != self.num_rows:
+                raise InvalidInputError(f"A mask of {len(found)} rows for {self.num_rows} of {self.path}.")
+            return np.flatnonzero(found)
+        numbers: Rows = found.astype(np.int64)
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.num_rows):
+            raise InvalidInputError(f"Row numbers outside the {self.num_rows} rows of {self.path}.")
+        return numbers
+
+    def _groups_of(self, numbers: Rows) -> Rows:
+        starts = self._tail.group_starts
+        groups = np.searchsorted(starts, numbers, side="right") - 1
+        # What np.unique gives, which loads the whole of numpy.ma on its first call.
+        return np.flatnonzero(np.bincount(groups, minlength=len(starts)))
+
+    def _places(self, groups: Rows, numbers: Rows) -> Rows:
+        """Where rows are in a table that holds only some row groups."""
+        starts = self._tail.group_starts
+        lengths = np.diff(starts)[groups]
+        offsets = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        place = np.searchsorted(starts[groups], numbers, side="right") - 1
+        found: Rows = offsets[place] + numbers - starts[groups][place]
+        return found

@@ -1,0 +1,103 @@
+"""What a search needs of a split, and no more: rows by number, the index by field. Readers provide it.
+
+`SplitReader` is one; a foreign split (no usable index) is another, whose `indexed` is False: its queries are answered
+by scanning its rows with the same analyzers.
+
+Rows of a table by their places. A few are cut out one by one, which is quicker than pyarrow's `take` of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tantivy
+
+from indextables.model.predicate import Predicate
+from indextables.splits.format.source import ReadStats
+from indextables.splits.index.mapping import DocMapping
+
+Rows = npt.NDArray[np.int64]
+"""Row numbers of one split, ascending."""
+Mask = npt.NDArray[np.bool_]
+"""One truth value per row of a split."""
+
+
+class SearcherView(Protocol):
+    """A tantivy index of one segment whose doc ids are row numbers, open until it is left."""
+
+    @property
+    def index(self) -> tantivy.Index:
+        """The index, with the analyzers of the mapping registered."""
+
+    @property
+    def folder(self) -> Path:
+        """Where its `meta.json` and components are (files or links); a large row set is found through links to them."""
+
+    def __enter__(self) -> SearcherView: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None: ...
+
+
+class Searchable(Protocol):
+    """A split as a search sees it."""
+
+    @property
+    def path(self) -> str:
+        """Where the split lies, for messages."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the split."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Columns of the split's rows."""
+
+    @property
+    def mapping(self) -> DocMapping:
+        """How the columns are indexed."""
+
+    @property
+    def indexed(self) -> bool:
+        """Whether `open_index` can be called; if not, queries scan the rows."""
+
+    @property
+    def incomplete(self) -> Mapping[str, int]:
+        """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed)."""
+
+    @property
+    def stats(self) -> ReadStats:
+        """Requests and bytes so far."""
+
+    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows with these numbers in that order (None: every row), with only the named columns."""
+
+    def iter_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same in file order as a stream, in bounded memory."""
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
+
+    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
+        """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""
+
+
+_FEW = 32
+
+
+def rows_at(table: pa.Table, places: Rows) -> pa.Table:
+    """These rows, in this order; repeats allowed."""
+    if 0 < len(places) <= _FEW:
+        # Combined, so that a few rows do not keep the whole of what they were cut from in memory.
+        return pa.concat_tables([table.slice(place, 1) for place in places.tolist()]).combine_chunks()
+    return table.take(pa.array(places))

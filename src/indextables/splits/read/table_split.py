@@ -1,0 +1,181 @@
+"""A split seen as a part of its table: with the partition columns it does not store and the columns added after it.
+
+Opening a split of either kind: one of ours, or another engine's bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from indextables.errors import BadFileError
+from indextables.model.predicate import Predicate, columns_of
+from indextables.model.stat_text import decode_value
+from indextables.splits.format.source import ReadStats, SplitSource, open_source
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.foreign import ForeignReader, is_bundle
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.searchable import Mask, Rows, SearcherView
+from indextables.storage.store import Store
+
+
+def open_split(
+    source: SplitSource,
+    schema: pa.Schema,
+    *,
+    footer_start: int | None = None,
+    num_records: int | None = None,
+    cache: SplitCache | None = None,
+) -> SplitReader | ForeignReader:
+    """A reader for the split; `schema` (the table's, without partition columns) types a foreign split's values.
+
+    A number of records that differs from what the log says is `BadFileError`.
+    """
+    reader = _open(source, schema, footer_start, cache)
+    if num_records is not None and reader.num_rows != num_records:
+        message = f"The split {source.path} has {reader.num_rows} rows; the log says {num_records}."
+        raise BadFileError(message, path=source.path, start=0, length=source.size)
+    return reader
+
+
+def _open(
+    source: SplitSource, schema: pa.Schema, footer_start: int | None, cache: SplitCache | None
+) -> SplitReader | ForeignReader:
+    try:
+        return SplitReader.open(source, footer_start=footer_start, cache=cache)
+    except BadFileError:
+        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+            raise
+    return ForeignReader.open(source, schema)
+
+
+class SplitEntry(Struct, frozen=True):
+    """What the log says of a split, as far as reading it needs; plain values that travel."""
+
+    path: str
+    size: int
+    num_records: int | None
+    footer_start: int | None
+    partition_values: Mapping[str, str | None]
+    certain: bool = False
+    """Whether every row is known to match the predicate of the scan, so that nobody need look."""
+
+
+class TableSplit:
+    """A `Searchable` with the columns of the table."""
+
+    def __init__(
+        self, reader: SplitReader | ForeignReader, schema: pa.Schema, constants: Mapping[str, str | None]
+    ) -> None:
+        self.reader = reader
+        self.schema = schema
+        self._constants = constants
+
+    @property
+    def path(self) -> str:
+        """Where the split lies."""
+        return self.reader.path
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the split."""
+        return self.reader.num_rows
+
+    @property
+    def mapping(self) -> DocMapping:
+        """How the stored columns are indexed."""
+        return self.reader.mapping
+
+    @property
+    def indexed(self) -> bool:
+        """Whether the split has an index that can be searched."""
+        return self.reader.indexed
+
+    @property
+    def incomplete(self) -> Mapping[str, int]:
+        """Values that the index holds incompletely."""
+        return self.reader.incomplete
+
+    @property
+    def stats(self) -> ReadStats:
+        """What was read of the split so far."""
+        return self.reader.stats
+
+    def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Rows by number, by mask, or all, with the table's columns."""
+        names = self.schema.names if columns is None else list(columns)
+        stored = self._stored(names)
+        if stored or not names:
+            return self._complete(self.reader.read_rows(rows, columns=stored), names)
+        return self._complete_count(_count(rows, self.num_rows), names)
+
+    def iter_rows(
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The same as a stream, in file order."""
+        names = self.schema.names if columns is None else list(columns)
+        stored = self._stored(names)
+        if not stored:
+            yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
+            return
+        for batch in self.reader.iter_rows(rows, columns=stored):
+            yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
+        stored = set(self._stored(self.schema.names))
+        return self.reader.may_match(bound) if stored.issuperset(columns_of(bound)) else None
+
+    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
+        """The split's index."""
+        return self.reader.open_index(fields, positions=positions, norms=norms)
+
+    def _stored(self, names: Sequence[str]) -> list[str]:
+        present = set(self.reader.schema.names) - set(self._constants)
+        return [name for name in names if name in present]
+
+    def _complete(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        return pa.table([self._column(rows, name) for name in names], schema=self._only(names))
+
+    def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
+        return pa.table([self._constant(name, count) for name in names], schema=self._only(names))
+
+    def _only(self, names: Sequence[str]) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in names])
+
+    def _column(self, rows: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
+        if name not in rows.column_names:
+            return self._constant(name, rows.num_rows)
+        column, wanted = rows.column(name), self.schema.field(name).type
+        return column if column.type == wanted else pc.cast(column, wanted)
+
+    def _constant(self, name: str, count: int) -> pa.Array:
+        kind = self.schema.field(name).type
+        text = self._constants.get(name)
+        value = None if text is None else decode_value(text, kind)
+        return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+
+
+def _count(rows: Rows | Mask | None, total: int) -> int:
+    if rows is None:
+        return total
+    return int(rows.sum()) if rows.dtype == bool else len(rows)
+
+
+def open_table_split(
+    store: Store,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    cache: SplitCache | None = None,
+) -> TableSplit:
+    """Open a split of a table. A record count that is not the log's is a BadFileError."""
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    source = open_source(store, entry.path, size=entry.size)
+    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records, cache=cache)
+    return TableSplit(reader, schema, {name: entry.partition_values.get(name) for name in partition_columns})

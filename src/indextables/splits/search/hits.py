@@ -1,0 +1,141 @@
+"""Tantivy query -> row numbers. The count comes first and decides how: nothing, a list of hits, or a bitset.
+
+Tantivy hands out hits one Python object at a time. For many of them it is far quicker to let it *delete* what matches,
+in a scratch folder of links, and to read which documents it marked: the index itself is never touched. What is read
+there must agree with the count, or the hits are listed after all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import tantivy
+
+from indextables.errors import BadFileError
+from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.tantivy_files import INDEX_FORMAT
+from indextables.splits.read.searchable import Rows, SearcherView
+
+Scores = npt.NDArray[np.float32]
+MAX_LISTED = 10_000
+"""Up to so many hits are listed; above, the bitset is quicker."""
+_WRITER_HEAP_BYTES = 15_000_000
+_MEMORY = "/dev/shm"
+_NO_ROWS: Rows = np.empty(0, np.int64)
+
+
+class IndexHits:
+    """What an open index finds. Whatever fails in tantivy is `BadFileError` that names the split."""
+
+    def __init__(self, view: SearcherView, path: str, *, max_listed: int = MAX_LISTED) -> None:
+        self._view = view
+        self._path = path
+        self._max_listed = max_listed
+
+    def count(self, query: tantivy.Query) -> int:
+        """How many rows match. Reads no row."""
+        with tantivy_errors(self._path, "A search"):
+            return int(self._view.index.searcher().search(query, limit=1, count=True).count)
+
+    def term_count(self, field: str, text: str) -> int:
+        """How many rows hold a term. Reads the dictionary only."""
+        with tantivy_errors(self._path, "A search"):
+            return int(self._view.index.searcher().doc_freq(field, text))
+
+    def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
+        """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
+        count = self.count(query) if count is None else count
+        with tantivy_errors(self._path, "A search"):
+            if count == 0:
+                return _NO_ROWS
+            if count == self._view.index.searcher().num_docs:
+                return np.arange(count, dtype=np.int64)
+            found = marked_rows(self._view, query) if count > self._max_listed else None
+        if found is not None:
+            self._check(found)
+        return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
+
+    def _check(self, rows: Rows) -> None:
+        """Postings are taken as tantivy reads them: one that names a row that is not there must not reach an array."""
+        documents = self._view.index.searcher().num_docs
+        if len(rows) and int(rows.max()) >= documents:
+            message = f"The index of {self._path} names row {int(rows.max())} of {documents}."
+            raise BadFileError(message, path=self._path)
+
+    def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
+        """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
+        with tantivy_errors(self._path, "A search"):
+            searcher = self._view.index.searcher()
+            bounded = min(limit, searcher.num_docs)
+            # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.
+            hits = searcher.search(query, limit=bounded, count=False).hits if bounded > 0 else []
+            rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+            self._check(rows)
+            return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
+
+
+def marked_rows(view: SearcherView, query: tantivy.Query) -> Rows | None:
+    """The rows that tantivy marks when told to delete what matches; None if the marks cannot be had with certainty."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="indextables-rows-", dir=_memory_folder()) as made:
+            return _marked(view, query, Path(made))
+    except (OSError, ValueError):
+        return None
+
+
+def _memory_folder() -> str | None:
+    """Where files stay in memory: tantivy syncs what it writes, and a disk would make it wait."""
+    return _MEMORY if os.access(_MEMORY, os.W_OK) else None
+
+
+def _marked(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | None:
+    segments = _link(view.folder, scratch).get("segments", [])
+    if len(segments) != 1 or segments[0].get("deletes") is not None:
+        return None
+    index = tantivy.Index.open(str(scratch))
+    writer = index.writer(_WRITER_HEAP_BYTES, 1)
+    writer.delete_documents_by_query(query)
+    writer.commit()
+    writer.wait_merging_threads()
+    after = json.loads((scratch / "meta.json").read_text(encoding="utf-8"))["segments"]
+    if len(after) != 1 or after[0].get("deletes") is None:
+        return None
+    name = f"{after[0]['segment_id'].replace('-', '')}.{after[0]['deletes']['opstamp']}.del"
+    return _deleted(scratch / name, int(after[0]["max_doc"]))
+
+
+def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
+    """Fill a scratch folder with links to an index; returns its meta data."""
+    for entry in os.scandir(folder):
+        if not entry.name.startswith(".") and entry.name != "meta.json":
+            (scratch / entry.name).symlink_to(Path(entry.path).resolve())
+    text = (folder / "meta.json").read_text(encoding="utf-8")
+    (scratch / "meta.json").write_text(text, encoding="utf-8")
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise BadFileError(f"The index in {folder} has a garbled meta.json.", path=str(folder))
+    return found
+
+
+def _deleted(path: Path, num_docs: int) -> Rows | None:
+    """The documents whose bit is not set in a file of living documents: their number, then words of 64 bits."""
+    raw = np.fromfile(path, np.uint8)
+    words = (num_docs + 63) // 64 * 8
+    if len(raw) < 4 + words or int(raw[:4].view("<u4")[0]) != num_docs or not _known_format(raw[4 + words :].tobytes()):
+        return None
+    dead = np.unpackbits(~raw[4 : 4 + words], count=num_docs, bitorder="little")
+    return np.flatnonzero(dead.view(np.bool_)).astype(np.int64, copy=False)
+
+
+def _known_format(footer: bytes) -> bool:
+    """Whether a file's footer says that it has the format this module can read."""
+    try:
+        text = footer[: int.from_bytes(footer[-8:-4], "little")]
+        return bool(json.loads(text)["version"]["index_format_version"] == INDEX_FORMAT)
+    except (ValueError, KeyError, TypeError):
+        return False

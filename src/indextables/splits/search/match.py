@@ -1,0 +1,213 @@
+"""Query tree -> row numbers of one split, exactly, whatever mixture of index and rows it takes.
+
+A tree that the index answers completely is one tantivy query. Otherwise its parts are: what the index knows comes
+first and narrows the rows, and only those rows are read for what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pyarrow as pa
+import tantivy
+
+from indextables.model.predicate import Predicate, bind, columns_of
+from indextables.splits.index.mapping import ColumnMapping, is_text
+from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.query.on_rows import leaf_mask
+from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
+from indextables.splits.query.to_tantivy import IndexAnswer, TermKey, Translator, index_needs, index_query, needs_norms
+from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
+from indextables.splits.read.searchable import Mask, Rows, Searchable
+from indextables.splits.search.hits import IndexHits
+
+Test = Callable[[pa.Table], Mask]
+Rarity = Mapping[TermKey, tuple[float, float]]
+_MANY = 20
+"""From this share of the rows on (one in so many), every row group is touched anyway."""
+
+
+def find_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> Rows:
+    """The rows that match a query and for which a bound predicate is true, ascending."""
+    with open_query(split, query) as opened:
+        return opened.rows(where)
+
+
+def count_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> int:
+    """How many rows `find_rows` would find; without reading any where the index alone can tell."""
+    with open_query(split, query) as opened:
+        return opened.count(where)
+
+
+@contextmanager
+def open_query(
+    split: Searchable, query: Query, *, norms: bool = False, rarity: Rarity | None = None
+) -> Iterator[OpenQuery]:
+    """A query against a split, with the parts of the index that it needs open meanwhile."""
+    fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
+    if not fields or not split.num_rows:
+        yield OpenQuery(split, query, None, None, rarity)
+        return
+    with split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping)) as view:
+        translator = Translator(view.index.schema, split.incomplete, rarity or {})
+        yield OpenQuery(split, query, IndexHits(view, split.path), translator, rarity)
+
+
+class OpenQuery:
+    """A query against one split while its index is open."""
+
+    def __init__(
+        self,
+        split: Searchable,
+        query: Query,
+        hits: IndexHits | None,
+        translator: Translator | None,
+        rarity: Rarity | None = None,
+    ) -> None:
+        self.split = split
+        self.query = query
+        self.hits = hits
+        self.rarity = rarity or {}
+        self.rows_read = 0
+        self._translator = translator
+        self._answers: dict[Leaf, IndexAnswer | None] = {}
+
+    def whole(self, query: Query | None = None) -> tantivy.Query | None:
+        """The query (or a part of it) as one tantivy query, if the index alone can answer it."""
+        if self.hits is None:
+            return None
+        return index_query(self.query if query is None else query, self.ask)
+
+    def ask(self, leaf: Leaf) -> IndexAnswer | None:
+        """What the index says about a leaf."""
+        if self._translator is None:
+            return None
+        if leaf not in self._answers:
+            with tantivy_errors(self.split.path, "A search"):
+                self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
+        return self._answers[leaf]
+
+    def column(self, leaf: Leaf) -> ColumnMapping:
+        """How the column of a leaf is indexed in this split."""
+        name = leaf.target.column
+        return self.split.mapping.find(name) or ColumnMapping(name, "", "none")
+
+    def rows(self, where: Predicate | None = None) -> Rows:
+        """The numbers of the rows that match, ascending."""
+        whole = self.whole()
+        if whole is not None and self.hits is not None:
+            found = self.hits.rows(whole, self._term_count())
+        else:
+            found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
+        return found if where is None else self._where(found, where)
+
+    def count(self, where: Predicate | None = None) -> int:
+        """How many rows match."""
+        whole = self.whole() if where is None else None
+        if whole is not None and self.hits is not None:
+            known = self._term_count()
+            return self.hits.count(whole) if known is None else known
+        return len(self.rows(where))
+
+    def _term_count(self) -> int | None:
+        """How many rows match, where the query is a single term."""
+        query = self.query
+        while isinstance(query, Boost):
+            query = query.query
+        answer = None if isinstance(query, AllRows | Bool) else self.ask(query)  # type: ignore[arg-type]
+        if answer is None or answer.term is None or self.hits is None:
+            return None
+        return self.hits.term_count(*answer.term)
+
+    def matches(self, query: Query, within: Mask) -> Mask:
+        """Which of the rows in a mask match a part of the query."""
+        if not within.any() or isinstance(query, AllRows):
+            return within
+        whole = self.whole(query)
+        if whole is not None:
+            return self._hits(whole) & within
+        if isinstance(query, Boost):
+            return self.matches(query.query, within)
+        return self._combined(query, within) if isinstance(query, Bool) else self._leaf(query, within)  # type: ignore[arg-type]
+
+    def _combined(self, query: Bool, within: Mask) -> Mask:
+        """The rows of a combination: the index first, then rows, each step looking only at what is still undecided."""
+        known = tuple(q for q in query.must if self.whole(q) is not None)
+        if known:
+            within = self.matches(all_of(known), within)
+        for below in query.must:
+            if below not in known:
+                within = self.matches(below, within)
+        if query.should and not query.must:
+            found = np.zeros(len(within), np.bool_)
+            for below in sorted(query.should, key=self._cost):
+                found |= self.matches(below, within & ~found)
+            within = found
+        for below in sorted(query.must_not, key=self._cost):
+            within = within & ~self.matches(below, within)
+        return within
+
+    def _leaf(self, leaf: Leaf, within: Mask) -> Mask:
+        """A leaf that the rows must decide, among those that the index leaves possible."""
+        answer = self.ask(leaf)
+        if answer is not None:
+            within = within & self._hits(answer.query)
+        if leaf.target.column not in self.split.schema.names:
+            return np.zeros(len(within), np.bool_)
+        mapping, names = self.split.mapping, [leaf.target.column]
+        bound = self._as_predicate(leaf)
+        if bound is not None:
+            return self._confirm_quickly(within, names, lambda table: leaf_mask(leaf, table, mapping), bound)
+        return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
+
+    def _cost(self, query: Query) -> int:
+        """Whether a part is answered by the index (0), or by reading rows (1)."""
+        return int(self.whole(query) is None)
+
+    def _hits(self, query: tantivy.Query) -> Mask:
+        found = np.zeros(self.split.num_rows, np.bool_)
+        if self.hits is not None:
+            found[self.hits.rows(query)] = True
+        return found
+
+    def _where(self, rows: Rows, where: Predicate) -> Rows:
+        known = without_columns(where, self.split.schema.names)
+        names = columns_of(known)
+        if not names:
+            return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
+        within = np.zeros(self.split.num_rows, np.bool_)
+        within[rows] = True
+        found = self._confirm_quickly(within, names, lambda table: predicate_mask(known, table), known)
+        return np.flatnonzero(found).astype(np.int64)
+
+    def _as_predicate(self, leaf: Leaf) -> Predicate | None:
+        """A leaf about whole values as a bound predicate, if it is one in a type that predicates know."""
+        kind = self.split.schema.field(leaf.target.column).type
+        other_text = is_text(kind) and not pa.types.is_string(kind)
+        if other_text or (self.column(leaf).kind in ("json", "ip") and not isinstance(leaf, Exists)):
+            return None
+        predicate = to_predicate(leaf)
+        return None if predicate is None else bind(predicate, self.split.schema)
+
+    def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
+        """`_confirm` where statistics rule out rows, and testing a row costs less than picking it from its row group."""
+        possible = self.split.may_match(bound) if within.any() else None
+        if possible is None:
+            possible = np.ones(len(within), np.bool_)
+        within = within & possible
+        many = np.count_nonzero(within) * _MANY > np.count_nonzero(possible)
+        return self._confirm(possible, names, test) & within if many else self._confirm(within, names, test)
+
+    def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
+        """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
+        found = np.zeros(len(within), np.bool_)
+        rows = np.flatnonzero(within)
+        at = 0
+        for batch in self.split.iter_rows(None if len(rows) == len(within) else rows, columns=names):
+            here = rows[at : at + batch.num_rows]
+            found[here] = test(pa.Table.from_batches([batch]))
+            at += batch.num_rows
+        self.rows_read += at
+        return found

@@ -1,0 +1,282 @@
+"""Scores of a query's rows: BM25 for words and phrases, one for other parts the index answers, nothing for the rest.
+
+What is answered from the rows (numbers, dates, ranges, missing values) filters and adds nothing. A part that is not
+required adds its score only to rows that really match it.
+
+How rare words are in the whole table, so that scores of different splits can be compared.
+
+Each split counts the documents that hold each scored word; the sums give every word its weight in the table. Tantivy
+knows only its own split, and its score is linear in a word's weight: a factor per word makes it table-wide. The average
+length of a text, which BM25 also looks at, stays the split's own.
+
+Scores without an index, for rows that were found by scanning: BM25 with every text taken as of average length.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tantivy
+from msgspec import Struct, field
+
+from indextables.model.predicate import Predicate
+from indextables.splits.index.analyzers import terms_of
+from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.values import documents, plain_texts
+from indextables.splits.index.values import leaves as json_leaves
+from indextables.splits.query.on_rows import leaf_mask, scan_mask
+from indextables.splits.query.to_tantivy import TermKey, field_name, is_indexed_as_asked, scored_terms
+from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns, leaves
+from indextables.splits.read.searchable import Mask, Rows, Searchable
+from indextables.splits.search.hits import Scores
+from indextables.splits.search.match import OpenQuery
+
+
+class TermStatistics(Struct, frozen=True):
+    """Documents, and how many of them hold each scored word. Picklable; statistics of splits add up."""
+
+    num_docs: int = 0
+    doc_freqs: Mapping[TermKey, int] = field(default_factory=dict)
+
+    def __add__(self, other: TermStatistics) -> TermStatistics:
+        keys = dict.fromkeys([*self.doc_freqs, *other.doc_freqs])
+        freqs = {key: self.doc_freqs.get(key, 0) + other.doc_freqs.get(key, 0) for key in keys}
+        return TermStatistics(self.num_docs + other.num_docs, freqs)
+
+
+def total(parts: Iterable[TermStatistics]) -> TermStatistics:
+    """The statistics of several splits together."""
+    found = TermStatistics()
+    for part in parts:
+        found = found + part
+    return found
+
+
+def term_statistics(split: Searchable, query: Query) -> TermStatistics:
+    """What one split knows of the words of a query. Reads the term dictionary only; without an index, the rows."""
+    keys = _scored(split, query)
+    if not keys or not split.num_rows:
+        return TermStatistics(split.num_rows, dict.fromkeys(keys, 0))
+    if not split.indexed:
+        return TermStatistics(split.num_rows, _counted(split, keys))
+    columns = {key: split.mapping.find(key.target.column) for key in keys}
+    names = {key: field_name(column, key.target) for key, column in columns.items() if column is not None}
+    fields = dict.fromkeys(column.field for column in columns.values() if column is not None)
+    with tantivy_errors(split.path, "A look at the term dictionary"), split.open_index(fields) as view:
+        searcher = view.index.searcher()
+        return TermStatistics(split.num_rows, {k: int(searcher.doc_freq(n, k.text)) for k, n in names.items()})
+
+
+def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> dict[TermKey, tuple[float, float]]:
+    """The weight of each word in the table, and in one split alone."""
+    return {
+        key: (weight(table.doc_freqs.get(key, count), table.num_docs), weight(count, split.num_docs))
+        for key, count in split.doc_freqs.items()
+    }
+
+
+def weight(doc_freq: int, num_docs: int) -> float:
+    """BM25's inverse document frequency."""
+    return math.log(1 + (num_docs - doc_freq + 0.5) / (doc_freq + 0.5))
+
+
+def _scored(split: Searchable, query: Query) -> list[TermKey]:
+    found: list[TermKey] = []
+    for leaf in leaves(query):
+        column = split.mapping.find(leaf.target.column)
+        if column is not None:
+            found += scored_terms(leaf, column)
+    return list(dict.fromkeys(found))
+
+
+def _counted(split: Searchable, keys: list[TermKey]) -> dict[TermKey, int]:
+    """How many rows hold each word, by looking at all of them."""
+    counts = dict.fromkeys(keys, 0)
+    names = list(dict.fromkeys(key.target.column for key in keys))
+    for batch in split.iter_rows(columns=names):
+        table = pa.Table.from_batches([batch])
+        for key in keys:
+            counts[key] += int(np.count_nonzero(leaf_mask(Words(key.target, key.text, True), table, split.mapping)))
+    return counts
+
+
+_K1 = 1.2
+
+
+def scan_scores(
+    query: Query, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
+) -> Scores:
+    """The score of each row of a table; 0 for rows that do not match."""
+    if isinstance(query, AllRows):
+        return np.ones(table.num_rows, np.float32)
+    if isinstance(query, Boost):
+        return scan_scores(query.query, table, mapping, rarity) * np.float32(query.factor)
+    if isinstance(query, Bool):
+        parts = [scan_scores(below, table, mapping, rarity) for below in (*query.must, *query.should)]
+        total = np.sum(parts, axis=0, dtype=np.float32) if parts else np.zeros(table.num_rows, np.float32)
+        return np.where(scan_mask(query, table, mapping), total, np.float32(0))
+    return _leaf_scores(query, table, mapping, rarity)  # type: ignore[arg-type]
+
+
+def _leaf_scores(
+    leaf: Leaf, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
+) -> Scores:
+    column = mapping.find(leaf.target.column)
+    if column is None or not is_indexed_as_asked(leaf, column):
+        return np.zeros(table.num_rows, np.float32)
+    matched = leaf_mask(leaf, table, mapping).astype(np.float32)
+    keys = scored_terms(leaf, column)
+    if not keys:
+        return matched
+    weight = sum(rarity.get(key, (1.0, 1.0))[0] for key in keys)
+    # Of a phrase, the rarest word says how often the phrase can occur at most.
+    counts = np.min([_term_counts(key, table, column) for key in keys], axis=0)
+    frequency = np.maximum(counts, 1)
+    found: Scores = matched * (weight * frequency * (1 + _K1) / (frequency + _K1)).astype(np.float32)
+    return found
+
+
+def _term_counts(key: TermKey, table: pa.Table, column: ColumnMapping) -> npt.NDArray[np.int64]:
+    """How often a term is in each row."""
+    array = table.column(column.name)
+    if column.kind == "json":
+        texts = [
+            [v for path, v in json_leaves(d) if path == key.target.path and isinstance(v, str)]
+            for d in documents(array)
+        ]
+    else:
+        texts = [[] if text is None else [text] for text in plain_texts(array).to_pylist()]
+    return np.array([sum(terms_of(t, column.tokenizer).count(key.text) for t in row) for row in texts], np.int64)
+
+
+_FIRST_LIMIT, _GROWTH = 1_000, 8
+
+
+class Hits(Struct, frozen=True):
+    """Rows of one split with their scores, in the order that was asked for."""
+
+    rows: Rows
+    scores: Scores
+
+    def score_column(self) -> pa.Array:
+        """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
+        scores = np.ascontiguousarray(self.scores, np.float32)
+        return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
+
+
+class _NotOneQueryError(Exception):
+    """The scores of a query cannot be had from a single tantivy query."""
+
+
+def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> Hits:
+    """The rows with the highest scores, best first; equal scores in row order."""
+    whole = opened.whole()
+    if whole is not None and where is None and opened.hits is not None:
+        return Hits(*opened.hits.scored(whole, limit))
+    rows = opened.rows(where)
+    if not opened.split.indexed:
+        return _best(rows, scored_rows(opened, rows), limit)
+    try:
+        scoring = _scoring(opened, opened.query)
+    except _NotOneQueryError:
+        return _best(rows, scored_rows(opened, rows), limit)
+    if scoring is None or opened.hits is None or not len(rows):
+        return Hits(rows[:limit], np.zeros(len(rows[:limit]), np.float32))
+    wanted = np.zeros(opened.split.num_rows, np.bool_)
+    wanted[rows] = True
+    available, ask = opened.hits.count(scoring), max(_FIRST_LIMIT, limit)
+    while True:
+        found, scores = opened.hits.scored(scoring, ask)
+        kept = wanted[found]
+        if np.count_nonzero(kept) >= limit or ask >= available:
+            break
+        ask *= _GROWTH
+    unscored = rows[~np.isin(rows, found[kept])]
+    joined = np.concatenate([found[kept], unscored])
+    return _best(joined, np.concatenate([scores[kept], np.zeros(len(unscored), np.float32)]), limit)
+
+
+def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
+    """The scores of rows that match the query."""
+    if not opened.split.indexed:
+        return _scanned(opened, rows)
+    _, scores = _dense(opened, opened.query, np.ones(opened.split.num_rows, np.bool_))
+    found: Scores = scores[rows]
+    return found
+
+
+def _scanned(opened: OpenQuery, rows: Rows) -> Scores:
+    """The scores of rows of a split without an index, from the rows themselves."""
+    split = opened.split
+    names = [name for name in columns(opened.query) if name in split.schema.names]
+    if not names:
+        return np.zeros(len(rows), np.float32)
+    parts = [np.empty(0, np.float32)]
+    for batch in split.iter_rows(rows, columns=names):
+        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.rarity))
+    return np.concatenate(parts)
+
+
+def _best(rows: Rows, scores: Scores, limit: int) -> Hits:
+    order = np.lexsort((rows, -scores))[:limit]
+    return Hits(rows[order], scores[order])
+
+
+def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
+    """One tantivy query with the score of every row that is known to match; None if nothing scores."""
+    whole = opened.whole(query)
+    if whole is not None:
+        return whole
+    if isinstance(query, Boost):
+        below = _scoring(opened, query.query)
+        return None if below is None else tantivy.Query.boost_query(below, query.factor)
+    if not isinstance(query, Bool):
+        answer = None if isinstance(query, AllRows) else opened.ask(query)  # type: ignore[arg-type]
+        return None if answer is None else answer.query
+    parts = [_scoring(opened, below) for below in query.must]
+    for below in query.should:
+        part = opened.whole(below)
+        if part is None and _scoring(opened, below) is not None:
+            raise _NotOneQueryError
+        parts.append(part)
+    scored = [part for part in parts if part is not None]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, part) for part in scored]) if scored else None
+
+
+def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]:
+    """Which rows match a part of the query, and its score for each row of the split."""
+    whole = opened.whole(query)
+    if whole is not None:
+        scores = _all_scores(opened, whole)
+        return opened.matches(query, within), scores
+    if isinstance(query, Boost):
+        found, scores = _dense(opened, query.query, within)
+        return found, scores * np.float32(query.factor)
+    if isinstance(query, Bool):
+        return _dense_bool(opened, query, within)
+    found = opened.matches(query, within)
+    answer = None if isinstance(query, AllRows) else opened.ask(query)  # type: ignore[arg-type]
+    scores = np.zeros(len(within), np.float32) if answer is None else _all_scores(opened, answer.query)
+    return found, np.where(found, scores, np.float32(0))
+
+
+def _dense_bool(opened: OpenQuery, query: Bool, within: Mask) -> tuple[Mask, Scores]:
+    found = opened.matches(query, within)
+    scores = np.zeros(len(within), np.float32)
+    for below in (*query.must, *query.should):
+        matched, part = _dense(opened, below, found)
+        scores += np.where(matched, part, np.float32(0))
+    return found, scores
+
+
+def _all_scores(opened: OpenQuery, query: tantivy.Query) -> Scores:
+    scores = np.zeros(opened.split.num_rows, np.float32)
+    if opened.hits is not None:
+        rows, found = opened.hits.scored(query, opened.split.num_rows)
+        scores[rows] = found
+    return scores

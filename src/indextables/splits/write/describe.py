@@ -1,0 +1,240 @@
+"""What a split says of itself: enough for an entry in the log, when there is no log to ask.
+
+Checking a split from the file itself, past every cache: its end, and on request every byte of rows and index.
+
+What the bytes of a split are spent on. The sizes of a split's components add up to the size of its file.
+
+rows        a column's values in Parquet, per column
+term        the dictionary of a column's terms          idx        where each term occurs
+pos         positions, for phrases                      fieldnorm  lengths, for scores
+hot         the hot section: what every search reads first
+footer      Parquet's footer, and everything that is not one of the others
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import BadFileError
+from indextables.model.actions import AddAction
+from indextables.splits.format.footer import SplitFooter, read_footer
+from indextables.splits.format.section_table import FieldRange, Origin
+from indextables.splits.format.source import SplitSource
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.segments import read_meta
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.foreign import ForeignReader, is_bundle, read_directory, unbundle
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.write.split_info import SplitInfo
+
+_FOREIGN_TYPES = {
+    "i64": pa.int64(),
+    "u64": pa.int64(),
+    "f64": pa.float64(),
+    "bool": pa.bool_(),
+    "date": pa.timestamp("us", "UTC"),
+    "bytes": pa.binary(),
+}
+
+
+_LOG_TYPES = {"json_object": "object", "ip_addr": "ip", "date": "datetime"}
+
+
+class SplitDescription(Struct, frozen=True):
+    """A split by its own words. Another engine's has no mapping of ours and says nothing of where it belongs."""
+
+    path: str
+    size: int
+    rows: int
+    schema: pa.Schema
+    origin: Origin | None = None
+    mapping: DocMapping | None = None
+    info: SplitInfo | None = None
+    foreign_mapping: str | None = None
+    """How another engine's split is indexed, in the words that its engine has for it in the log."""
+
+    def add_action(self, partition_values: dict[str, str | None], *, modification_time: int) -> AddAction:
+        """The log entry of the split."""
+        if self.info is not None:
+            return self.info.add_action(
+                self.path, partition_values=partition_values, modification_time=modification_time
+            )
+        return AddAction(
+            path=self.path,
+            partition_values=partition_values,
+            size=self.size,
+            modification_time=modification_time,
+            num_records=self.rows,
+            doc_mapping_json=self.foreign_mapping,
+        )
+
+
+def describe_split(source: SplitSource) -> SplitDescription:
+    """What the file says; BadFileError or UnsupportedError if it cannot be read."""
+    try:
+        tail = read_footer(source)
+    except BadFileError:
+        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+            raise
+        return _foreign(source)
+    table = tail.table
+    return SplitDescription(
+        path=source.path,
+        size=source.size,
+        rows=table.rows,
+        schema=tail.schema,
+        origin=table.statistics.origin,
+        mapping=DocMapping.from_json(table.mapping),
+        info=_info(source, tail),
+    )
+
+
+def _info(source: SplitSource, tail: SplitFooter) -> SplitInfo:
+    table = tail.table
+    return SplitInfo(
+        path=Path(source.path),
+        size=source.size,
+        num_records=table.rows,
+        statistics=table.statistics,
+        footer_start_offset=tail.footer_start,
+        hotcache_length=table.chunks.offset + table.chunks.length,
+        doc_mapping_json=table.mapping,
+        doc_mapping_ref=table.mapping_ref,
+    )
+
+
+def _foreign(source: SplitSource) -> SplitDescription:
+    """Another engine's split: its fields as columns of the types that come nearest."""
+    with tempfile.TemporaryDirectory(prefix="indextables-foreign-") as folder:
+        unbundle(source, read_directory(source), Path(folder))
+        try:
+            meta = read_meta(Path(folder))
+            fields = [pa.field(e["name"], _FOREIGN_TYPES.get(e["type"], pa.string())) for e in meta["schema"]]
+            mapping = [_doc_mapping_entry(e) for e in meta["schema"]]
+            rows = sum(int(segment["max_doc"]) for segment in meta["segments"])
+        except (OSError, ValueError, KeyError, TypeError) as e:
+            raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
+    told = json.dumps(mapping, ensure_ascii=False, separators=(",", ":"))
+    return SplitDescription(source.path, source.size, rows, pa.schema(fields), foreign_mapping=told)
+
+
+def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A field of a tantivy schema as an entry of the doc mapping that its engine records for it."""
+    options = entry.get("options", {})
+    indexing = options.get("indexing") or {}
+    words = {key: indexing[key] for key in ("tokenizer", "record") if key in indexing}
+    return {
+        "name": entry["name"],
+        "type": _LOG_TYPES.get(entry["type"], entry["type"]),
+        "indexed": bool(indexing or options.get("indexed")),
+        "stored": bool(options.get("stored")),
+        **words,
+    }
+
+
+_PIECE_BYTES = 8 << 20
+
+
+def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> int:
+    """The number of rows that the end of a split speaks of; BadFileError or UnsupportedError if it cannot be read."""
+    tail = _tail(source, footer_start)
+    if tail is not None:
+        return tail.table.rows
+    with closing(ForeignReader.open(source, schema)) as reader:
+        return reader.num_rows
+
+
+def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
+    """Every row of a split, after every byte of it was checked; BadFileError at the first that is wrong."""
+    tail = _tail(source, footer_start)
+    if tail is None:
+        with closing(ForeignReader.open(source, schema)) as reader:
+            yield from reader.iter_rows()
+        return
+    for component in tail.table.components:
+        for wanted in component.ranges:
+            _check_range(source, wanted)
+    yield from SplitReader(source, tail, SplitCache.default()).iter_rows()
+
+
+def _tail(source: SplitSource, footer_start: int | None) -> SplitFooter | None:
+    """The end of a split of ours; None for another engine's."""
+    try:
+        return read_footer(source, footer_start)
+    except BadFileError:
+        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+            raise
+    return None
+
+
+def _check_range(source: SplitSource, wanted: FieldRange) -> None:
+    crc = 0
+    for start in range(0, wanted.length, _PIECE_BYTES):
+        length = min(_PIECE_BYTES, wanted.length - start)
+        crc = zlib.crc32(source.read_many([(wanted.offset + start, length)])[0], crc)
+    if crc != wanted.crc32:
+        end = wanted.offset + wanted.length
+        message = f"Bytes {wanted.offset} to {end} of the split {source.path} are damaged: wrong checksum."
+        raise BadFileError(message, path=source.path, start=wanted.offset, length=wanted.length)
+
+
+class ComponentSize(Struct, frozen=True):
+    """The bytes of one component, of one column where it belongs to one."""
+
+    component: str
+    field: str | None
+    size_bytes: int
+
+
+def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> list[ComponentSize]:
+    """The components of a split of either kind; of another engine's bundle, its files by their extension."""
+    try:
+        found = _sizes(read_footer(source, footer_start))
+    except BadFileError:
+        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+            raise
+        found = _bundle_sizes(source)
+    rest = source.size - sum(size.size_bytes for size in found)
+    return [*found, ComponentSize("footer", None, rest)]
+
+
+def _bundle_sizes(source: SplitSource) -> list[ComponentSize]:
+    bundle = read_directory(source)
+    files = [(name.rpartition(".")[2], file) for name, file in sorted(bundle.files.items())]
+    return [ComponentSize(name, None, file.end - file.start) for name, file in [*files, ("hot", bundle.hotcache)]]
+
+
+def _sizes(tail: SplitFooter) -> list[ComponentSize]:
+    return [*_row_sizes(tail), *_index_sizes(tail), _hot_size(tail)]
+
+
+def _row_sizes(tail: SplitFooter) -> list[ComponentSize]:
+    lengths = tail.places[:, :, 1].sum(axis=0)
+    return [
+        ComponentSize("rows", name, int(lengths[leaves.start : leaves.stop].sum()))
+        for name, leaves in tail.leaves.items()
+    ]
+
+
+def _index_sizes(tail: SplitFooter) -> list[ComponentSize]:
+    names = {column.field: column.name for column in DocMapping.from_json(tail.table.mapping).columns}
+    return [
+        ComponentSize(component.name, names.get(found.field, found.field), found.length)
+        for component in tail.table.components
+        for found in component.ranges
+    ]
+
+
+def _hot_size(tail: SplitFooter) -> ComponentSize:
+    table = tail.table
+    spans = [table.meta, table.chunks, *(component.tail for component in table.components)]
+    return ComponentSize("hot", None, sum(span.length for span in spans))

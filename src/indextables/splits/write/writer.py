@@ -1,0 +1,221 @@
+"""Rows in, splits out: a stream of Arrow batches becomes finished split files on local disk, in bounded memory.
+
+    with SplitWriter(schema, mapping, settings=settings) as writer:
+        for batch in batches:
+            for split in writer.write(batch):
+                upload(split)
+        for split in writer.finish():
+            upload(split)
+
+Rows keep their order within and across splits. The writer's folder, with every split in it, is gone when it closes,
+however it closes. Rows belong to one partition; partition columns are not part of the file, as in Hive and Delta.
+
+Where new splits are put: `<column>=<value>/splits/split-<uuid>.split`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from indextables.config.splits import SplitWriterSettings, StatsSettings
+from indextables.errors import InvalidInputError, SchemaMismatchError
+from indextables.splits.format.container import finish_split
+from indextables.splits.format.parquet import ROW_GROUP_ROWS, ParquetBody
+from indextables.splits.format.section_table import Origin
+from indextables.splits.index.builder import IndexBuilder
+from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.tantivy_errors import writing_errors
+from indextables.splits.write.split_info import SplitInfo, SplitStatistics
+from indextables.storage.location import join
+from indextables.storage.partitions import partition_folder
+
+
+def new_split_name() -> str:
+    """A name no other split has."""
+    return f"split-{uuid.uuid4()}.split"
+
+
+def split_path(partition_values: Mapping[str, str | None], name: str) -> str:
+    """The path of a split of a partition, from the table's root."""
+    return join(partition_folder(partition_values), "splits", name)
+
+
+_FIRST_GUESS = 1.2
+"""Size of the index over size of the rows, until a finished split tells."""
+
+
+class SplitWriter:
+    """Writes the rows of one partition into as many splits as their size asks for."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        mapping: DocMapping,
+        *,
+        settings: SplitWriterSettings,
+        stats: StatsSettings | None = None,
+        tags: Sequence[str] = (),
+        origin: Origin | None = None,
+    ) -> None:
+        """`schema` and `mapping` are those of the file, without partition columns."""
+        self.schema = schema.remove_metadata()
+        self._mapping = mapping
+        self._settings = settings
+        self._stats = stats
+        self._tags = tags
+        self._origin = origin
+        self._folder = Path(tempfile.mkdtemp(prefix="indextables-write-", dir=settings.temp_directory or None))
+        self._current: _OpenSplit | None = None
+        self._count = 0
+        self._index_ratio = _FIRST_GUESS
+
+    def write(self, batch: pa.RecordBatch) -> list[SplitInfo]:
+        """Add rows; returns the splits that became full."""
+        batch = self._conform(batch)
+        full = []
+        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
+            full += self._write_piece(batch.slice(start, ROW_GROUP_ROWS))
+        return full
+
+    def finish(self) -> list[SplitInfo]:
+        """Complete the last split; an empty list if there is nothing left to complete."""
+        if self._current is None:
+            return []
+        current, self._current = self._current, None
+        with writing_errors(str(self._folder), "Completing a split"):
+            info, self._index_ratio = current.finish()
+        return [info]
+
+    def close(self) -> None:
+        """Remove the writer's folder and everything in it."""
+        if self._current is not None:
+            self._current.discard()
+            self._current = None
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> SplitWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write_piece(self, piece: pa.RecordBatch) -> list[SplitInfo]:
+        full = []
+        while piece.num_rows:
+            with writing_errors(str(self._folder), "Writing rows"):
+                current = self._current = self._current or self._open()
+                part = piece.slice(0, self._settings.max_rows - current.rows)
+                piece = piece.slice(part.num_rows)
+                current.add(part)
+            if current.rows >= self._settings.max_rows or self._estimate(current) >= self._settings.target_bytes:
+                full += self.finish()
+        return full
+
+    def _open(self) -> _OpenSplit:
+        self._count += 1
+        statistics = SplitStatistics(
+            self.schema,
+            settings=self._stats,
+            timestamp_column=self._settings.timestamp_column,
+            tags=self._tags,
+            origin=self._origin,
+        )
+        folder = self._folder / f"{self._count}"
+        return _OpenSplit(folder, self.schema, self._mapping, self._settings.heap_bytes, statistics)
+
+    def _estimate(self, current: _OpenSplit) -> float:
+        return current.parquet_bytes * (1 + self._index_ratio)
+
+    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with exactly the writer's columns, proven to be sound (invalid UTF-8 would harm the index)."""
+        missing = [name for name in self.schema.names if name not in batch.schema.names]
+        if missing:
+            raise SchemaMismatchError(f"The data has no column {', '.join(map(repr, missing))}.", missing=missing)
+        batch = batch.select(self.schema.names)
+        for field, given in zip(self.schema, batch.schema, strict=True):
+            if field.type != given.type:
+                message = f"Column {field.name!r} is {field.type} in the table and {given.type} in the data."
+                raise SchemaMismatchError(message, column=field.name)
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise InvalidInputError(f"The data is not valid Arrow: {e}.") from e
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+
+
+class _OpenSplit:
+    """One split under construction: rows, index and statistics side by side."""
+
+    def __init__(
+        self, folder: Path, schema: pa.Schema, mapping: DocMapping, heap_bytes: int, statistics: SplitStatistics
+    ) -> None:
+        folder.mkdir()
+        self._folder = folder
+        self._mapping = mapping
+        self._statistics = statistics
+        self._body = ParquetBody(folder / "split", schema, mapping)
+        self._index = IndexBuilder(folder / "index", mapping, heap_bytes) if mapping.indexed else None
+
+    @property
+    def rows(self) -> int:
+        return self._body.rows
+
+    @property
+    def parquet_bytes(self) -> int:
+        return self._body.tell()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if self._index:
+            self._index.add(batch)
+        self._body.write(batch)
+        self._statistics.update(batch)
+
+    def finish(self) -> tuple[SplitInfo, float]:
+        """The finished split, and the size of its index over the size of its rows."""
+        segment = self._index.finish() if self._index else None
+        placed = finish_split(
+            self._body,
+            segment,
+            mapping=self._mapping,
+            statistics=self._statistics.result(),
+            incomplete=self._index.incomplete if self._index else {},
+        )
+        shutil.rmtree(self._folder / "index", ignore_errors=True)
+        rows_bytes = placed.footer_start - placed.index_bytes
+        return SplitInfo.of(self._body.path, placed), placed.index_bytes / max(rows_bytes, 1)
+
+    def discard(self) -> None:
+        self._body.discard()
+        if self._index:
+            self._index.discard()
+
+
+def write_splits(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    mapping: DocMapping,
+    *,
+    settings: SplitWriterSettings,
+    stats: StatsSettings | None = None,
+    tags: Sequence[str] = (),
+    origin: Origin | None = None,
+) -> Generator[SplitInfo, None, None]:
+    """The splits of a stream of batches, one at a time: each file is there until the next one is asked for.
+
+    Closing the generator early cleans up as well.
+    """
+    with SplitWriter(schema, mapping, settings=settings, stats=stats, tags=tags, origin=origin) as writer:
+        for batch in batches:
+            for split in writer.write(batch):
+                yield split
+                split.path.unlink(missing_ok=True)
+        yield from writer.finish()

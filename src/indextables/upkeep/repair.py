@@ -1,0 +1,358 @@
+"""What a repair made of what there was.
+
+What a table must have been like, from what its splits say: schema, partitioning, indexing.
+
+Rebuilding a lost log from the splits alone: they carry their schema, statistics, partition and mapping.
+
+What no split can tell is which of the others were removed before the log was lost. A split that was merged or rewritten
+into another one that is there is left out; one that was overwritten or dropped and not yet purged comes back.
+
+A clean copy of a log, in another place: the newest version that can be read, without splits that are gone.
+
+The source is only read. The copy is a log of one version; put in the place of the damaged one it makes the table whole
+again, as far as its splits are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import (
+    CorruptTableError,
+    IndexTablesError,
+    NotFoundError,
+    RefusedError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from indextables.log.create import FirstVersion, create_table
+from indextables.log.log_files import list_log
+from indextables.log.replay import readable_versions
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import AddAction, LogAction, MetadataAction
+from indextables.model.conflicts import Operation
+from indextables.model.file_list import to_actions
+from indextables.model.report import Report
+from indextables.model.schema import merge_schemas, normalize, schema_from_json, schema_to_json
+from indextables.model.schema_registry import with_mappings
+from indextables.model.snapshot import Snapshot
+from indextables.splits.format.section_table import path_mark
+from indextables.splits.format.source import open_source
+from indextables.splits.index.mapping import settings_of
+from indextables.splits.write.describe import SplitDescription, describe_split
+from indextables.storage.partitions import partition_values
+from indextables.storage.store import ObjectInfo, Store
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Progress, silent
+from indextables.upkeep.purge import own_files
+
+
+class LeftOut(Struct, frozen=True):
+    """A split that is not in the new log, and why."""
+
+    path: str
+    reason: str
+
+
+class RepairReport(Report, frozen=True):
+    """The figures of a repair. `source_version` is None where there was no log to read."""
+
+    source_path: str
+    target_path: str
+    source_version: int | None
+    total_splits: int
+    valid_splits: int
+    missing_splits: int
+    status: str
+    message: str = ""
+    left_out: tuple[LeftOut, ...] = ()
+
+
+class FoundSplit(Struct, frozen=True):
+    """A split that was found, and what it says of itself."""
+
+    path: str
+    modified_ms: int
+    said: SplitDescription
+
+    @property
+    def replaces(self) -> tuple[str, ...]:
+        """Marks of the splits whose rows it holds."""
+        return self.said.origin.replaces if self.said.origin else ()
+
+
+class TableLayout(Struct, frozen=True):
+    """The table that splits make up."""
+
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    configuration: Mapping[str, str]
+    splits: tuple[FoundSplit, ...]
+
+    def values_of(self, split: FoundSplit) -> dict[str, str | None] | None:
+        """The partition of a split: as it says itself, else as its folders spell it; None if it fits no partition."""
+        origin = split.said.origin
+        found = dict(origin.partition_values) if origin else partition_values(split.path)
+        if set(found) != set(self.partition_columns):
+            return None
+        return {name: found[name] for name in self.partition_columns}
+
+
+def layout_of(splits: Sequence[FoundSplit], *, url: str) -> TableLayout:
+    """The layout of the table that these splits, the oldest first, make up. The newest has the last word."""
+    if not splits:
+        raise TableNotFoundError(f"None of the splits at {url} can be read.", path=url)
+    newest_first = [*reversed(splits)]
+    origin = next((split.said.origin for split in newest_first if split.said.origin), None)
+    columns = origin.partition_columns if origin else tuple(partition_values(newest_first[0].path))
+    schema = _schema(newest_first)
+    missing = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
+    schema = pa.schema([*schema, *missing])
+    body = pa.schema([f for f in schema if f.name not in columns])
+    mapping = next((split.said.mapping for split in newest_first if split.said.mapping), None)
+    return TableLayout(
+        schema_json=schema_to_json(schema),
+        partition_columns=columns,
+        configuration=settings_of(mapping, body) if mapping else {},
+        splits=tuple(splits),
+    )
+
+
+def _schema(newest_first: Sequence[FoundSplit]) -> pa.Schema:
+    """Every column of every split; where a split tells the table's schema, its columns and their order as it says."""
+    told = dict.fromkeys(split.said.origin.schema for split in newest_first if split.said.origin)
+    schemas = [schema_from_json(text) for text in told]
+    known = schemas[0] if schemas else normalize(newest_first[0].said.schema)
+    for other in schemas[1:]:
+        known = merge_schemas(known, other)
+    for split in newest_first:
+        if split.said.origin is None:
+            names = {name.lower() for name in known.names}
+            more = [f for f in normalize(split.said.schema) if f.name.lower() not in names]
+            known = merge_schemas(known, pa.schema([*known, *more])) if more else known
+    return known
+
+
+class RebuildPlan(Report, frozen=True):
+    """What the new log would say."""
+
+    table_path: str
+    total_splits: int
+    valid_splits: int
+    left_out: tuple[LeftOut, ...]
+    unreadable_splits: int
+    layout: TableLayout
+    adds: tuple[AddAction, ...]
+    hidden: ClassVar[tuple[str, ...]] = ("layout", "adds")
+
+    def report(self, status: str) -> RepairReport:
+        """The figures."""
+        replaced = len(self.left_out) - self.unreadable_splits
+        return RepairReport(
+            source_path=self.table_path,
+            target_path=self.table_path,
+            source_version=None,
+            total_splits=self.total_splits,
+            valid_splits=self.valid_splits,
+            missing_splits=self.unreadable_splits,
+            status=status,
+            message=f"{self.valid_splits} splits make up the table; {replaced} had been replaced by others. "
+            "Splits that had been overwritten or dropped, and not yet purged, are part of it again.",
+            left_out=self.left_out,
+        )
+
+    def preview(self) -> RepairReport:
+        """What a dry run reports."""
+        return self.report(DRY_RUN)
+
+
+def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
+    """What a repair does with a log that can be read: a checkpoint that is damaged is written anew beside it."""
+    snapshot, damage = log.fresh(), log.damage()
+    message = "The table can be opened, and its newest checkpoint is what the versions say. verify() looks at the rest."
+    status = NO_ACTION
+    if damage is not None:
+        status = DRY_RUN if dry_run else SUCCESS
+        version = log.checkpoint_version(snapshot) if dry_run else log.checkpoint().version
+        message = f"{damage.message} The checkpoint {'is' if dry_run else 'was'} written anew at version {version}."
+    files = snapshot.files(columns=["path"]).num_rows
+    return RepairReport(
+        source_path=log.store.url,
+        target_path=log.store.url,
+        source_version=snapshot.version,
+        total_splits=files,
+        valid_splits=files,
+        missing_splits=0,
+        status=status,
+        message=message,
+    )
+
+
+def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = silent) -> RebuildPlan:
+    """Look at every split below a folder. Nothing is changed."""
+    store = log.store
+    if not list_log(store).is_empty:
+        raise RefusedError(
+            f"There is a log at {store.url}; it is rebuilt only where it is lost.",
+            hint="Write a clean copy with Table.repair(path, at=...), or move the _transaction_log folder away first.",
+            path=store.url,
+        )
+    files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
+    if not files:
+        raise TableNotFoundError(f"There are no splits at {store.url} to rebuild a table from.", path=store.url)
+    found, bad = _described(store, files, parallelism, progress)
+    marks = {mark for split in found for mark in split.replaces}
+    replaced = [split for split in found if path_mark(split.path) in marks]
+    layout = layout_of([split for split in found if split not in replaced], url=store.url)
+    left_out = [*bad, *(LeftOut(split.path, "its rows are in another split") for split in replaced)]
+    adds = []
+    for split in layout.splits:
+        values = layout.values_of(split)
+        if values is None:
+            bad.append(LeftOut(split.path, "it belongs to a table with other partition columns"))
+            left_out.append(bad[-1])
+        else:
+            adds.append(split.said.add_action(values, modification_time=split.modified_ms))
+    return RebuildPlan(store.url, len(files), len(adds), tuple(left_out), len(bad), layout, tuple(adds))
+
+
+def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> RepairReport:
+    """Write the log: one version with everything, and its state."""
+    layout = planned.layout
+    metadata = MetadataAction(
+        id=log.new_id(),
+        schema_string=layout.schema_json,
+        partition_columns=layout.partition_columns,
+        configuration=dict(layout.configuration),
+        created_time=log.now_ms(),
+    )
+    first = FirstVersion(operation=Operation.REPAIR, actions=planned.adds, parameters={"splits": planned.valid_splits})
+    create_table(log, metadata, exist_ok=False, engine_info=engine_info, first=first)
+    return planned.report(SUCCESS)
+
+
+def _described(
+    store: Store, files: Sequence[ObjectInfo], parallelism: int, progress: Progress
+) -> tuple[list[FoundSplit], list[LeftOut]]:
+    """What each split says of itself, the oldest first; and those that cannot be read."""
+
+    def look(info: ObjectInfo) -> FoundSplit | LeftOut:
+        try:
+            said = describe_split(open_source(store, info.path, size=info.size))
+            return FoundSplit(info.path, info.last_modified_ms or 0, said)
+        except (CorruptTableError, UnsupportedError, NotFoundError) as error:
+            return LeftOut(info.path, error.message)
+
+    found: list[FoundSplit] = []
+    bad: list[LeftOut] = []
+    with ThreadPoolExecutor(min(parallelism, len(files)), thread_name_prefix="indextables-repair") as pool:
+        for done, split in enumerate(pool.map(look, files), start=1):
+            (found if isinstance(split, FoundSplit) else bad).append(split)  # type: ignore[arg-type]
+            progress(done, len(files), "splits")
+    return sorted(found, key=lambda split: (split.modified_ms, split.path)), bad
+
+
+class CopyPlan(Report, frozen=True):
+    """What a clean copy would hold."""
+
+    source_path: str
+    target_path: str
+    source_version: int
+    newest_version: int
+    """The highest number in the damaged log; what lies between cannot be read."""
+    valid_splits: int
+    left_out: tuple[LeftOut, ...]
+    snapshot: Snapshot
+    adds: tuple[AddAction, ...]
+    hidden: ClassVar[tuple[str, ...]] = ("snapshot", "adds")
+
+    def report(self, status: str) -> RepairReport:
+        """The figures."""
+        lost = self.newest_version - self.source_version
+        message = f"Version {self.source_version} was the newest that could be read; {lost} after it are lost. "
+        moved = f"Put {self.target_path}/_transaction_log in the place of the log of {self.source_path} to use it."
+        return RepairReport(
+            source_path=self.source_path,
+            target_path=self.target_path,
+            source_version=self.source_version,
+            total_splits=self.valid_splits + len(self.left_out),
+            valid_splits=self.valid_splits,
+            missing_splits=len(self.left_out),
+            status=status,
+            message=(message if lost else "") + moved,
+            left_out=self.left_out,
+        )
+
+    def preview(self) -> RepairReport:
+        """What a dry run reports."""
+        return self.report(DRY_RUN)
+
+
+def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
+    """Read the source as far as it can be read, and look which of its splits are there."""
+    if source.store.url == target.store.url:
+        raise RefusedError(
+            f"A copy of the log of {source.store.url} cannot be written over it.",
+            hint="Give another place; the copy can be moved afterwards.",
+            path=source.store.url,
+        )
+    snapshot = _newest_readable(source)
+    files = snapshot.all_files
+    there = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
+    adds, left_out = [], []
+    for action in with_mappings(to_actions(files), snapshot.schema_registry):
+        size = there.get(action.path)
+        if size == action.size:
+            adds.append(msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None))
+        else:
+            reason = "it is missing" if size is None else f"it has {size} bytes; the log says {action.size}"
+            left_out.append(LeftOut(action.path, reason))
+    return CopyPlan(
+        source_path=source.store.url,
+        target_path=target.store.url,
+        source_version=snapshot.version,
+        newest_version=list_log(source.store).newest,
+        valid_splits=len(adds),
+        left_out=tuple(left_out),
+        snapshot=snapshot,
+        adds=tuple(adds),
+    )
+
+
+def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> RepairReport:
+    """Write the copy; TableExistsError if there is a table in that place."""
+    header = planned.snapshot.header
+    kept = {action.path for action in planned.adds}
+    skips = [skip for skip in header.skips.values() if skip.path in kept]
+    actions: list[LogAction] = [*header.txns.values(), *planned.adds, *skips]
+    first = FirstVersion(
+        operation=Operation.REPAIR,
+        protocol=header.protocol,
+        actions=actions,
+        parameters={"source": planned.source_path, "version": planned.source_version},
+    )
+    create_table(target, planned.snapshot.metadata, exist_ok=False, engine_info=engine_info, first=first)
+    return planned.report(SUCCESS)
+
+
+def _newest_readable(log: TransactionLog) -> Snapshot:
+    """The newest version, or the newest before the damage."""
+    try:
+        snapshot = log.reload()
+        snapshot.files(columns=["path"])
+        return snapshot
+    except CorruptTableError as error:
+        failure: IndexTablesError = error
+    for version in reversed(readable_versions(list_log(log.store))):
+        try:
+            snapshot = log.at_version(version)
+            snapshot.files(columns=["path"])
+            return snapshot
+        except (CorruptTableError, NotFoundError, UnsupportedError):
+            continue
+    raise failure

@@ -1,0 +1,263 @@
+"""Writing splits anew from splits: what merging many and deleting rows of one have in common.
+
+A `SplitRewriter` is plain values and travels by pickle; the store is opened where the work is done.
+
+Live splits as sources of new ones: by partition, the oldest first.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.config import Settings
+from indextables.config.indexing import IndexingSettings
+from indextables.config.splits import SplitWriterSettings, StatsSettings
+from indextables.errors import BadFileError, InvalidInputError, StorageError
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.schema import schema_from_json
+from indextables.splits.format.section_table import Origin, path_mark
+from indextables.splits.index.live_indexing import Disputes, decision_hint, richer, same_terms
+from indextables.splits.index.mapping import ColumnMapping, DocMapping
+from indextables.splits.read.searchable import Searchable
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.write.merge import MergeSource, merge_splits
+from indextables.splits.write.writer import new_split_name, split_path
+from indextables.storage.spec import StoreSpec
+from indextables.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class SourceSplit(Struct, frozen=True):
+    """A split to be rewritten, as the log describes it; plain values that travel."""
+
+    path: str
+    size: int
+    num_records: int | None
+    footer_start: int | None
+    num_merge_ops: int
+    split_tags: tuple[str, ...]
+    modification_time: int
+    foreign: bool = False
+    """Whether it is written anew even if it stands alone: another engine wrote it, or it is wrongly indexed."""
+    side: str = ""
+    """Which of several ways it indexes disputed columns; only splits of one way are merged."""
+
+    def entry(self, partition_values: dict[str, str | None]) -> SplitEntry:
+        """What opening it needs."""
+        return SplitEntry(self.path, self.size, self.num_records, self.footer_start, partition_values)
+
+
+class Naming(Struct, frozen=True):
+    """Where names and times of new splits come from."""
+
+    new_name: Callable[[], str] = new_split_name
+    now_ms: Callable[[], int] = _now_ms
+
+
+class SplitRewriter(Struct, frozen=True, dict=True):
+    """How a table's splits are written anew."""
+
+    spec: StoreSpec
+    schema_json: str
+    partition_columns: tuple[str, ...]
+    mapping: DocMapping
+    """How columns are indexed that no source has; for the others the sources' own way stays."""
+    splits: SplitWriterSettings
+    stats: StatsSettings
+    decided: tuple[str, ...] = ()
+    """Columns that live splits index in several ways, of which the table's configuration says which is right."""
+
+    @classmethod
+    def of(
+        cls, metadata: MetadataAction, *, spec: StoreSpec, settings: Settings, decided: Sequence[str] = ()
+    ) -> SplitRewriter:
+        """The rewriter of a table."""
+        columns = tuple(metadata.partition_columns or ())
+        body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in columns])
+        return cls(
+            spec=spec,
+            schema_json=metadata.schema_string,
+            partition_columns=columns,
+            mapping=DocMapping.from_settings(body, settings.group(IndexingSettings)),
+            splits=settings.group(SplitWriterSettings),
+            stats=settings.group(StatsSettings),
+            decided=tuple(decided),
+        )
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        """The table's columns."""
+        return schema_from_json(self.schema_json)
+
+    @cached_property
+    def body(self) -> pa.Schema:
+        """The columns that are in the splits."""
+        return pa.schema([f for f in self.schema if f.name not in self.partition_columns])
+
+    def rewrite(
+        self,
+        sources: Sequence[tuple[SourceSplit, MergeSource]],
+        partition_values: dict[str, str | None],
+        *,
+        store: Store,
+        naming: Naming,
+        num_merge_ops: int,
+        data_change: bool,
+    ) -> AddAction | None:
+        """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
+        mapping = kept_mapping([source.reader for _, source in sources], self.mapping, self.decided)
+        tags = sorted({tag for source, _ in sources for tag in source.split_tags})
+        values = {name: partition_values.get(name) for name in self.partition_columns}
+        merged = merge_splits(
+            [source for _, source in sources],
+            self.body,
+            mapping,
+            settings=self.splits,
+            stats=self.stats,
+            tags=tags,
+            origin=Origin(
+                schema=self.schema_json,
+                partition_columns=self.partition_columns,
+                partition_values=values,
+                replaces=tuple(path_mark(source.path) for source, _ in sources),
+            ),
+        )
+        with merged as info:
+            if info is None:
+                return None
+            action = info.add_action(
+                split_path(values, naming.new_name()),
+                partition_values=values,
+                modification_time=naming.now_ms(),
+                data_change=data_change,
+                num_merge_ops=num_merge_ops,
+            )
+            _upload(store, action.path, info.path)
+        return action
+
+
+def kept_mapping(readers: Sequence[Searchable], wanted: DocMapping, decided: Collection[str] = ()) -> DocMapping:
+    """The mapping of the new split: a column stays indexed as it is in the sources that have it.
+
+    They must agree: rows that were found by their words would else be found by them no more. Columns that the table's
+    configuration decides are indexed as it says.
+    """
+    columns = []
+    for column in wanted.columns:
+        found = column if column.name in decided else _kept(readers, column)
+        columns.append(replace(found, field=column.field))
+    return DocMapping(tuple(columns))
+
+
+def _kept(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping:
+    known = [(reader.path, own) for reader in readers if (own := reader.mapping.find(column.name)) is not None]
+    if not known:
+        return column
+    first, kept = known[0]
+    for path, other in known[1:]:
+        if not same_terms(kept, other):
+            raise InvalidInputError(
+                f"Column {column.name!r} is indexed as {kept.terms} in {first} and as {other.terms} in {path}; "
+                "they are not merged.",
+                hint=decision_hint(column.name),
+                column=column.name,
+                splits=[first, path],
+            )
+        kept = richer(kept, other)
+    return kept
+
+
+def discard(store: Store, paths: Sequence[str]) -> None:
+    """Delete splits that were never offered to a commit (for those that were: `TransactionLog.discard`).
+
+    What cannot be deleted is an orphan for the next purge.
+    """
+    try:
+        store.delete(paths)
+    except StorageError as error:
+        logger.warning("splits that nobody needs stay in %s: %s", store.url, error.message)
+
+
+def _upload(store: Store, path: str, file: Path) -> None:
+    try:
+        store.put_file(path, file)
+    except BaseException:
+        # It may have arrived all the same, and nobody will ever name it.
+        discard(store, [path])
+        raise
+
+
+T = TypeVar("T")
+ListedSplit = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
+"""The partition of a split, as sorted pairs of column and value, and the split."""
+_COLUMNS = [
+    *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
+    "partition_values",
+]
+
+
+def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None) -> list[ListedSplit]:
+    """The splits of a file list. `registry` holds the doc mappings that they may name."""
+    found: list[ListedSplit] = []
+    columns = (files.column(name).to_pylist() for name in _COLUMNS)
+    sides = by_mapping(files, registry, disputes.side, "") if disputes else [""] * files.num_rows
+    for path, size, records, footer, merges, tags, modified, values, odd, side in zip(
+        *columns, to_be_rewritten(files, registry, disputes), sides, strict=True
+    ):
+        source = SourceSplit(path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, odd, side)
+        found.append((tuple(sorted(values or [])), source))
+    return sorted(found, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
+
+
+def are_foreign(files: pa.Table, registry: Mapping[str, str]) -> list[bool]:
+    """Which of the splits another engine wrote, by their doc mappings; one without is taken for ours."""
+    return by_mapping(files, registry, _is_foreign, False)
+
+
+def to_be_rewritten(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None) -> list[bool]:
+    """Which of the splits a merge writes anew even if they stand alone: another engine's, and wrongly indexed ones."""
+    wrong = disputes.is_wrong if disputes is not None else lambda _: False
+    return by_mapping(files, registry, lambda text: _is_foreign(text) or wrong(text), False)
+
+
+def by_mapping(files: pa.Table, registry: Mapping[str, str], told: Callable[[str], T], otherwise: T) -> list[T]:
+    """What the doc mapping of each split tells.
+
+    Every mapping is looked at once, however many splits share it: a mapping is large, and a table has few of them.
+    """
+    named = {ref: told(text) for ref, text in registry.items()}
+    found = [named.get(ref, otherwise) for ref in files.column("doc_mapping_ref").to_pylist()]
+    at = 0
+    for chunk in files.column("doc_mapping_json").chunks:
+        inline = chunk.dictionary_encode()
+        own = [told(text) for text in inline.dictionary.to_pylist()]
+        for row, mapping in enumerate(inline.indices.to_pylist(), start=at):
+            found[row] = found[row] if mapping is None else own[mapping]
+        at += len(chunk)
+    return found
+
+
+def _is_foreign(mapping: str) -> bool:
+    try:
+        DocMapping.from_json(mapping)
+    except BadFileError:
+        return True
+    return False
+
+
+def _order(values: tuple[tuple[str, str | None], ...]) -> list[tuple[str, bool, str]]:
+    return [(name, value is not None, value or "") for name, value in values]

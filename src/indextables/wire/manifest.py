@@ -1,0 +1,439 @@
+"""Partition values of a file list: nulls, which travel beside the map of texts, and what other writers mean by theirs.
+
+FileEntry, the Avro record of one live split in a state's manifest, and how a file list becomes a manifest.
+
+The first 25 fields are the format's; readers resolve them by name. The rest are ours, optional and last, so that an
+action loses nothing on its way through a state: an older reader skips them.
+
+A manifest's bytes -> a file list. Fields are resolved by name with defaults; field ids are never trusted.
+
+The columnar library decodes what it can, straight to Arrow and outside the interpreter's lock; a schema it cannot take
+goes through the row library. Either way the rows must be as many as the file declares and as the caller expects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from indextables.errors import BadFileError
+from indextables.model.file_list import FILE_SCHEMA
+from indextables.model.partition_text import NULL_PARTITION, meant
+from indextables.wire import avro_rows
+from indextables.wire.avro import BlockCodec, Container, assemble, block_codec, read_container, read_records
+
+_TEXT_MAP = pa.map_(pa.string(), pa.string())
+_DOUBTFUL = re.compile(b"%|" + NULL_PARTITION.encode())
+
+
+def columns_without_value(maps: Any) -> Any:
+    """Per row the keys whose value is null, or null where there is none."""
+    rows, keys, values = _entries(maps)
+    missing = values.is_null()
+    where = rows[missing.to_numpy(zero_copy_only=False)]
+    if not len(where):
+        return pa.nulls(len(maps), pa.list_(pa.string()))
+    counts = np.bincount(where, minlength=len(maps))
+    lists = pa.ListArray.from_arrays(_offsets(counts), keys.filter(missing))
+    return pc.if_else(pa.array(counts > 0), lists, pa.scalar(None, lists.type))
+
+
+def with_null_values(maps: Any, columns: Any) -> Any:
+    """The maps with a null entry for each named column: the inverse of `columns_without_value`."""
+    if columns.null_count == len(columns):
+        return maps
+    rows, keys, values = _entries(maps)
+    missing = columns.flatten()
+    missing_rows = pc.list_parent_indices(columns).to_numpy(zero_copy_only=False)
+    order = np.argsort(np.concatenate([rows, missing_rows]), kind="stable")
+    all_keys = pa.concat_arrays([keys, missing]).take(pa.array(order))
+    all_values = pa.concat_arrays([values, pa.nulls(len(missing), pa.string())]).take(pa.array(order))
+    counts = np.bincount(rows, minlength=len(maps)) + np.bincount(missing_rows, minlength=len(maps))
+    return pa.MapArray.from_arrays(_offsets(counts), all_keys, all_values, type=_TEXT_MAP)
+
+
+def as_meant(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
+    """The maps with the values that their entries mean; paths and bounds are read only where a value is doubtful."""
+    letters = maps.items.buffers()[2]
+    # Almost no table has such a value, and a search cannot afford to load what finds it.
+    if letters is None or not _DOUBTFUL.search(letters):
+        return maps
+    rows, keys, values = _entries(maps)
+    doubtful = pc.or_(pc.match_substring(values, "%"), pc.equal(values, NULL_PARTITION))
+    places = np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False))
+    if not len(places):
+        return maps
+    wanted = pa.array(np.unique(rows[places]))
+    lows, highs = (column.take(wanted).to_pylist() for column in bounds())
+    known = zip(paths().take(wanted).to_pylist(), maps.take(wanted).to_pylist(), lows, highs, strict=True)
+    told = {
+        row: meant(path, dict(own), dict(low or ()), dict(high or ()))
+        for row, (path, own, low, high) in zip(wanted.to_pylist(), known, strict=True)
+    }
+    names = keys.take(pa.array(places)).to_pylist()
+    right = [told[int(row)][name] for row, name in zip(rows[places], names, strict=True)]
+    mask = np.zeros(len(values), np.bool_)
+    mask[places] = True
+    changed = pc.replace_with_mask(values, pa.array(mask), pa.array(right, pa.string()))
+    counts = np.bincount(rows, minlength=len(maps))
+    return pa.MapArray.from_arrays(_offsets(counts), keys, changed, type=_TEXT_MAP)
+
+
+def _entries(maps: Any) -> tuple[np.ndarray[Any, Any], Any, Any]:
+    """Row number, key and value of every entry."""
+    offsets = maps.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+    first, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    rows = np.repeat(np.arange(len(maps)), np.diff(offsets))
+    return rows, maps.keys.slice(first, length), maps.items.slice(first, length)
+
+
+def _offsets(counts: np.ndarray[Any, Any]) -> Any:
+    return pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+
+
+NAMESPACE = "io.indextables.state"
+NULL_PARTITIONS = "nullPartitions"
+_REQUIRED = object()
+_BLOCK_BYTES = 256 << 10
+_SLICE_BYTES = 32 << 20
+
+
+class EntryField(Struct, frozen=True):
+    """One field of FileEntry: its Avro type without the null, and its default. `optional` means a union with null."""
+
+    name: str
+    type: str
+    field_id: int
+    default: Any = None
+    optional: bool = True
+
+    @property
+    def column(self) -> str:
+        """The file list's name for it."""
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in self.name)
+
+    @property
+    def required(self) -> bool:
+        """Whether a file without this field cannot be read."""
+        return self.default is _REQUIRED
+
+    def declaration(self) -> dict[str, Any]:
+        """The field as the Avro schema declares it. Defaults that the format does not declare are for reading only."""
+        plain: Any = self.type
+        if self.type == "map":
+            plain = {"type": "map", "values": "string"}
+        elif self.type == "array":
+            plain = {"type": "array", "items": "string"}
+        declared: dict[str, Any] = {"name": self.name, "type": ["null", plain] if self.optional else plain}
+        if self.optional or self.name in _DECLARED_DEFAULTS:
+            declared["default"] = self.default
+        return {**declared, "field-id": self.field_id}
+
+
+def _plain(name: str, kind: str, field_id: int, default: Any) -> EntryField:
+    return EntryField(name, kind, field_id, default, optional=False)
+
+
+_DECLARED_DEFAULTS = ("hasFooterOffsets", "addedAtVersion", "addedAtTimestamp")
+FIELDS: tuple[EntryField, ...] = (
+    _plain("path", "string", 100, _REQUIRED),
+    _plain("partitionValues", "map", 101, {}),
+    _plain("size", "long", 102, _REQUIRED),
+    _plain("modificationTime", "long", 103, 0),
+    _plain("dataChange", "boolean", 104, True),
+    EntryField("stats", "string", 110),
+    EntryField("minValues", "map", 111),
+    EntryField("maxValues", "map", 112),
+    EntryField("numRecords", "long", 113),
+    EntryField("footerStartOffset", "long", 120),
+    EntryField("footerEndOffset", "long", 121),
+    _plain("hasFooterOffsets", "boolean", 124, False),
+    EntryField("deleteOpstamp", "long", 123),
+    EntryField("splitTags", "array", 132),
+    EntryField("numMergeOps", "int", 134),
+    EntryField("docMappingJson", "string", 133),
+    EntryField("docMappingRef", "string", 135),
+    EntryField("uncompressedSizeBytes", "long", 136),
+    EntryField("timeRangeStart", "string", 137),
+    EntryField("timeRangeEnd", "string", 138),
+    _plain("addedAtVersion", "long", 140, 0),
+    _plain("addedAtTimestamp", "long", 141, 0),
+    EntryField("companionSourceFiles", "array", 150),
+    EntryField("companionDeltaVersion", "long", 151),
+    EntryField("companionFastFieldMode", "string", 152),
+    EntryField("tags", "map", 160),
+    EntryField("hotcacheStartOffset", "long", 161),
+    EntryField("hotcacheLength", "long", 162),
+    EntryField("unknown", "string", 163),
+    EntryField(NULL_PARTITIONS, "array", 164),
+)
+"""In the order of the file. `nullPartitions` names the partition columns whose value is null, which the map of strings
+cannot say; every other field is a column of the file list."""
+
+SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "FileEntry",
+    "namespace": NAMESPACE,
+    "fields": [f.declaration() for f in FIELDS],
+}
+_SCHEMA_JSON = json.dumps(SCHEMA, separators=(",", ":"))
+_ENCODERS: dict[str, Callable[[Any, avro_rows.Flags | None], list[avro_rows.Piece]]] = {
+    "string": avro_rows.texts,
+    "long": avro_rows.longs,
+    "int": avro_rows.longs,
+    "boolean": avro_rows.booleans,
+    "map": avro_rows.text_maps,
+    "array": avro_rows.text_lists,
+}
+
+
+def encode_file_entries(files: pa.Table, *, compression: str = "zstd", level: int = 3) -> bytes:
+    """A file list as an Avro container. The same rows in the same order always give the same bytes."""
+    codec = block_codec(compression, level=level)
+    blocks: list[tuple[int, bytes]] = []
+    for part in _slices(files.select(FILE_SCHEMA.names)):
+        blocks += _pack(_rows(part), codec)
+    empty = [f.name for f in FIELDS if f.optional and _is_empty(files, f)]
+    return assemble(_SCHEMA_JSON, codec.name, blocks, empty_fields=empty)
+
+
+def _is_empty(files: pa.Table, field: EntryField) -> bool:
+    if field.name == NULL_PARTITIONS:
+        return not any(chunk.items.null_count for chunk in files.column("partition_values").chunks)
+    return bool(files.column(field.column).null_count == files.num_rows)
+
+
+def manifest_name(content: bytes, *, again: int = 0) -> str:
+    """The name of a manifest: 16 hex digits of its content's SHA-256; another one where that place is taken."""
+    digest = hashlib.sha256(content + (b"again %d" % again if again else b""))
+    return f"manifest-{digest.hexdigest()[:16]}.avro"
+
+
+def _slices(files: pa.Table) -> Iterator[pa.Table]:
+    """Parts small enough to encode: Arrow's joined rows must stay below 2 GiB, and memory is bounded."""
+    if files.num_rows <= 1 or files.nbytes <= _SLICE_BYTES:
+        yield files
+        return
+    half = files.num_rows // 2
+    yield from _slices(files.slice(0, half))
+    yield from _slices(files.slice(half))
+
+
+def _rows(files: pa.Table) -> Any:
+    """One encoded FileEntry per row."""
+    pieces: list[avro_rows.Piece] = []
+    for field in FIELDS:
+        if field.name == NULL_PARTITIONS:
+            column = columns_without_value(_array(files, "partition_values"))
+        else:
+            column = _array(files, field.column)
+        encode = _ENCODERS[field.type]
+        if field.optional:
+            pieces += avro_rows.optional(column, encode)
+        else:
+            if field.type == "boolean" and column.null_count:
+                column = column.fill_null(field.default)
+            pieces += encode(column, None)
+    return avro_rows.join_rows(pieces, files.num_rows)
+
+
+def _array(files: pa.Table, column: str) -> Any:
+    """A column as one array, whatever its chunks."""
+    chunks = files.column(column)
+    return chunks.chunk(0) if chunks.num_chunks == 1 else pa.concat_arrays(chunks.chunks or [pa.array([], chunks.type)])
+
+
+def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
+    """Blocks of about 256 KiB before compression; a longer row has a block to itself."""
+    offsets = np.frombuffer(rows.buffers()[1], dtype=np.int32)[rows.offset : rows.offset + len(rows) + 1]
+    window = (offsets[:-1] - offsets[0]) // _BLOCK_BYTES
+    starts = [0, *(np.flatnonzero(np.diff(window)) + 1).tolist(), len(rows)]
+    content = memoryview(rows.buffers()[2]) if rows.buffers()[2] is not None else memoryview(b"")
+    for first, last in pairwise(starts):
+        if first < last:
+            yield last - first, codec.pack(content[offsets[first] : offsets[last]])
+
+
+_BATCH_ROWS = 16384
+_MANY_ROWS = 2_000
+"""From here on the columnar library is quicker than the row library and its import together."""
+_BY_COLUMN = {field.column: field for field in FIELDS}
+_KNOWN = {field.name for field in FIELDS}
+
+
+def decode_file_entries(
+    data: bytes, *, path: str, expected_rows: int | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The file list in a manifest, or just these columns of it. BadFileError if the file is not whole or not right.
+
+    `expected_rows` is what the state says of this manifest: a file that was cut at a block boundary, or another file
+    under the same name, is found by it.
+    """
+    container = read_container(data, path=path)
+    if expected_rows is not None and container.rows != expected_rows:
+        message = f"{path} holds {container.rows} entries where the state says {expected_rows}."
+        raise BadFileError(message, path=path, rows=container.rows, expected_rows=expected_rows)
+    wanted = [name for name in FILE_SCHEMA.names if columns is None or name in columns]
+    names = _fields_to_read(container, wanted, path)
+    if not container.rows:
+        return FILE_SCHEMA.empty_table().select(wanted)
+    raw = _read(data, container, names, path) if names else {}
+    if any(len(column) != container.rows for column in raw.values()):
+        raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
+    files = _file_list(raw, wanted, container.rows, path)
+    return _as_meant(files, data, container, path) if "partition_values" in wanted else files
+
+
+def _as_meant(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
+    """The list with the partition values that its entries mean, whoever wrote them."""
+
+    def read(column: str) -> Any:
+        if column in files.column_names:
+            return _one(files[column])
+        names = _fields_to_read(container, [column], path)
+        raw = _read(data, container, names, path) if names else {}
+        return _one(_file_list(raw, [column], container.rows, path)[column])
+
+    maps = _one(files["partition_values"])
+    right = as_meant(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
+    if right is maps:
+        return files
+    place = files.column_names.index("partition_values")
+    return files.set_column(place, FILE_SCHEMA.field("partition_values"), right)
+
+
+def _fields_to_read(container: Container, wanted: Sequence[str], path: str) -> list[str]:
+    present = [field.get("name") for field in container.schema["fields"] if isinstance(field, dict)]
+    fields = [_BY_COLUMN[column] for column in wanted]
+    for field in fields:
+        if field.required and field.name not in present:
+            raise BadFileError(f"{path} has no field {field.name!r}: it is not a manifest.", path=path)
+    names = {field.name for field in fields}
+    if "partition_values" in wanted:
+        names.add(NULL_PARTITIONS)
+    if "unknown" in wanted:
+        names.update(str(name) for name in present if name not in _KNOWN)
+    return [str(name) for name in present if name in names and name not in container.empty_fields]
+
+
+class _ColumnsFailedError(Exception):
+    """The columnar library could not decode the file; never leaves this module."""
+
+
+def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
+    """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
+    first = "few rows"
+    if container.rows >= _MANY_ROWS:
+        try:
+            return _read_columns(data, names)
+        except _ColumnsFailedError as failure:
+            first = str(failure)
+    rows = read_records(data, container, path=path)
+    try:
+        return {name: _typed(name, [row[name] for row in rows]) for name in names}
+    except (pa.ArrowException, TypeError, ValueError, KeyError, AttributeError) as second:
+        raise BadFileError(f"{path} cannot be decoded: {second}.", path=path, first=first) from second
+
+
+class _Source:
+    """The bytes as the columnar library wants them: a context manager that hands out a seekable file."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def __enter__(self) -> io.BytesIO:
+        self._file.seek(0)
+        return self._file
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+
+def _read_columns(data: bytes, names: list[str]) -> dict[str, Any]:
+    # Brings in polars, which takes longer to import than a search takes; small tables never need it.
+    from polars_avro._avro_rs import AvroSource  # noqa: PLC0415
+
+    source = _Source(data)
+    try:
+        batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
+        table = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+        return {name: _conform(name, table.column(name)) for name in names}
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as failure:  # a panic of the library is no Exception
+        raise _ColumnsFailedError(str(failure)) from failure
+
+
+def _conform(name: str, column: Any) -> Any:
+    kind = _column_type(name)
+    if kind is not None:
+        return column.cast(kind)
+    return column.to_pylist() if column.null_count < len(column) else [None] * len(column)
+
+
+def _typed(name: str, values: list[Any]) -> Any:
+    kind = _column_type(name)
+    if kind is None:
+        return values
+    if pa.types.is_map(kind):
+        values = [None if value is None else list(value.items()) for value in values]
+    return pa.chunked_array([pa.array(values, kind)])
+
+
+def _column_type(name: str) -> Any:
+    """The type of a field's column in a file list, None for a field this release does not know."""
+    if name == NULL_PARTITIONS:
+        return pa.list_(pa.string())
+    return next((FILE_SCHEMA.field(f.column).type for f in FIELDS if f.name == name), None)
+
+
+def _file_list(raw: dict[str, Any], wanted: Sequence[str], rows: int, path: str) -> pa.Table:
+    columns = []
+    for name in wanted:
+        field = _BY_COLUMN[name]
+        column = _with_default(raw.get(field.name), field, rows)
+        if field.required and column.null_count:
+            raise BadFileError(f"{path} has an entry without {field.name!r}.", path=path)
+        columns.append(column)
+    files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in wanted]))
+    if NULL_PARTITIONS in raw and raw[NULL_PARTITIONS].null_count < rows:
+        maps = with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
+        files = files.set_column(wanted.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
+    return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _KNOWN})
+
+
+def _with_default(column: Any, field: EntryField, rows: int) -> Any:
+    kind = FILE_SCHEMA.field(field.column).type
+    if column is None:
+        default = list(field.default.items()) if isinstance(field.default, dict) else field.default
+        return pa.chunked_array([pa.repeat(pa.scalar(None if field.required else default, kind), rows)])
+    if field.optional or not column.null_count or field.required:
+        return column
+    return _one(column).fill_null(pa.scalar(field.default, kind)) if field.type != "map" else column
+
+
+def _keep_unknown(files: pa.Table, extra: dict[str, list[Any]]) -> pa.Table:
+    """Fields of a newer writer go into `unknown`, so that rewriting the entry does not lose them."""
+    filled = {name: values for name, values in extra.items() if any(value is not None for value in values)}
+    if not filled:
+        return files
+    texts = files["unknown"].to_pylist()
+    for row, text in enumerate(texts):
+        more = {name: values[row] for name, values in filled.items() if values[row] is not None}
+        if more:
+            texts[row] = json.dumps({**json.loads(text or "{}"), **more}, default=str)
+    return files.set_column(files.schema.get_field_index("unknown"), FILE_SCHEMA.field("unknown"), pa.array(texts))
+
+
+def _one(column: Any) -> Any:
+    return column.combine_chunks()

@@ -1,0 +1,329 @@
+"""JSON checkpoints: one file of actions, or a manifest that names part files.
+
+One file comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a list
+under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of.
+
+The Parquet checkpoint: one row per action, flattened, with `actionType` telling the rows apart.
+
+An `add` row has the columns of the design (path, partitionValues, size, numRecords, minValues, maxValues) and every other
+field of AddAction beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString,
+partitionColumns and format, and the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is
+the checkpoint of stands among the file's key-value metadata.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from msgspec import Struct
+
+from indextables.errors import BadFileError, shown
+from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, MetadataAction, UnknownAction
+from indextables.model.file_list import FILE_SCHEMA
+from indextables.wire import version_file
+from indextables.wire.checkpoint_origin import (
+    CheckpointOrigin,
+    decode_origin,
+    encode_origin,
+    with_origin,
+    without_origin,
+)
+from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
+from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, as_meant
+
+ACTIONS_PER_PART = 100_000
+_PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
+_KEYS = frozenset(ACTION_KEYS.values())
+
+
+class MultiPartManifest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The file that makes a multi-part checkpoint whole: it is written last and names every part."""
+
+    version: int
+    checkpoint_id: str
+    parts: tuple[str, ...]
+    created_time: int = 0
+    format: str = "json"
+    table_id: str | None = None
+    checksums: tuple[str, ...] | None = None
+    """The SHA-256 of each part's file, in the order of the parts."""
+
+
+# Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
+msgspec.json.Decoder(MultiPartManifest)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def decode_checkpoint(data: bytes, *, path: str, version: int | None = None) -> list[LogAction] | MultiPartManifest:
+    """The actions of a checkpoint file, or the manifest of a multi-part one. BadFileError if it is neither.
+
+    If it says what it is of, then it must be the whole checkpoint of this version, if one is given.
+    """
+    plain = inflate(data, path=path)
+    if _is_lines(plain):
+        actions, origin = _lines(data, plain, path)
+        if origin is not None and version is not None:
+            origin.check(version=version, path=path, actions=len(actions))
+        return actions
+    check_untyped(len(plain), len(data), path=path)
+    try:
+        content = msgspec.json.decode(plain)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode_part(data, path=path)  # several lines, or garbled: the reader of lines tells which
+    if not isinstance(content, dict):
+        raise BadFileError(f"{path} holds no JSON object.", path=path)
+    if "checkpointId" in content:
+        return _manifest(content, path, version)
+    if len(content) == 1 and not isinstance(next(iter(content.values())), list):
+        return decode_part(data, path=path)
+    return _object_form(content, path)
+
+
+def _is_lines(plain: bytes) -> bool:
+    """Whether the first of several lines is an object by itself."""
+    first, _, rest = plain.lstrip().partition(b"\n")
+    try:
+        return bool(rest.strip()) and bool(_OBJECT.decode(first))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
+def decode_part(data: bytes, *, path: str) -> list[LogAction]:
+    """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
+    return _lines(data, inflate(data, path=path), path)[0]
+
+
+def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], CheckpointOrigin | None]:
+    lines, origin = without_origin(plain, path=path)
+    return version_file.decode_lines(lines, path=path, packed_bytes=len(data)), origin
+
+
+def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = None) -> bytes:
+    """The bytes of a checkpoint of one file, or of one part of several, and of what it says that it is."""
+    lines = version_file.encode(actions, compress=False)
+    return deflate(lines if origin is None else with_origin(lines, origin))
+
+
+def encode_multi_part_manifest(manifest: MultiPartManifest) -> bytes:
+    """The bytes of a multi-part checkpoint's manifest: plain, so that its first line tells what it is."""
+    return msgspec.json.encode(manifest)
+
+
+def split_into_parts(actions: Sequence[LogAction]) -> list[Sequence[LogAction]]:
+    """The actions in parts of at most 100,000."""
+    return [actions[at : at + ACTIONS_PER_PART] for at in range(0, len(actions), ACTIONS_PER_PART)]
+
+
+def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiPartManifest:
+    try:
+        manifest = msgspec.convert(content, MultiPartManifest)
+    except msgspec.ValidationError as failure:
+        raise BadFileError(f"{path} is not a checkpoint manifest: {failure}.", path=path) from failure
+    for part in manifest.parts:
+        if not _PART_NAME.fullmatch(part) or part in (".", "..", path.rpartition("/")[2]):
+            raise BadFileError(f"{path} names a part that is none: {shown(part)}.", path=path)
+    if len(set(manifest.parts)) < len(manifest.parts):
+        raise BadFileError(f"{path} names a part twice.", path=path)
+    if manifest.format != "json" or not manifest.parts:
+        raise BadFileError(f"{path} names no JSON parts (format {manifest.format!r}).", path=path)
+    if manifest.checksums is not None and len(manifest.checksums) != len(manifest.parts):
+        raise BadFileError(
+            f"{path} has {len(manifest.checksums)} checksums for {len(manifest.parts)} parts.", path=path
+        )
+    if version is not None and manifest.version != version:
+        raise BadFileError(f"{path} says that it is the checkpoint of version {manifest.version}.", path=path)
+    return manifest
+
+
+def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
+    actions: list[LogAction] = []
+    for key, value in content.items():
+        for fields in value if isinstance(value, list) else [value]:
+            if fields is None:
+                continue
+            if key not in _KEYS:
+                actions.append(UnknownAction(key=key, value=fields))
+                continue
+            try:
+                actions.append(version_file.as_meant(version_file.action_from_fields(key, fields)))
+            except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
+                raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
+    if not any(not isinstance(action, UnknownAction) for action in actions):
+        raise BadFileError(f"{path} holds no actions.", path=path)
+    return actions
+
+
+_ADD, _METADATA = "add", "metadata"
+_ENTRY_NAMES = {field.column: field.name for field in FIELDS if field.name != NULL_PARTITIONS}
+_OPTIONAL_ENTRY = [pa.field(_ENTRY_NAMES[f.name], f.type) for f in FILE_SCHEMA]
+_METADATA_FIELDS = [
+    pa.field("metadataId", pa.string()),
+    pa.field("schemaString", pa.string()),
+    pa.field("partitionColumns", pa.list_(pa.string())),
+    pa.field("format", pa.map_(pa.string(), pa.string())),
+    pa.field("actionJson", pa.string()),
+    pa.field("actionType", pa.string(), nullable=False),
+]
+_SCHEMA = pa.schema([*_OPTIONAL_ENTRY, *_METADATA_FIELDS])
+_ORIGIN = b"indextables.checkpoint"
+
+
+class CheckpointMetadata(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The small JSON file beside a Parquet checkpoint."""
+
+    version: int
+    size: int
+    parts: int | None = None
+    created_time: int = 0
+
+
+class ParquetCheckpoint(Struct, frozen=True):
+    """What a Parquet checkpoint holds: the live files, and every other action."""
+
+    files: pa.Table
+    actions: tuple[LogAction, ...]
+    origin: CheckpointOrigin | None = None
+
+
+def encode_metadata(metadata: CheckpointMetadata) -> bytes:
+    """The bytes of the JSON file beside the checkpoint."""
+    return msgspec.json.encode(metadata)
+
+
+def encode_parquet_checkpoint(
+    files: pa.Table, actions: Sequence[LogAction], *, compression: str, origin: CheckpointOrigin | None = None
+) -> bytes:
+    """The bytes of the checkpoint: the other actions first, then the files."""
+    out = io.BytesIO()
+    schema = _SCHEMA if origin is None else _SCHEMA.with_metadata({_ORIGIN: encode_origin(origin)})
+    with pq.ParquetWriter(out, schema, compression=compression, write_page_checksum=True) as writer:
+        writer.write_table(_action_rows(actions))
+        if files.num_rows:
+            writer.write_table(_file_rows(files))
+    return out.getvalue()
+
+
+def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
+    """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults."""
+    try:
+        rows, origin = _rows(data, path)
+        rows.validate(full=True)
+        kinds = rows.column("actionType")
+        files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
+        others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
+        actions = tuple(_action(row) for row in _narrow(others).to_pylist())
+    except BadFileError as failure:
+        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path) from failure
+    except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as failure:
+        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
+    if files.column("path").null_count or files.column("size").null_count:
+        raise BadFileError(f"{path} has a file without a path or a size.", path=path)
+    return ParquetCheckpoint(files, actions, origin)
+
+
+def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
+    """The rows of a checkpoint. Texts are read as what they are stored as, a few different ones and which of them each row
+    has, and laid out one by one only if that is not more than a log may hold.
+    """
+    plain = pq.ParquetFile(pa.BufferReader(data))
+    check_entries(plain.metadata.num_rows, len(data), path=path)
+    texts = [plain.metadata.schema.column(i) for i in range(plain.metadata.num_columns)]
+    shared = pq.ParquetFile(
+        pa.BufferReader(data),
+        read_dictionary=[column.path for column in texts if column.physical_type == "BYTE_ARRAY"],
+        page_checksum_verification=True,
+    ).read(use_threads=False)
+    size = sum(_plain_bytes(chunk) for column in shared.columns for chunk in column.chunks)
+    if size > INFLATION_CAP_BYTES:
+        raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+    told = (plain.metadata.metadata or {}).get(_ORIGIN)
+    origin = None if told is None else decode_origin(told, path=path)
+    return shared.cast(plain.schema_arrow.remove_metadata()), origin
+
+
+def _plain_bytes(array: Any) -> int:
+    """How many bytes an array takes once every row has its own text."""
+    if pa.types.is_dictionary(array.type):
+        return int(pc.sum(pc.binary_length(array.dictionary).cast(pa.int64()).take(array.indices)).as_py() or 0)
+    if pa.types.is_map(array.type):
+        return _plain_bytes(array.keys) + _plain_bytes(array.items)
+    if pa.types.is_list(array.type):
+        return _plain_bytes(array.values)
+    if pa.types.is_struct(array.type):
+        return sum(_plain_bytes(part) for part in array.flatten())
+    return int(array.nbytes)
+
+
+def _file_rows(files: pa.Table) -> pa.Table:
+    columns = {_ENTRY_NAMES[name]: files.column(name) for name in FILE_SCHEMA.names}
+    columns["actionType"] = pa.repeat(pa.scalar(_ADD), files.num_rows)
+    return _filled(columns, files.num_rows)
+
+
+def _action_rows(actions: Sequence[LogAction]) -> pa.Table:
+    rows = [_action_row(action) for action in actions]
+    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+
+
+def _action_row(action: LogAction) -> dict[str, Any]:
+    line = version_file.encode_action(action).decode()
+    if not isinstance(action, MetadataAction):
+        kind = action.key if isinstance(action, UnknownAction) else next(iter(msgspec.json.decode(line)))
+        return {"actionType": kind, "actionJson": line}
+    return {
+        "actionType": _METADATA,
+        "actionJson": line,
+        "metadataId": action.id,
+        "schemaString": action.schema_string,
+        "partitionColumns": list(action.partition_columns or ()),
+        "format": [("provider", action.format.provider), *(action.format.options or {}).items()],
+    }
+
+
+def _file_list(rows: pa.Table) -> pa.Table:
+    columns = {}
+    for field in FILE_SCHEMA:
+        name = _ENTRY_NAMES[field.name]
+        found = rows.column(name).cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        columns[field.name] = found
+    files = pa.table(columns, schema=FILE_SCHEMA)
+    maps = files["partition_values"].combine_chunks()
+    right = as_meant(
+        maps,
+        lambda: files["path"].combine_chunks(),
+        lambda: (files["min_values"].combine_chunks(), files["max_values"].combine_chunks()),
+    )
+    place = files.column_names.index("partition_values")
+    return files if right is maps else files.set_column(place, FILE_SCHEMA.field(place), right)
+
+
+def _narrow(rows: pa.Table) -> pa.Table:
+    return rows.select([f.name for f in _METADATA_FIELDS if f.name in rows.column_names])
+
+
+def _action(row: dict[str, Any]) -> LogAction:
+    """An action from its JSON; a `metadata` row of another writer has only the flattened columns."""
+    line = row.get("actionJson")
+    if line:
+        return version_file.decode(line.encode(), path="actionJson")[0]
+    if row["actionType"] != _METADATA:
+        return UnknownAction(key=row["actionType"], value=None)
+    options = dict(row.get("format") or ())
+    return MetadataAction(
+        id=row["metadataId"] or "",
+        schema_string=row["schemaString"],
+        partition_columns=tuple(row.get("partitionColumns") or ()),
+        format=FileFormat(provider=options.pop("provider", "indextables"), options=options),
+    )
+
+
+def _filled(columns: dict[str, Any], rows: int) -> pa.Table:
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(rows, f.type) for f in _SCHEMA]
+    return pa.table(arrays, schema=_SCHEMA)

@@ -1,0 +1,294 @@
+"""Aggregations: against plain Python over the same rows, in any division into splits."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import itertools
+import math
+import pickle
+import random
+import statistics
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import InvalidInputError
+from indextables.scan.aggregate.result import finish
+from indextables.scan.aggregate.spec import parse_spec
+from indextables.scan.aggregate.state import aggregate_rows, aggregate_split, merged
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.parser import parse
+from tests.unit.splits.plain_split import make_split
+
+SCHEMA = pa.schema(
+    [
+        ("level", pa.string()),
+        ("n", pa.int64()),
+        ("f", pa.float64()),
+        ("price", pa.decimal128(9, 2)),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("ok", pa.bool_()),
+        ("st", pa.struct([("x", pa.int32())])),
+        ("tags", pa.list_(pa.string())),
+    ]
+)
+Row = dict[str, Any]
+
+
+def make_rows(count: int) -> list[Row]:
+    rng = random.Random(count)
+    start = dt.datetime(2023, 12, 31, 22, tzinfo=dt.UTC)
+
+    def row() -> Row:
+        return {
+            "level": rng.choice(["INFO", "WARN", "ERROR", "x y"]),
+            "n": rng.choice([rng.randint(-50, 50), 2**62]),
+            "f": rng.choice([rng.uniform(-5, 5), math.nan, 0.0, -0.0]),
+            "price": decimal.Decimal(rng.randint(-500, 500)) / 100,
+            "ts": start + dt.timedelta(minutes=rng.randint(0, 60 * 24 * 70)),
+            "day": dt.date(2024, 1, 1) + dt.timedelta(days=rng.randint(0, 400)),
+            "ok": rng.random() < 0.5,
+            "st": {"x": rng.randint(0, 3)},
+            "tags": ["a"],
+        }
+
+    return [{k: None if rng.random() < 0.1 else v for k, v in row().items()} for _ in range(count)]
+
+
+ROWS = make_rows(700)
+
+
+def aggregate(spec: dict[str, Any], rows: list[Row] = ROWS) -> list[Row]:
+    """The result of some uneven divisions of the rows, which must all be the same."""
+    tree = parse_spec(spec, SCHEMA)
+    assert pickle.loads(pickle.dumps(tree)) == tree
+    found: list[list[Row]] = []
+    for cuts in ([], [1, 2, 300], [699]):
+        edges = [0, *cuts, len(rows)]
+        tables = [pa.Table.from_pylist(rows[a:b], SCHEMA) for a, b in itertools.pairwise(edges)]
+        partials = [pickle.loads(pickle.dumps(aggregate_rows(table, tree))) for table in tables]
+        found.append(finish(merged(partials), tree).to_pylist())
+    first = found[0]
+    for other in found[1:]:
+        assert [list(r) for r in other] == [list(r) for r in first]
+        for one, two in zip(first, other, strict=True):
+            assert all(same(one[name], two[name]) for name in one), (one, two)
+    return first
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, or a sum that was added up in another order."""
+    return bool(one == pytest.approx(other, nan_ok=True) if isinstance(one, float) else one == other)
+
+
+def values(name: str, rows: list[Row] = ROWS) -> list[Any]:
+    return [r[name] for r in rows if r[name] is not None]
+
+
+def test_terms_are_the_most_frequent_values() -> None:
+    expected = sorted(Counter(values("level")).items(), key=lambda e: (-e[1], e[0]))
+    assert aggregate({"by": {"terms": {"field": "level"}}}) == [{"by": k, "count": n} for k, n in expected]
+    assert aggregate({"by": {"terms": {"field": "level", "size": 2}}}) == [
+        {"by": k, "count": n} for k, n in expected[:2]
+    ]
+    by_key = aggregate({"by": {"terms": {"field": "level", "order": {"_key": "asc"}}}})
+    assert [r["by"] for r in by_key] == sorted(k for k, _ in expected)
+    few = aggregate({"by": {"terms": {"field": "level", "order": {"_count": "asc"}, "min_doc_count": expected[1][1]}}})
+    assert [r["by"] for r in few] == [expected[1][0], expected[0][0]]
+    missing = aggregate({"by": {"terms": {"field": "level", "missing": "-"}}})
+    assert {r["by"]: r["count"] for r in missing}["-"] == len(ROWS) - len(values("level"))
+
+
+def test_terms_of_every_type() -> None:
+    for name, kind in (("n", int), ("ok", bool), ("day", dt.date), ("price", decimal.Decimal), ("ts", dt.datetime)):
+        found = aggregate({"by": {"terms": {"field": name, "size": 10_000}}})
+        assert {r["by"]: r["count"] for r in found} == Counter(values(name)), kind
+    floats = aggregate({"by": {"terms": {"field": "f", "size": 2}}})
+    nan = sum(1 for v in values("f") if math.isnan(v))
+    zero = sum(1 for v in values("f") if v == 0)
+    assert sorted(r["count"] for r in floats) == sorted([nan, zero])
+    inner = aggregate({"by": {"terms": {"field": "st.x"}}})
+    assert {r["by"]: r["count"] for r in inner} == Counter(s["x"] for s in values("st"))
+
+
+def test_metrics_stand_in_one_row() -> None:
+    (found,) = aggregate(
+        {
+            "n": {"stats": {"field": "n"}},
+            "f": {"stats": {"field": "f"}},
+            "price": {"sum": {"field": "price"}},
+            "first": {"min": {"field": "ts"}},
+            "last": {"max": {"field": "level"}},
+            "some": {"value_count": {"field": "ok"}},
+            "levels": {"cardinality": {"field": "level"}},
+            "different": {"cardinality": {"field": "f"}},
+            "mean": {"avg": {"field": "n"}},
+        }
+    )
+    numbers, floats = values("n"), [v for v in values("f") if not math.isnan(v)]
+    assert found["count"] == len(ROWS)
+    assert (found["n.count"], found["n.min"], found["n.max"]) == (len(numbers), min(numbers), max(numbers))
+    assert found["n.sum"] == decimal.Decimal(sum(numbers))
+    assert found["n.avg"] == found["mean"] == pytest.approx(sum(numbers) / len(numbers))
+    assert (found["f.count"], found["f.min"]) == (len(floats), min(floats))
+    assert found["f.sum"] == pytest.approx(math.fsum(floats))
+    assert found["price"] == sum(values("price"))
+    assert (found["first"], found["last"], found["some"]) == (min(values("ts")), "x y", len(values("ok")))
+    assert found["levels"] == 4
+    assert found["different"] == len(set(floats)) + 1
+
+
+def test_a_sum_of_whole_numbers_is_one_unless_it_is_too_large() -> None:
+    small = [{**r, "n": 3} for r in ROWS]
+    tree = parse_spec({"s": {"sum": {"field": "n"}}}, SCHEMA)
+    table = finish(aggregate_rows(pa.Table.from_pylist(small, SCHEMA), tree), tree)
+    assert (table.schema.field("s").type, table["s"].to_pylist()) == (pa.int64(), [2100])
+
+
+def test_percentiles_are_exact() -> None:
+    percents = [0, 12.5, 50, 99, 100]
+    (found,) = aggregate({"p": {"percentiles": {"field": "f", "percents": percents}}})
+    floats = [v for v in values("f") if not math.isnan(v)]
+    expected = np.percentile(floats, percents)
+    assert [found[f"p.p{p:g}"] for p in percents] == pytest.approx(list(expected))
+    assert found["p.p50"] == pytest.approx(statistics.median(floats))
+
+
+def test_histograms() -> None:
+    whole = aggregate({"h": {"histogram": {"field": "n", "interval": 20, "offset": 5}}})
+    assert {r["h"]: r["count"] for r in whole} == Counter((v - 5) // 20 * 20 + 5 for v in values("n"))
+    assert [r["h"] for r in whole] == sorted(r["h"] for r in whole)
+    halves = aggregate({"h": {"histogram": {"field": "f", "interval": 0.5}}})
+    assert {r["h"]: r["count"] for r in halves} == Counter(
+        math.floor(v / 0.5) * 0.5 for v in values("f") if not math.isnan(v)
+    )
+    sparse = [{**ROWS[0], "n": v} for v in (0, 1, 31)]
+    filled = aggregate({"h": {"histogram": {"field": "n", "interval": 10, "min_doc_count": 0}}}, sparse)
+    assert [(r["h"], r["count"]) for r in filled] == [(0, 2), (10, 0), (20, 0), (30, 1)]
+    with pytest.raises(InvalidInputError, match="more than 100000 buckets"):
+        aggregate({"h": {"histogram": {"field": "n", "interval": 1, "min_doc_count": 0}}})
+
+
+def test_date_histograms() -> None:
+    hours = aggregate({"h": {"date_histogram": {"field": "ts", "fixed_interval": "6h"}}})
+    assert {r["h"]: r["count"] for r in hours} == Counter(
+        v.replace(hour=v.hour // 6 * 6, minute=0) for v in values("ts")
+    )
+    months = aggregate({"m": {"date_histogram": {"field": "day", "calendar_interval": "month"}}})
+    assert {r["m"]: r["count"] for r in months} == Counter(v.replace(day=1) for v in values("day"))
+    weeks = aggregate({"w": {"date_histogram": {"field": "ts", "calendar_interval": "week"}}})
+    assert all(r["w"].weekday() == 0 for r in weeks)
+    apart = [{**ROWS[0], "day": dt.date(2023, 11, 5)}, {**ROWS[0], "day": dt.date(2024, 2, 9)}]
+    for interval, count in (("month", 4), ("quarter", 2), ("year", 2), ("day", 97)):
+        spec = {"m": {"date_histogram": {"field": "day", "calendar_interval": interval, "min_doc_count": 0}}}
+        assert len(aggregate(spec, apart)) == count
+
+
+def test_ranges_may_overlap_and_empty_ones_stay() -> None:
+    ranges = [{"to": 0}, {"from": -10, "to": 10, "key": "near"}, {"from": 100, "to": 200}, {"from": 10}]
+    found = aggregate({"r": {"range": {"field": "n", "ranges": ranges}}})
+    numbers = values("n")
+    assert [(r["r"], r["count"]) for r in found] == [
+        ("*-0", sum(v < 0 for v in numbers)),
+        ("near", sum(-10 <= v < 10 for v in numbers)),
+        ("100-200", 0),
+        ("10-*", sum(v >= 10 for v in numbers)),
+    ]
+    days = aggregate({"r": {"range": {"field": "day", "ranges": [{"from": "2024-06-01"}]}}})
+    assert days[0]["count"] == sum(v >= dt.date(2024, 6, 1) for v in values("day"))
+
+
+def test_buckets_inside_buckets_follow_their_bucket() -> None:
+    found = aggregate(
+        {
+            "by": {
+                "terms": {"field": "level", "size": 2},
+                "aggs": {
+                    "n": {"max": {"field": "n"}},
+                    "ok": {"terms": {"field": "ok"}, "aggs": {"p": {"percentiles": {"field": "f", "percents": [50]}}}},
+                },
+            }
+        }
+    )
+    assert len(found) == 6
+    for row in found:
+        same = [r for r in ROWS if r["level"] == row["by"] and row["ok"] in (None, r["ok"])]
+        assert row["count"] == len(same)
+        if row["ok"] is None:
+            assert row["n"] == max(values("n", same))
+            assert row["p.p50"] is None
+        else:
+            assert row["p.p50"] == pytest.approx(statistics.median(v for v in values("f", same) if not math.isnan(v)))
+
+
+def test_several_at_the_top_are_told_apart() -> None:
+    found = aggregate(
+        {"a": {"terms": {"field": "ok"}}, "b": {"terms": {"field": "level", "size": 1}}, "m": {"min": {"field": "n"}}}
+    )
+    assert [r["aggregation"] for r in found] == [None, "a", "a", "b"]
+    assert found[0]["m"] == min(values("n"))
+
+
+def test_nothing_matched() -> None:
+    spec = {"by": {"terms": {"field": "level"}}, "s": {"stats": {"field": "n"}}, "c": {"cardinality": {"field": "ok"}}}
+    (row,) = aggregate(spec, [])
+    assert (row["count"], row["s.count"], row["c"], row["s.min"]) == (0, 0, 0, None)
+    tree = parse_spec({"by": {"terms": {"field": "day"}}}, SCHEMA)
+    assert finish(merged([]), tree).schema == pa.schema([("by", pa.date32()), ("count", pa.int64())])
+
+
+def test_over_the_rows_of_a_search(tmp_path: Path) -> None:
+    table = pa.Table.from_pylist(ROWS, SCHEMA)
+    split = make_split(table, IndexingSettings(), tmp_path / "index")
+    tree = parse_spec({"by": {"terms": {"field": "ok"}}}, SCHEMA)
+    query = parse("level:ERROR", QueryFields(SCHEMA, split.mapping))
+    found = finish(aggregate_split(split, tree, query), tree)
+    assert {r["by"]: r["count"] for r in found.to_pylist()} == Counter(
+        r["ok"] for r in ROWS if r["level"] == "ERROR" and r["ok"] is not None
+    )
+    assert split.columns_read == [("ok",)]
+
+
+def test_one_error_lists_every_fault() -> None:
+    spec = {
+        "a": {"foo": {}},
+        "b": {"terms": {"field": "nothing"}},
+        "c": {"stats": {"field": "level"}},
+        "d": {"terms": {"field": "level", "size": 0, "colour": 1, "order": {"x": "y"}}},
+        "e": {"histogram": {"field": "n"}},
+        "f": {"date_histogram": {"field": "ts", "fixed_interval": "1 month"}},
+        "g": {"range": {"field": "n", "ranges": [{"from": "x"}]}},
+        "h": {"percentiles": {"field": "n", "percents": [101]}},
+        "i": {"terms": {"field": "tags"}},
+        "j": {"min": {"field": "n"}, "aggs": {"k": {"min": {"field": "n"}}}},
+        "count": {"min": {"field": "n"}},
+    }
+    with pytest.raises(InvalidInputError) as caught:
+        parse_spec(spec, SCHEMA)
+    for fault in (
+        "'a' must hold exactly one known aggregation",
+        "'b' names the field 'nothing'",
+        "'c': stats needs numbers",
+        "option 'colour'",
+        "size must be a number from 1 up",
+        "order must be",
+        "interval must be a number above 0",
+        "give either fixed_interval",
+        "'x' is not a number",
+        "percents must be numbers from 0 to 100",
+        "'tags' is list",
+        "'j' is a metric and cannot hold",
+        "No aggregation can be called 'count'",
+    ):
+        assert fault in str(caught.value), fault
+    with pytest.raises(InvalidInputError, match="must be a mapping"):
+        parse_spec({}, SCHEMA)
+    with pytest.raises(InvalidInputError, match="used twice"):
+        parse_spec({"a": {"terms": {"field": "ok"}, "aggs": {"a": {"min": {"field": "n"}}}}}, SCHEMA)

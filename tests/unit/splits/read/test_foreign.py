@@ -1,0 +1,185 @@
+"""Bundles in the form of other engines, made here: every kind of value comes back in the table's types."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import struct
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import tantivy
+
+from indextables.errors import BadFileError, UnsupportedError
+from indextables.splits.format.source import LocalSource
+from indextables.splits.read.foreign import ForeignReader
+
+MOMENT = dt.datetime(2024, 3, 1, 12, 30, 0, 123456, tzinfo=dt.UTC)
+
+
+def bundle(
+    folder: Path, path: Path, *, magic: int = 403_881_646, version: int = 1, hotcache: bytes | None = None
+) -> Path:
+    """Pack an index folder the way other engines do."""
+    data, files = b"", {}
+    for file in sorted(f for f in folder.iterdir() if not f.name.endswith(".lock")):
+        files[file.name] = {"start": len(data), "end": len(data) + file.stat().st_size}
+        data += file.read_bytes()
+    directory = struct.pack("<II", magic, version) + json.dumps({"files": files}).encode()
+    hot = (folder / "meta.json").read_bytes() if hotcache is None else hotcache
+    path.write_bytes(data + directory + struct.pack("<I", len(directory)) + hot + struct.pack("<I", len(hot)))
+    return path
+
+
+def index(folder: Path, documents: list[dict[str, Any]]) -> Path:
+    """An index with a field of every kind."""
+    folder.mkdir()
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("s", stored=True, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("t", stored=True, tokenizer_name="en_stem")
+    builder.add_integer_field("i", stored=True)
+    builder.add_integer_field("only_fast", fast=True)
+    builder.add_text_field("only_indexed")
+    builder.add_float_field("f", stored=True)
+    builder.add_boolean_field("b", stored=True)
+    builder.add_bytes_field("raw", stored=True)
+    builder.add_date_field("at", stored=True)
+    builder.add_date_field("day", stored=True)
+    builder.add_ip_addr_field("ip", stored=True, indexed=True)
+    for name in ("j", "struct", "array", "map"):
+        builder.add_json_field(name, stored=True)
+    made = tantivy.Index(builder.build(), path=str(folder))
+    writer = made.writer(15_000_000, 1)
+    for document in documents:
+        writer.add_json(json.dumps(document))
+        writer.commit()
+    writer.wait_merging_threads()
+    return folder
+
+
+SCHEMA = pa.schema(
+    {
+        "s": pa.string(),
+        "t": pa.string(),
+        "i": pa.int32(),
+        "only_fast": pa.int64(),
+        "f": pa.float32(),
+        "b": pa.bool_(),
+        "raw": pa.binary(),
+        "at": pa.timestamp("us", "UTC"),
+        "day": pa.date32(),
+        "ip": pa.string(),
+        "j": pa.string(),
+        "struct": pa.struct(
+            [
+                ("n", pa.decimal128(10, 2)),
+                ("at", pa.timestamp("us", "UTC")),
+                ("day", pa.date32()),
+                ("raw", pa.binary()),
+                ("gone", pa.string()),
+            ]
+        ),
+        "array": pa.list_(pa.int64()),
+        "map": pa.map_(pa.int32(), pa.string()),
+    }
+)
+FULL = {
+    "s": "x",
+    "t": "running words",
+    "i": 7,
+    "only_fast": 8,
+    "f": 1.5,
+    "b": True,
+    "raw": "AQI=",
+    "at": "2024-03-01T12:30:00.123456Z",
+    "day": "2024-03-01T00:00:00Z",
+    "ip": "1.2.3.4",
+    "j": {"k": [1, "two"]},
+    "struct": {"n": 2.5, "at": 1_709_296_200_123, "day": 1_709_251_200_000, "raw": "AQI="},
+    "array": {"_values": [1, 2]},
+    "map": {"3": "three"},
+}
+
+
+def test_every_kind_of_value(tmp_path: Path) -> None:
+    path = bundle(index(tmp_path / "i", [FULL, {}]), tmp_path / "a.split")
+    reader = ForeignReader.open(LocalSource(path), SCHEMA)
+    full, empty = sorted(reader.read_rows().to_pylist(), key=lambda row: row["s"] is None)
+    assert full == {
+        "s": "x",
+        "t": "running words",
+        "i": 7,
+        "only_fast": 8,
+        "f": 1.5,
+        "b": True,
+        "raw": b"\x01\x02",
+        "at": MOMENT,
+        "day": dt.date(2024, 3, 1),
+        "ip": "1.2.3.4",
+        "j": '{"k":[1,"two"]}',
+        "struct": {
+            "n": Decimal("2.50"),
+            "at": MOMENT.replace(microsecond=123_000),
+            "day": dt.date(2024, 3, 1),
+            "raw": b"\x01\x02",
+            "gone": None,
+        },
+        "array": [1, 2],
+        "map": [(3, "three")],
+    }
+    assert set(empty.values()) == {None}
+
+
+def test_kinds_are_told_from_the_index(tmp_path: Path) -> None:
+    path = bundle(index(tmp_path / "i", [FULL]), tmp_path / "a.split")
+    mapping = ForeignReader.open(LocalSource(path), SCHEMA).mapping
+    found = {c.name: (c.kind, c.tokenizer) for c in mapping.columns}
+    assert found["s"] == ("string", "raw")
+    assert found["t"] == ("text", "en_stem")
+    assert found["ip"] == ("ip", "")
+    assert found["struct"] == ("json", "default")
+    assert {name for name, (kind, _) in found.items() if kind == "none"} == {
+        "i",
+        "only_fast",
+        "f",
+        "b",
+        "raw",
+        "at",
+        "day",
+    }
+
+
+def test_several_segments_are_read_one_after_another(tmp_path: Path) -> None:
+    documents = [{"i": n} for n in range(5)]
+    path = bundle(index(tmp_path / "i", documents), tmp_path / "a.split")
+    reader = ForeignReader.open(LocalSource(path), SCHEMA)
+    assert sorted(reader.read_rows(columns=["i"])["i"].to_pylist()) == [0, 1, 2, 3, 4]
+    assert reader.read_rows(columns=[]).num_rows == 5
+
+
+def test_what_is_not_stored_cannot_be_read(tmp_path: Path) -> None:
+    path = bundle(index(tmp_path / "i", [FULL]), tmp_path / "a.split")
+    reader = ForeignReader.open(LocalSource(path), pa.schema([("only_indexed", pa.string())]))
+    with pytest.raises(UnsupportedError, match="does not store column 'only_indexed'"):
+        reader.read_rows()
+
+
+def test_a_value_of_another_type_is_named(tmp_path: Path) -> None:
+    path = bundle(index(tmp_path / "i", [FULL]), tmp_path / "a.split")
+    reader = ForeignReader.open(LocalSource(path), pa.schema([("i", pa.date32())]))
+    with pytest.raises(BadFileError, match=r"Column 'i' of the split .*a\.split does not fit"):
+        reader.read_rows()
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
+    folder = index(tmp_path / "i", [FULL])
+    with pytest.raises(BadFileError, match="neither a split of ours nor a bundle"):
+        ForeignReader.open(LocalSource(bundle(folder, tmp_path / "a", magic=1)), SCHEMA)
+    with pytest.raises(UnsupportedError, match="version 2"):
+        ForeignReader.open(LocalSource(bundle(folder, tmp_path / "b", version=2)), SCHEMA)
+    with pytest.raises(BadFileError, match="differs from its copy"):
+        ForeignReader.open(LocalSource(bundle(folder, tmp_path / "c", hotcache=b"another")), SCHEMA)
+    assert ForeignReader.open(LocalSource(bundle(folder, tmp_path / "d", hotcache=b"")), SCHEMA).num_rows == 1
