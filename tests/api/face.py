@@ -13,8 +13,6 @@ from indextables import AddAction, Table, errors
 from indextables.model.report import Report
 
 SNAPSHOT = Path(__file__).with_name("public_face.txt")
-FOR_ADAPTERS = {"plan_scan", "plan_write", "finish_write", "abandon_write", "versions", "log_actions"}
-"""What `spark`, `web` and `commands` are built on; it may change with them. So may the figures behind charts."""
 
 
 def face() -> str:
@@ -37,8 +35,7 @@ def _module(module: ModuleType) -> Iterator[str]:
 
 
 def _class(found: type) -> Iterator[str]:
-    names = {n for n in dir(found) if not n.startswith("_") and not n.endswith("_figures")} - FOR_ADAPTERS
-    for name in sorted(names):
+    for name in sorted(n for n in dir(found) if not n.startswith("_")):
         member = inspect.getattr_static(found, name)
         if isinstance(member, property):
             yield f"  {name}"

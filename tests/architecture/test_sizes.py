@@ -26,7 +26,6 @@ FACADES = {"Table"}
 CRUMBS = {
     "cli.__main__": "`python -m indextables.cli`",
     "cli.bar": "loads rich, which a quiet command does without",
-    "cli.lean_imports": "the cold start's tricks, in one place with their measurements",
     "cli.start": "the entry point of the process, before anything is imported",
     "config.release": "read by the build",
     "web.style": "a style sheet",
@@ -46,6 +45,7 @@ RECURRING = {
     "search": "of a split; of a table; the verb of the command line",
     "session": "where a statement runs",
     "spec": "of a store; of an aggregation",
+    "splits": "their settings; what their bytes are spent on",
     "state": "a state as a value, on the wire, its settings; of an aggregation",
     "tree": "of predicates; of queries",
     "upkeep": "settings, statements, verbs and Spark jobs of the room of that name",

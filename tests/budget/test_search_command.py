@@ -19,10 +19,12 @@ MOST_MODULES = 640
 
 
 def modules_after(*words: str) -> set[str]:
-    """The modules that are loaded when a command has ended, whatever its exit code."""
+    """The modules that are loaded, not only stood for, when a command has ended, whatever its exit code."""
     code = (
         "import sys\nfrom indextables.cli.app import main\n"
-        "try:\n    main(sys.argv[1:])\nfinally:\n    print(' '.join(sys.modules), file=sys.stderr)\n"
+        "try:\n    main(sys.argv[1:])\nfinally:\n"
+        "    loaded = (n for n, m in sys.modules.items() if type(m).__name__ != '_LoadedWhenUsed')\n"
+        "    print(' '.join(loaded), file=sys.stderr)\n"
     )
     shown = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert "Traceback" not in shown.stderr, shown.stderr

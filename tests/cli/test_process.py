@@ -21,7 +21,6 @@ from indextables import Table
 from indextables.cli.app import MODULES
 from indextables.cli.verbs.search import follow
 from indextables.errors import ConflictError
-from indextables.table.reader import TableReader
 from tests.cli.calls import COMMAND, Call, on_terminal, process
 
 VERBS = [name for names in MODULES.values() for name in names]
@@ -173,7 +172,7 @@ def test_another_table_at_the_path_is_not_followed(tmp_path: Path, commits: int)
     path, schema = str(tmp_path / "t"), pa.schema([("id", pa.int64())])
     for n in range(3):
         (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [n]}))
-    found = follow(TableReader.open(path), "id:>=0", where=None, columns=None, snippet=None, interval=0.05)
+    found = follow(Table.open(path), "id:>=0", where=None, columns=None, snippet=None, interval=0.05)
     shutil.rmtree(path)
     for n in range(commits):
         (Table.create(path, schema=schema) if n == 0 else Table.open(path)).append(pa.table({"id": [100 + n]}))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from indextables import Table
-from indextables.table.upkeep_verbs import verify_table
+from indextables.table import verify_table
 from indextables.testing.places import StorePlace
 from tests.faults.hunting import BATCH
 from tests.support.rows import ROWS, TEXT

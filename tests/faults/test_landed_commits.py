@@ -17,6 +17,7 @@ from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome, Store
 from indextables.storage.wrappers import StoreWrapper
+from indextables.table import planning
 from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore
 from indextables.wire import version_file
@@ -237,16 +238,16 @@ def test_a_store_that_fails_while_it_is_looked_around_loses_nothing(tmp_path: Pa
 def test_an_abandoned_write_of_tasks_deletes_only_what_no_version_names(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=1)
     data = rows(range(10, 20))
-    planned = table.plan_write(data.schema)
+    planned = planning.plan_write(table, data.schema)
     added = planned.run(data.to_batches())
-    Table.open(str(tmp_path)).finish_write(planned, added)
-    assert Table.open(str(tmp_path)).abandon_write(planned, added) is False
+    planning.finish_write(Table.open(str(tmp_path)), planned, added)
+    assert planning.abandon_write(Table.open(str(tmp_path)), planned, added) is False
     assert whole(tmp_path) == list(range(20))
     lost = planned.run(data.to_batches())
-    assert Table.open(str(tmp_path)).abandon_write(planned, lost) is True
+    assert planning.abandon_write(Table.open(str(tmp_path)), planned, lost) is True
     unproven = planned.run(data.to_batches())
     small_commits(tmp_path, 3)
-    assert Table.open(str(tmp_path)).abandon_write(planned, unproven) is False
+    assert planning.abandon_write(Table.open(str(tmp_path)), planned, unproven) is False
     assert whole(tmp_path) == list(range(20))
 
 

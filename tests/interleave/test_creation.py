@@ -14,7 +14,7 @@ from indextables.log.log_files import version_path
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.storage.store import Store
-from indextables.table import first_rows
+from indextables.table import planning
 from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
 from indextables.write.row_write import RowWrite
 from tests.interleave.stepped_logs import open_log
@@ -48,13 +48,13 @@ def writer(name: str, mode: str, *, by: Sequence[str] = ("p",)) -> Callable[[Sto
 
     def run(store: Store) -> Any:
         log = open_log(store, name)
-        write = first_rows.plan_rows(log, SCHEMA, options=SETTINGS, partition_columns=by, **MODES[mode])
+        write = planning.plan_rows(log, SCHEMA, options=SETTINGS, partition_columns=by, **MODES[mode])
         added = []
         for path, part in splits(name, mode).items():
             store.put(path, b"1")
             values: dict[str, str | None] = {column: str(part) for column in by}
             added.append(AddAction(path=path, size=1, num_records=1, partition_values=values))
-        return first_rows.finish_rows(log, write, added, options=SETTINGS)[1]
+        return planning.finish_rows(log, write, added, options=SETTINGS)[1]
 
     return run
 
@@ -145,12 +145,12 @@ def test_writers_of_different_layouts_never_share_a_table() -> None:
 
 
 def test_without_planning_anew_r17_what_was_overwritten_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    planned = first_rows.plan_first_rows
+    planned = planning.plan_first_rows
 
     def appended(*args: Any, operation: Operation, **named: Any) -> RowWrite:
         return planned(*args, operation=Operation.APPEND, **named)
 
-    monkeypatch.setattr(first_rows, "plan_first_rows", appended)
+    monkeypatch.setattr(planning, "plan_first_rows", appended)
     modes = {"a": "overwrite", "b": "overwrite"}
     actors = {name: writer(name, mode) for name, mode in modes.items()}
     found = explore(actors, judge(modes), start={}, private=own, stop_at_first=True)

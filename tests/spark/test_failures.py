@@ -14,6 +14,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, WrittenSplits, planned_write, write_request
+from indextables.table.handle import TableHandle
 
 SPARK_SCHEMA = StructType([StructField("id", LongType())])
 
@@ -82,7 +83,7 @@ def test_a_commit_of_unknown_outcome_keeps_its_splits(
     def unknown(*_: object, **__: object) -> int:
         raise CommitUnknownError("Nobody knows.")
 
-    monkeypatch.setattr(Table, "_commit", unknown)
+    monkeypatch.setattr(TableHandle, "_commit", unknown)
     with pytest.raises(CommitUnknownError):
         writer.commit(messages)
     writer.abort(messages)
@@ -97,7 +98,7 @@ def test_a_commit_that_surely_failed_takes_its_splits_along(
     def refused(*_: object, **__: object) -> int:
         raise ConflictError("Somebody was first.")
 
-    monkeypatch.setattr(Table, "_commit", refused)
+    monkeypatch.setattr(TableHandle, "_commit", refused)
     with pytest.raises(ConflictError):
         writer.commit(messages)
     writer.abort(messages)

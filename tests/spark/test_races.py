@@ -25,6 +25,8 @@ from indextables.errors import ConflictError, IndexTablesError, InvalidInputErro
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
 from indextables.spark.writes import WriteRequest
+from indextables.table import planning
+from indextables.table.handle import TableHandle
 
 COLUMNS = StructType([StructField("id", LongType()), StructField("day", IntegerType())])
 STORED = pa.schema([("id", pa.int64()), ("day", pa.int32())])
@@ -66,7 +68,7 @@ def assert_sound(path: str) -> None:
     """Nothing is damaged, and no split lies there that was never part of the table."""
     table = Table.open(path)
     assert table.verify(full=True).healthy
-    named = {p for v in table.versions(after=-1, until=table.version) for p in v.added}
+    named = {p for v in planning.versions(table, after=-1, until=table.version) for p in v.added}
     assert {str(p.relative_to(path)) for p in Path(path).rglob("*.split")} <= named
 
 
@@ -113,14 +115,14 @@ def test_the_maker_of_a_table_writes_in_its_own_mode_too(path: str, monkeypatch:
     """Between the maker's version 0 and its rows another one writes: an overwrite replaces that as well."""
     maker, other = writer(path, overwrite=True), writer(path, overwrite=True)
     first, second = maker.write(iter([rows(1, 2)])), other.write(iter([rows(3)]))
-    commit = Table.finish_write
+    commit = planning.finish_write
 
-    def late(self: Table, *args: Any, **named: Any) -> int | None:
-        monkeypatch.setattr(Table, "finish_write", commit)
+    def late(table: TableHandle, *args: Any, **named: Any) -> int | None:
+        monkeypatch.setattr(planning, "finish_write", commit)
         other.commit([second])
-        return commit(self, *args, **named)
+        return commit(table, *args, **named)
 
-    monkeypatch.setattr(Table, "finish_write", late)
+    monkeypatch.setattr(planning, "finish_write", late)
     maker.commit([first])
     assert ids(path) == [1, 2]
     assert_sound(path)

@@ -21,6 +21,7 @@ from indextables import Table
 from indextables.commands.operators import rewrite_operators
 from indextables.commands.parser import is_ours
 from indextables.spark.jvm import java_classes
+from indextables.table import planning
 from tests.spark.logs import Logs, make_logs
 from tests.unit.commands.statements import STATEMENTS
 from tests.unit.commands.test_fuzz import _typed
@@ -86,7 +87,7 @@ RUNS: dict[str, Run] = {
         "DESCRIBE INDEXTABLES TRANSACTION LOG '{p}' INCLUDE ALL",
         lambda t, r: (
             [x.path for x in r if x.action_type == "add"]
-            == [x["path"] for x in t.log_actions(include_all=True).to_pylist() if x["action_type"] == "add"]
+            == [x["path"] for x in planning.log_actions(t, include_all=True).to_pylist() if x["action_type"] == "add"]
         ),
     ),
     "history": as_without_spark("DESCRIBE INDEXTABLES HISTORY '{p}' LIMIT 2"),

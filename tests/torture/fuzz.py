@@ -30,6 +30,7 @@ from msgspec import Struct, field
 
 from indextables import Table
 from indextables.errors import IndexTablesError
+from indextables.table import planning
 from tests.torture.fuzz_files import CHANGES, bundle
 from tests.torture.fuzz_words import WORDS
 
@@ -221,7 +222,7 @@ def _look(path: str) -> None:
     table = Table.open(path)
     table.history()
     table.files(where="id > 3 and day = '2026-11-15'")
-    table.log_actions(include_all=True)
+    planning.log_actions(table, include_all=True)
     table.to_dict()
 
 

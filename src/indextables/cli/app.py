@@ -12,7 +12,6 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from indextables.cli.lean_imports import load_less
-from indextables.cli.output import USAGE
 from indextables.config.release import VERSION
 from indextables.errors import InvalidInputError
 
@@ -71,8 +70,9 @@ class Verbs(TyperGroup):
                 error.format_message(),  # type: ignore[attr-defined]
                 hint=f"`{called} --help` shows how it is called.",
             )
-            import_module("indextables.cli.output").error(told.to_dict(), as_json=True)
-            code = USAGE
+            output = import_module("indextables.cli.output")
+            output.error(told.to_dict(), as_json=True)
+            code = output.USAGE
         sys.exit(code or 0)
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from indextables.upkeep import operation
+from indextables.model import report
 
 
 @contextmanager
-def drawn(title: str) -> Iterator[operation.Progress]:
+def drawn(title: str) -> Iterator[report.Progress]:
     """A bar that goes away when the work is done. A total of 0 is not known yet."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -10,8 +10,7 @@ import typer
 
 from indextables.cli import output, progress
 from indextables.errors import RefusedError
-from indextables.model.report import Report
-from indextables.upkeep.operation import Progress, silent
+from indextables.model.report import Progress, Report, silent
 
 R = TypeVar("R", bound=Report, covariant=True)
 

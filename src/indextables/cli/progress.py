@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
-from indextables.upkeep.operation import Progress, silent
+from indextables.model.report import Progress, silent
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from indextables.commands.statement import WHERE, Clauses, Command, TableCommand
 from indextables.config.release import VERSION
 from indextables.model.action_rows import ACTION_ROW_SCHEMA
 from indextables.model.predicate import Predicate
+from indextables.table.planning import log_actions
 from indextables.upkeep.jobs import JOBS
 
 HIDDEN = "<hidden>"
@@ -72,7 +73,7 @@ class DescribeTransactionLog(TableCommand):
         yield flag("INCLUDE ALL", self.include_all)
 
     def run(self, session: Session) -> pa.Table:
-        return self.shape(session.open(self.table).log_actions(include_all=self.include_all))
+        return self.shape(log_actions(session.open(self.table), include_all=self.include_all))
 
 
 @dataclass(frozen=True)

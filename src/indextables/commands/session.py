@@ -8,8 +8,7 @@ from typing import Any
 
 from indextables.commands.cursor import TableName, TablePath, TableReference
 from indextables.errors import InvalidInputError
-from indextables.table import Table
-from indextables.table.upkeep_verbs import verify_table
+from indextables.table import Table, verify_table
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport

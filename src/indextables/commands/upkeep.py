@@ -15,10 +15,10 @@ import pyarrow as pa
 from indextables.commands.cursor import StatementCursor, quoted
 from indextables.commands.session import Session
 from indextables.commands.statement import DRY_RUN, WHERE, Clauses, TableCommand, clause, flag, row_schema
+from indextables.model.arguments import to_epoch_ms
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table
 from indextables.table import Table
-from indextables.table.moments import to_epoch_ms
 from indextables.upkeep.operation import NO_ACTION, SUCCESS
 
 

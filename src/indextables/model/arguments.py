@@ -6,13 +6,19 @@ Python checks no types. Without these, a wrong value shows up far from the call,
 from __future__ import annotations
 
 import operator
+from datetime import UTC, datetime
 from typing import Any
 
+from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MAX_LONG
 
 RESERVED_APP_IDS = "indextables."
 """How the names of writers begin whose transactions the table itself records, such as a purge."""
+
+
+Moment = datetime | str | int
+"""A moment as people write it: a datetime, ISO text, or milliseconds since 1970."""
 
 
 def text(name: str, value: Any) -> str:
@@ -46,6 +52,33 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
         message = f"The app_id {txn[0]!r} of txn is kept for the table's own transactions."
         raise InvalidInputError(message, hint=hint, argument="txn")
     return txn[0], whole_number("The version of txn", txn[1])
+
+
+def to_epoch_ms(moment: Moment) -> int:
+    """Milliseconds since 1970. A moment without a time zone is in UTC."""
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return moment
+    try:
+        if isinstance(moment, str) and moment.strip().lstrip("-").isdecimal():
+            return int(moment)
+        parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment).strip())
+    except ValueError:
+        raise InvalidInputError(
+            f"{moment!r} is not a moment in time.",
+            hint="Give a datetime, ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970.",
+            timestamp=str(moment),
+        ) from None
+    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    return round(aware.timestamp() * 1000)
+
+
+def byte_size(size: int | str) -> int:
+    """A size as people write it, in bytes."""
+    try:
+        return parse_size(size)
+    except ValueError:
+        message = f"{size!r} is not a size."
+        raise InvalidInputError(message, hint="Give bytes, or a text such as 100M or 4G.", size=str(size)) from None
 
 
 def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:

@@ -1,7 +1,7 @@
 """Reports: what an operation found or did, as a value that prints as a table and shows as one in a notebook.
 
 A report is a frozen struct. Its plain fields are the summary, in their order; fields that hold several things (files,
-groups, findings) are its details, a table each.
+groups, findings) are its details, a table each. While an operation runs it tells its progress, step by step.
 """
 
 from __future__ import annotations
@@ -9,12 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from html import escape
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from msgspec import Struct
 
 _SHOWN = 20
 """How many rows of a detail are printed; `to_dict()` holds them all."""
+
+
+class Progress(Protocol):
+    """Called every time a step is done. The steps of one operation count to the same total."""
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        """`done` of `total` steps are behind us; `what` says which kind of step."""
+        ...
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """Nobody wants to know."""
 
 
 class Report(Struct, frozen=True):

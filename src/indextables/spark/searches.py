@@ -31,7 +31,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame
 from indextables.spark.sql import source_frame
 from indextables.spark.workers import on_splits
-from indextables.table import Table
+from indextables.table import Table, planning
 
 Moment = datetime | str | int
 
@@ -70,7 +70,7 @@ def search(
     }
     given = source_options(spark, options, own)
     # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.
-    found.plan_scan(query=query, where=where, columns=columns)
+    planning.plan_scan(found, query=query, where=where, columns=columns)
     request = ReadRequest.parse(SourceOptions.parse(given))
     schema = request.schema(found)
     request.search(found, schema.names)
@@ -90,7 +90,7 @@ def count(
 ) -> int:
     """How many rows there are, or match: from the log where it can tell, else from the index on Spark's workers."""
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = found.plan_scan(query=query, where=where, columns=())
+    plan = planning.plan_scan(found, query=query, where=where, columns=())
     told = [entry for entry in plan.splits if query is None and _is_told(entry.certain or where is None, entry)]
     rest = plan.with_splits([entry for entry in plan.splits if entry not in told])
     counted = on_splits(spark, rest, ScanTask.count, per_task=_per_task(found)) if rest.splits else []
@@ -110,7 +110,7 @@ def aggregate(
 ) -> DataFrame:
     """Aggregations, exact over every match, made by Spark's workers: `{"levels": {"terms": {"field": "level"}}}`."""
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = found.plan_scan(query=query, where=where, columns=())
+    plan = planning.plan_scan(found, query=query, where=where, columns=())
     aggregations = parse_spec(spec, found.schema)
     parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(found))
     result = finish(merged(parts), aggregations)
@@ -146,7 +146,7 @@ def explain(
 ) -> SparkScanReport:
     """Carry out a search or scan without its rows, and say what was pruned, opened, matched and read, and by whom."""
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = found.plan_scan(query=query, where=where, columns=columns)
+    plan = planning.plan_scan(found, query=query, where=where, columns=columns)
     per_task = found.settings.group(SparkReadSettings).splits_per_task
     parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, per_task=per_task)
     report = scan_report(plan, [each for part in parts for each in part])

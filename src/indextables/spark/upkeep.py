@@ -17,15 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
+from indextables.model.report import Progress, silent
 from indextables.spark.settings import has_jvm, with_session
 from indextables.spark.workers import on_workers
 from indextables.spark.writes import gathering
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table
-from indextables.table.upkeep_verbs import verify_table
+from indextables.table import Table, verify_table
 from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
 from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
-from indextables.upkeep.operation import Progress, Task, silent
+from indextables.upkeep.operation import Task
 from indextables.upkeep.purge import BATCH, PurgeReport, PurgeTask
 from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 

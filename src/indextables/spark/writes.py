@@ -34,8 +34,8 @@ from indextables.model.conflicts import Operation
 from indextables.spark.columns import quoted
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import has_jvm, session_of, with_session
-from indextables.table.first_rows import abandon_rows, finish_rows, plan_rows
 from indextables.table.handle import open_log
+from indextables.table.planning import abandon_rows, finish_rows, plan_rows
 from indextables.write.row_write import RowWrite
 
 _MOST_TASKS = 100_000

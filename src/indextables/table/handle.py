@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -15,10 +15,12 @@ from indextables.config import Settings, state
 from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.release import VERSION
 from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
-from indextables.errors import RefusedError
+from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, UnsupportedError
+from indextables.log.history import check_not_purged, version_at
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
+from indextables.model.arguments import Moment, to_epoch_ms, whole_number
 from indextables.model.retention import HOUR_MS
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
@@ -27,6 +29,7 @@ from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.storage.spec import StoreSpec, open_store
 
 logger = logging.getLogger(__name__)
+R = TypeVar("R")
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
@@ -52,6 +55,27 @@ def log_settings(settings: Settings) -> LogSettings:
         retention=_retention(settings),
         cleanup=settings.group(state.CleanupSettings),
     )
+
+
+def version_of(log: TransactionLog, *, version: int | None, timestamp: Moment | None) -> int:
+    """The number of the version that is meant: by itself, or as the table was at a moment."""
+    if timestamp is None:
+        return whole_number("version", version, low=None)
+    if version is not None:
+        raise InvalidInputError("Give a version or a timestamp, not both.", version=version)
+    return version_at(log, to_epoch_ms(timestamp))
+
+
+def older_snapshot(log: TransactionLog, version: int) -> Snapshot:
+    """The content of a version that need not be the newest."""
+    try:
+        newest = log.newest()
+    except (CorruptTableError, UnsupportedError):
+        # What is damaged or too new later does not stand in the way of an older version.
+        return log.at_version(version)
+    snapshot = newest if newest.version == version else log.at_version(version)
+    check_not_purged(log, newest, snapshot)
+    return snapshot
 
 
 @lru_cache(maxsize=1024)
@@ -140,11 +164,15 @@ class TableHandle:
         """The columns the table is partitioned by."""
         return list(self.metadata.partition_columns or ())
 
-    def _refuse_if_pinned(self) -> None:
+    def _refuse_if_pinned(
+        self,
+        but: str = " and cannot be changed there",
+        hint: str = "Open it without a version to write, or use restore(version=...) to bring the old content back.",
+    ) -> None:
         if self._pinned:
             raise RefusedError(
-                f"{self.path} was opened at version {self.version} and cannot be changed there.",
-                hint="Open it without a version to write, or use restore(version=...) to bring the old content back.",
+                f"{self.path} was opened at version {self.version}{but}.",
+                hint=hint,
                 path=self.path,
                 version=self.version,
             )
@@ -159,8 +187,10 @@ class TableHandle:
         self._show(committed.snapshot)
         return committed.version
 
-    def _after_write(self, version: int) -> None:
-        """Called when rows were committed as a version; a table may have upkeep to do then."""
+    def _moved_on(self, report: R) -> R:
+        """Show the newest version, which an operation has made; returns what the operation reports."""
+        self._show(self._log.fresh())
+        return report
 
     def to_dict(self) -> dict[str, Any]:
         """What the table is, as plain values."""

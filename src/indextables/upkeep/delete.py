@@ -24,7 +24,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, may_match
-from indextables.model.report import Report, counted, was
+from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.read.foreign import ForeignReader
@@ -33,7 +33,7 @@ from indextables.splits.search.match import find_rows
 from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, Progress, silent
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.upkeep.operation import Progress
+from indextables.model.report import Progress
 
 Work = Callable[[Progress], str | None]
 """What a job does; it may return what went wrong beside the merge."""

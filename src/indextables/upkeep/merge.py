@@ -44,7 +44,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import MAX_LONG, AddAction
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
-from indextables.model.report import Report
+from indextables.model.report import Progress, Report, silent
 from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
 from indextables.splits.format.section_table import MAX_ROWS
@@ -56,7 +56,7 @@ from indextables.splits.read.table_split import open_split
 from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, Progress, in_threads, silent
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
 from indextables.upkeep.rewrite import (
     ListedSplit,
     Naming,

@@ -1,7 +1,5 @@
 """The words by which a report says how an operation ended. One that fails raises instead.
 
-How an operation tells how far it is.
-
 Running tasks: in threads of this process, or wherever the caller has room for them.
 """
 
@@ -16,18 +14,6 @@ from indextables.storage.store import Store
 SUCCESS = "success"
 NO_ACTION = "no_action"
 DRY_RUN = "dry_run"
-
-
-class Progress(Protocol):
-    """Called every time a step is done. The steps of one operation count to the same total."""
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        """`done` of `total` steps are behind us; `what` says which kind of step."""
-        ...
-
-
-def silent(done: int, total: int, what: str) -> None:
-    """Nobody wants to know."""
 
 
 R_co = TypeVar("R_co", covariant=True)

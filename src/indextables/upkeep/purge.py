@@ -37,12 +37,12 @@ from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
-from indextables.model.report import Report, counted, was
+from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Progress, silent
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.version_walk import Ending, Timeline, timeline
 
 

@@ -38,7 +38,7 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, LogAction, MetadataAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
-from indextables.model.report import Report
+from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import merge_schemas, normalize, schema_from_json, schema_to_json
 from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
@@ -48,7 +48,7 @@ from indextables.splits.index.mapping import settings_of
 from indextables.splits.write.describe import SplitDescription, describe_split
 from indextables.storage.partitions import partition_values
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Progress, silent
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.purge import own_files
 
 

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.report import Report, counted, was
+from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import BaseFiles, Expired, LogInventory, RetentionPolicy, find_expired
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Progress, silent
+from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class TruncateReport(Report, frozen=True):

@@ -34,7 +34,7 @@ from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.report import Report
+from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
 from indextables.model.stat_text import decode_value
@@ -43,7 +43,7 @@ from indextables.splits.index.live_indexing import decision_hint, live_indexing
 from indextables.splits.write.describe import check_bytes, check_end
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, Execute, Progress, in_threads, silent
+from indextables.upkeep.operation import DRY_RUN, Execute, in_threads
 from indextables.upkeep.rewrite import are_foreign
 from indextables.wire.last_checkpoint import UnusablePointer, decode_pointer
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from indextables.table.figures import PartitionFigure, in_order
+from indextables.inspect.figures import PartitionFigure
+from indextables.inspect.inspection import in_order
 from indextables.web.numbers import number, plural, short, size
 from indextables.web.svg import LETTER, Markup, drawing, joined, label, rect
 

@@ -14,10 +14,18 @@ from pathlib import Path
 from indextables.config.indexing import IndexingSettings
 from indextables.config.release import VERSION
 from indextables.errors import CorruptTableError
+from indextables.inspect.figures import (
+    ComponentFigure,
+    PartitionFigure,
+    VersionFigure,
+    component_figures,
+    partition_figures,
+    search_figures,
+    version_figures,
+)
 from indextables.log.checkpoint.checkpointer import StateReport
 from indextables.scan.explain import ScanReport
 from indextables.table import Table
-from indextables.table.figures import ComponentFigure, PartitionFigure, VersionFigure
 from indextables.web.numbers import number, plural, size
 from indextables.web.page import cards, page, scrolling, section, table
 from indextables.web.partitions import heat_map
@@ -130,8 +138,8 @@ def write_report(opened: Table, out: str | Path, *, query: str | None = None, ma
 
 def report_html(opened: Table, *, query: str | None = None, max_splits: int = 200) -> str:
     """The report on a table as the text of a page."""
-    versions, merges = opened.version_figures(limit=_VERSIONS)
-    parts = opened.partition_figures()
+    versions, merges = version_figures(opened.inspect, limit=_VERSIONS)
+    parts = partition_figures(opened.inspect)
     sections = [_head(opened, parts), _timeline(versions)]
     if merges:
         told = "Each dot is a split, placed by its size. Merging changes no row: it makes fewer, larger splits."
@@ -224,7 +232,7 @@ def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
 
 
 def _components(opened: Table, max_splits: int) -> Markup:
-    components, looked_at = opened.component_figures(max_splits=max_splits)
+    components, looked_at = component_figures(opened.inspect, max_splits=max_splits)
     told = f"What the bytes of {plural(looked_at, 'split')} are spent on."
     if looked_at == max_splits:
         told += " These are the largest ones."
@@ -237,7 +245,7 @@ def _search(opened: Table, query: str | None, max_splits: int) -> Markup:
         return section(
             "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
         )
-    finding, reading = opened.search_figures(asked, max_splits=max_splits)
+    finding, reading = search_figures(opened.inspect, asked, max_splits=max_splits)
     told = f"{plural(finding.rows_matched, 'row')} matched. "
     told += "The query was given." if query else "The query is an example from the table's first rows."
     if len(finding.splits) == max_splits:

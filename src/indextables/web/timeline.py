@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log10
 
+from indextables.inspect.figures import MergeFigure, VersionFigure
 from indextables.model.conflicts import Operation
-from indextables.table.figures import MergeFigure, VersionFigure
 from indextables.web.numbers import decades, number, plural, round_top, short, size
 from indextables.web.svg import LETTER, Markup, drawing, element, joined, label, rect
 

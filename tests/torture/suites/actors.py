@@ -15,8 +15,8 @@ from indextables.errors import IndexTablesError
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import SUPPORTED_VERSION
+from indextables.table import verify_table
 from indextables.table.handle import open_log
-from indextables.table.upkeep_verbs import verify_table
 from indextables.testing.places import StorePlace
 from tests.support.rows import ROWS, TEXT
 from tests.torture import history

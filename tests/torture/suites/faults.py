@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.table import planning
 from indextables.testing.fault_server import FaultServer
 from indextables.testing.places import StorePlace
 from indextables.wire import old_checkpoints
@@ -222,7 +223,7 @@ UPKEEP: dict[str, Callable[[Table], Any]] = {
     "compact": lambda table: table.compact(),
     "checkpoint": lambda table: table.checkpoint(),
     "verify": lambda table: table.verify(full=True),
-    "describe": lambda table: (table.state(), table.history(), table.log_actions(include_all=True)),
+    "describe": lambda table: (table.state(), table.history(), planning.log_actions(table, include_all=True)),
     "dry runs": lambda table: (table.purge(dry_run=True), table.truncate_time_travel(dry_run=True)),
 }
 VERBS = ("append", "append", "append", "delete", "replace", "restore", *UPKEEP)

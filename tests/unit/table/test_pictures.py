@@ -16,7 +16,8 @@ import pytest
 import indextables
 from indextables import Table
 from indextables.errors import UnsupportedError
-from indextables.table.notebook import SHOWN_ROWS, arrow_html
+from indextables.inspect.figures import component_figures, partition_figures, version_figures
+from indextables.inspect.notebook import SHOWN_ROWS, arrow_html
 from tests.support.pictured import eventful_table
 
 CHARTS = ["timeline", "sizes", "partitions", "components"]
@@ -39,7 +40,7 @@ def test_a_table_shows_what_it_is(table: Table) -> None:
 
 
 def test_the_figures_of_each_version_are_those_of_the_version(table: Table) -> None:
-    versions, merges = table.version_figures()
+    versions, merges = version_figures(table.inspect)
     for figure in versions:
         files = Table.open(table.path, version=figure.version).files()
         assert (figure.splits, figure.size_bytes) == (files.num_rows, sum(files.column("size").to_pylist()))
@@ -50,13 +51,13 @@ def test_the_figures_of_each_version_are_those_of_the_version(table: Table) -> N
 
 
 def test_the_figures_of_the_newest_versions_alone_are_the_same(table: Table) -> None:
-    every, _ = table.version_figures()
-    newest, _ = table.version_figures(limit=3)
+    every, _ = version_figures(table.inspect)
+    newest, _ = version_figures(table.inspect, limit=3)
     assert newest == every[-3:]
 
 
 def test_the_figures_of_the_partitions_add_up(table: Table) -> None:
-    parts = table.partition_figures()
+    parts = partition_figures(table.inspect)
     assert sum(part.rows for part in parts) == table.count()
     assert sum(part.splits for part in parts) == table.files().num_rows
     hours = [part.values[1] for part in parts if part.values[0] is None]
@@ -65,7 +66,7 @@ def test_the_figures_of_the_partitions_add_up(table: Table) -> None:
 
 
 def test_the_figures_of_the_components_add_up(table: Table) -> None:
-    components, looked_at = table.component_figures()
+    components, looked_at = component_figures(table.inspect)
     assert looked_at == table.files().num_rows
     assert sum(c.size_bytes for c in components) == sum(table.files().column("size").to_pylist())
 
@@ -92,7 +93,7 @@ def test_charts_are_drawn(table: Table, library: str, chart: str, tmp_path: Path
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_chart_that_leaves_partitions_out_says_so(table: Table, library: str) -> None:
-    every = len(table.partition_figures())
+    every = len(partition_figures(table.inspect))
     (axes,) = table.plot.partitions(limit=1).figure.axes
     assert axes.get_title() == f"rows by partition (the last 1 of {every})"
     assert len(axes.patches) == 1

@@ -11,6 +11,7 @@ import pytest
 from indextables import AddAction, Table
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
+from indextables.table import planning
 
 ROWS = pa.table({"id": [1, 2]})
 BAD_TXNS = [
@@ -46,9 +47,9 @@ def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(tab
         table.append(ROWS, txn=txn)
     with pytest.raises(InvalidInputError, match="txn"):
         table.transaction(txn=txn)
-    write = table.plan_write(ROWS.schema)
+    write = planning.plan_write(table, ROWS.schema)
     with pytest.raises(InvalidInputError, match="txn"):
-        table.finish_write(write, write.run(ROWS.to_batches()), txn=txn)
+        planning.finish_write(table, write, write.run(ROWS.to_batches()), txn=txn)
     assert files_of(table) == before
 
 

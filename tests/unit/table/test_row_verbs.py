@@ -230,7 +230,7 @@ def test_a_missing_or_damaged_split_is_named(table: Table) -> None:
 
 
 def test_tasks_travel_by_pickle(table: Table) -> None:
-    task = table._scan_task("timeout", "id < 10", ["id"])
+    task = table._task("timeout", "id < 10", ["id"])
     plan = pickle.loads(pickle.dumps(task.plan))
     assert plan == task.plan
 

@@ -20,6 +20,7 @@ from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
 from indextables.storage.wrappers import StoreWrapper
+from indextables.table import planning
 from indextables.table.handle import log_settings
 from indextables.testing.places import StorePlace
 from indextables.wire import version_file
@@ -80,11 +81,11 @@ def test_a_handle_of_a_table_that_was_created_again_is_refused(tmp_path: Path, v
 
 def test_a_write_that_was_planned_for_the_table_before_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "t"
-    planned = table_of(root, appends=1).plan_write(rows([9]).schema)
+    planned = planning.plan_write(table_of(root, appends=1), rows([9]).schema)
     recreated(root)
     added = planned.run(rows([9]).to_batches())
     with pytest.raises(ConflictError, match="another one than before"):
-        Table.open(str(root)).finish_write(planned, added)
+        planning.finish_write(Table.open(str(root)), planned, added)
     assert content(root)[0] == 1
 
 

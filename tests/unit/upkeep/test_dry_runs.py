@@ -14,8 +14,8 @@ from indextables.config.state import RetentionSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
+from indextables.table import verify_table
 from indextables.table.handle import open_log
-from indextables.table.upkeep_verbs import verify_table
 from indextables.upkeep import delete, drop_partitions, merge, purge, repair, restore, truncate, verify
 from indextables.upkeep.merge import MergeBounds
 from indextables.upkeep.purge import Retention

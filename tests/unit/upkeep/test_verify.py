@@ -12,7 +12,7 @@ import pytest
 
 from indextables import AddAction, Table
 from indextables.errors import TableNotFoundError
-from indextables.table.upkeep_verbs import verify_table
+from indextables.table import verify_table
 from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import contents

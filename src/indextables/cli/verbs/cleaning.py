@@ -10,8 +10,8 @@ from indextables.cli import options
 from indextables.cli.consent import confirmed
 from indextables.cli.verb import opened, verb
 from indextables.errors import InvalidInputError
+from indextables.model.report import Progress
 from indextables.upkeep.drop_partitions import DropReport
-from indextables.upkeep.operation import Progress
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport

@@ -17,17 +17,9 @@ from msgspec.structs import asdict
 
 from indextables.cli import options, output
 from indextables.cli.verb import opened, verb
+from indextables.inspect.figures import column_figures
 from indextables.model.report import Report
 from indextables.table import Table
-
-PARTITIONS = pa.schema(
-    [
-        pa.field("partition", pa.map_(pa.string(), pa.string())),
-        pa.field("splits", pa.int64()),
-        pa.field("rows", pa.int64()),
-        pa.field("size_bytes", pa.int64()),
-    ]
-)
 
 
 class Description(Report, frozen=True):
@@ -61,21 +53,8 @@ def described(table: Table) -> Description:
         size_bytes=pc.sum(files.column("size")).as_py() or 0,
         partition_columns=", ".join(table.partition_columns),
         protocol=f"reader {table.protocol.min_reader_version}, writer {table.protocol.min_writer_version}",
-        columns=tuple(asdict(column) for column in table.column_figures()),
+        columns=tuple(asdict(column) for column in column_figures(table.inspect)),
         settings=tuple({"key": k, "value": v} for k, v in table.settings.given().items()),
-    )
-
-
-def partitions_of(table: Table) -> pa.Table:
-    """Each partition with its splits, rows and bytes; a table that is not partitioned is one partition."""
-    names = table.partition_columns
-    return pa.Table.from_pylist(
-        [
-            {"partition": list(zip(names, figure.values, strict=True)), "splits": figure.splits}
-            | {"rows": figure.rows, "size_bytes": figure.size_bytes}
-            for figure in table.partition_figures()
-        ],
-        schema=PARTITIONS,
     )
 
 
@@ -206,7 +185,7 @@ def partitions(
     json: options.Json = False,
 ) -> None:
     """List the partitions with their splits, rows and bytes."""
-    output.rows(partitions_of(opened(path, option, version_as_of, timestamp_as_of)), as_json=json)
+    output.rows(opened(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
 
 
 @verb(app, "state", panel=_LOOK, example="state logs")

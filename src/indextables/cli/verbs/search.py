@@ -26,7 +26,7 @@ from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask
 from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
-from indextables.table.reader import TableReader
+from indextables.table import Table, planning
 
 SCORE, SNIPPET = "_score", "_snippet"
 _START, _END = "<b>", "</b>"
@@ -90,7 +90,7 @@ def _unmarked(found: pa.Table) -> pa.Table:
 
 
 def follow(
-    table: TableReader,
+    table: Table,
     query: str,
     *,
     where: str | None,
@@ -110,7 +110,7 @@ def follow(
                 version=table.version,
             )
         if newest.version > table.version:
-            plan = newest.plan_scan(query=query, where=where, columns=columns)
+            plan = planning.plan_scan(newest, query=query, where=where, columns=columns)
             found = new_matches(newest, plan, after=table.version, snippet=snippet)
             if found.num_rows:
                 yield found
@@ -118,10 +118,10 @@ def follow(
         time.sleep(interval)
 
 
-def new_matches(table: TableReader, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
+def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
     """The matches among rows that came after a version, in the order they came."""
     assert plan.query is not None
-    added = [f for v in table.versions(after=after, until=table.version) for f in files_of_new_rows(v)]
+    added = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
     task = ScanTask(plan.with_splits(entries(from_actions(added))))
     marked = None if snippet is None else Snippet(snippet)
     return search_table(task, SearchRequest(plan.query, plan.columns, where=plan.where, snippet=marked))
@@ -167,9 +167,7 @@ def search(
 
     When piped, rows are lines with tabs between the values. In JSON a match has _score and _snippet, marked with <b>.
     """
-    table = TableReader.open(
-        path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option)
-    )
+    table = Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option))
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
     wanted = options.names_of(columns)
@@ -193,12 +191,12 @@ def search(
         _say_how_many(table, query, where, found)
 
 
-def _say_how_many(table: TableReader, query: str, where: str | None, found: pa.Table) -> None:
+def _say_how_many(table: Table, query: str, where: str | None, found: pa.Table) -> None:
     count = table.count(query=query, where=where)
     output.note(f"{found.num_rows:,} of {count:,} matches in version {table.version}")
 
 
-def first_text_column(table: TableReader) -> str | None:
+def first_text_column(table: Table) -> str | None:
     """The first column that is indexed as text, whose passages are worth showing."""
     kinds = {name.lower(): kind for name, kind in table.settings.group(IndexingSettings).typemap.items()}
     return next((name for name in table.schema.names if kinds.get(name.lower()) == "text"), None)

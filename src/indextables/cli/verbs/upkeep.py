@@ -11,10 +11,9 @@ from indextables.cli.consent import carried_out
 from indextables.cli.output import CORRUPT
 from indextables.cli.verb import opened, verb
 from indextables.log.checkpoint.checkpointer import CheckpointReport
-from indextables.table import Table
-from indextables.table.upkeep_verbs import verify_table
+from indextables.model.report import Progress
+from indextables.table import Table, verify_table
 from indextables.upkeep.merge import MergeReport
-from indextables.upkeep.operation import Progress
 from indextables.upkeep.repair import RepairReport
 from indextables.upkeep.verify import VerifyReport
 

@@ -16,10 +16,10 @@ from indextables.cli.rows_in.files import NAMES, RowFiles
 from indextables.cli.rows_in.schema_text import parse_schema
 from indextables.cli.verb import opened, verb
 from indextables.errors import InvalidInputError, TableNotFoundError
+from indextables.model.report import Progress
 from indextables.table import Table
-from indextables.table.first_rows import create_with_rows
+from indextables.table.planning import create_with_rows
 from indextables.upkeep.delete import DeleteReport
-from indextables.upkeep.operation import Progress
 
 app = typer.Typer()
 _WRITING = "Writing"
@@ -132,7 +132,7 @@ def append(
         with _shown(rows, "Appending") as data:
             # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
             table, version = create_with_rows(
-                path, data, partition_columns=columns, options=kept, user_metadata=note, exist_ok=True
+                Table, path, data, partition_columns=columns, options=kept, user_metadata=note, exist_ok=True
             )
     else:
         with _shown(replace(rows, known=table.schema), "Appending") as data:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from math import ceil
 
 from msgspec import Struct
 
@@ -20,15 +21,16 @@ from indextables.config.state import CheckpointSettings, CompactionSettings, Sta
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
 from indextables.log import log_files
 from indextables.log.checkpoint.descent import descends
-from indextables.log.checkpoint.legacy import LegacyWriter
+from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
 from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.log_files import LogListing, list_log
+from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
-from indextables.model.state import StateCounts, StateManifest, compaction_reason
+from indextables.model.state import StateCounts, StateManifest, compaction_reason, is_compact
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
 from indextables.wire.state import encode_state
@@ -117,6 +119,33 @@ class CheckpointReport(Report, frozen=True):
     num_manifests: int = 0
     is_multi_part: bool = False
     written: bool = True
+
+
+def checkpoint_preview(
+    snapshot: Snapshot, *, version: int, compact: bool, checkpoint: CheckpointSettings, writing: StateWriteSettings
+) -> CheckpointReport:
+    """The checkpoint that would be written of a snapshot, as a version; of one that has one already, that one."""
+    per_manifest = writing.entries_per_manifest
+    source = snapshot.base.source
+    files = snapshot.files(columns=["path"]).num_rows
+    manifests = ceil(files / per_manifest)
+    if checkpoint.format == "avro" and isinstance(source, StateFiles):
+        done = snapshot.base.header.version == version
+        if compact and done and not is_compact(source.state, entries_per_manifest=per_manifest):
+            version += 1
+        elif not compact or done:
+            manifests = len(source.state.manifests) + ceil(len(snapshot.delta.added) / per_manifest)
+    header, avro = snapshot.header, checkpoint.format == "avro"
+    others = 2 + len(header.txns) + len(header.skips) if avro else len(checkpoint_header(header))
+    return CheckpointReport(
+        version=version,
+        format=AVRO_STATE if avro else checkpoint.format,
+        num_files=files,
+        num_actions=files + others,
+        protocol_version=max(header.protocol.min_reader_version, SUPPORTED_VERSION if avro else 0),
+        num_manifests=manifests if avro else 0,
+        written=False,
+    )
 
 
 class Checkpointer(Struct, frozen=True):

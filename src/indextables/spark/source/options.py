@@ -24,7 +24,7 @@ from indextables.spark.source.filters import understood_filters
 from indextables.splits.query.tree import Query
 from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
-from indextables.table import Table
+from indextables.table import Table, planning
 
 T = TypeVar("T")
 
@@ -210,7 +210,7 @@ class ReadRequest(Struct, frozen=True):
         """The columns that the read returns, with the table's path where Spark will have lost the options."""
         full = readable(table.metadata.schema_string)
         if self.columns is not None:
-            full = StructType([full[name] for name in table.plan_scan(columns=self.columns).columns])
+            full = StructType([full[name] for name in planning.plan_scan(table, columns=self.columns).columns])
         fields = list(full.fields)
         if self.searches and (self.score or self.limit is not None):
             fields.append(StructField(SCORE, FloatType()))
@@ -227,7 +227,7 @@ class ReadRequest(Struct, frozen=True):
         conditions = understood_filters(self.filters, table.schema)
         if self.where is not None:
             conditions.append(parse(self.where))
-        return table.plan_scan(query=query, where=all_of(conditions) if conditions else None, columns=columns)
+        return planning.plan_scan(table, query=query, where=all_of(conditions) if conditions else None, columns=columns)
 
     def search(self, table: Table, columns: list[str]) -> tuple[list[str], SearchRequest | None]:
         """The table's own columns among those that are wanted, and the search that finds the rows if there is one."""

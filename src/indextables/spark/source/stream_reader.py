@@ -47,7 +47,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import SplitGroup, grouped, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table
+from indextables.table import Table, planning
 
 
 class StreamOptions(Struct, frozen=True):
@@ -78,7 +78,7 @@ class StreamOptions(Struct, frozen=True):
 
     def plan(self, table: Table, columns: Sequence[str]) -> ScanPlan:
         """The scan that finds the rows."""
-        return table.plan_scan(query=self.request.query, where=self.request.where, columns=columns)
+        return planning.plan_scan(table, query=self.request.query, where=self.request.where, columns=columns)
 
     def check(self, table: Table) -> None:
         """Refuse what this table cannot answer: told where the stream is asked for, not in the trace of a query."""
@@ -276,7 +276,7 @@ class StreamFiles:
         elif start.txn is not None:
             self._check_history(table, start)
         if until > start.version:
-            for version in table.versions(after=start.version, until=until):
+            for version in planning.versions(table, after=start.version, until=until):
                 made = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
                 yield from _counted(self._files_of(version), made)
 
@@ -294,7 +294,7 @@ class StreamFiles:
     def _check_history(self, table: Table, offset: Offset) -> CommittedVersion | None:
         """The version of an offset; ConflictError if it is not the one that was read, None if it is not there any more."""
         try:
-            version = table.versions(after=offset.version - 1, until=offset.version)[0]
+            version = planning.versions(table, after=offset.version - 1, until=offset.version)[0]
         except VersionNotFoundError:
             return None
         if offset.txn not in (None, version.info.txn_id):

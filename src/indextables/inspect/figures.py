@@ -14,12 +14,16 @@ from msgspec import Struct
 
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import CorruptTableError, VersionNotFoundError
-from indextables.log import history as log_history
+from indextables.inspect.inspection import Inspection
+from indextables.inspect.splits import sizes_of_components
 from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.snapshot import CommittedVersion
+from indextables.scan.explain import ScanReport, explain
+from indextables.scan.plan import plan_scan
+from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import DocMapping
 
 Sizes = Mapping[str, int]
@@ -71,22 +75,23 @@ class ColumnFigure(Struct, frozen=True):
     index: str
 
 
-def column_figures(
-    schema: pa.Schema, partition_columns: Sequence[str], indexing: IndexingSettings
-) -> list[ColumnFigure]:
+def column_figures(inspection: Inspection) -> list[ColumnFigure]:
     """Every column, and what a search finds it by."""
-    mapping = DocMapping.from_settings(pa.schema([f for f in schema if f.name not in partition_columns]), indexing)
+    schema, partition_columns = inspection.table.schema, inspection.table.partition_columns
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, inspection.table.settings.group(IndexingSettings))
     kinds = {column.name: column.kind if column.indexed else "statistics" for column in mapping.columns}
     return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in schema]
 
 
-def version_figures(log: TransactionLog, *, limit: int) -> tuple[list[VersionFigure], list[MergeFigure]]:
-    """The newest versions, oldest first, and the merges among them."""
-    told = log_history.history(log, limit=limit).to_pylist()[::-1]
+def version_figures(inspection: Inspection, *, limit: int = 60) -> tuple[list[VersionFigure], list[MergeFigure]]:
+    """The newest versions, oldest first, with what each held; and the merges among them."""
+    log = inspection.log
+    rows = inspection.history(limit=limit).to_pylist()[::-1]
     listing = list_log(log.store)
-    files = [(row["version"], listing.versions[row["version"]]) for row in told if row["version"] in listing.versions]
+    files = [(row["version"], listing.versions[row["version"]]) for row in rows if row["version"] in listing.versions]
     walk = _VersionWalk(log, {version.version: version for version in log.reader.read(files)})
-    return [walk.step(row) for row in told], walk.merges
+    return [walk.step(row) for row in rows], walk.merges
 
 
 class _VersionWalk:
@@ -126,33 +131,36 @@ class _VersionWalk:
         return dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
 
 
-def partition_figures(files: pa.Table, columns: Sequence[str]) -> list[PartitionFigure]:
-    """What each partition holds, in the order of their values. Rows of splits that do not say how many count as none."""
-    found: dict[tuple[str | None, ...], list[int]] = {}
-    picked = (files.column(name).to_pylist() for name in ("partition_values", "num_records", "size"))
-    for values, records, size in zip(*picked, strict=True):
-        given = dict(values or [])
-        totals = found.setdefault(tuple(given.get(name) for name in columns), [0, 0, 0])
-        totals[0] += 1
-        totals[1] += records or 0
-        totals[2] += size
-    return [PartitionFigure(key, *found[key]) for key in sorted(found, key=in_order)]
+def partition_figures(inspection: Inspection) -> list[PartitionFigure]:
+    """What each partition holds, in the order of their values."""
+    return [
+        PartitionFigure(tuple(value for _, value in row["partition"]), row["splits"], row["rows"], row["size_bytes"])
+        for row in inspection.partitions().to_pylist()
+    ]
 
 
-def in_order(values: Sequence[str | None]) -> list[tuple[bool, float, str]]:
-    """Numbers by their value, texts as they are, no value last."""
-    return [(value is None, _number(value), value or "") for value in values]
+def component_figures(inspection: Inspection, *, max_splits: int = 200) -> tuple[list[ComponentFigure], int]:
+    """What the bytes of the largest splits are spent on, the most first, and how many splits were looked at."""
+    task = _largest(inspection, None, max_splits)
+    summed = sizes_of_components(task).group_by(["component", "field"]).aggregate([("size_bytes", "sum")])
+    figures = [ComponentFigure(r["component"], r["field"], r["size_bytes_sum"]) for r in summed.to_pylist()]
+    by_size = sorted(figures, key=lambda figure: (-figure.size_bytes, figure.component, figure.field or ""))
+    return by_size, len(task.plan.splits)
 
 
-def _number(value: str | None) -> float:
-    try:
-        return float(value or "")
-    except ValueError:
-        return 0.0
+def search_figures(inspection: Inspection, query: str, *, max_splits: int = 200) -> tuple[ScanReport, ScanReport]:
+    """What a search costs in the largest splits it would open: finding the rows, then reading all their columns.
+
+    What this process has read of the splits before is not read again, and not counted.
+    """
+    finding = explain(_largest(inspection, query, max_splits, columns=()))
+    return finding, explain(_largest(inspection, query, max_splits))
 
 
-def component_figures(sizes: pa.Table) -> list[ComponentFigure]:
-    """The rows of `component_sizes` summed over the splits, the largest first."""
-    summed = sizes.group_by(["component", "field"]).aggregate([("size_bytes", "sum")])
-    found = [ComponentFigure(r["component"], r["field"], r["size_bytes_sum"]) for r in summed.to_pylist()]
-    return sorted(found, key=lambda figure: (-figure.size_bytes, figure.component, figure.field or ""))
+def _largest(
+    inspection: Inspection, query: str | None, max_splits: int, *, columns: Sequence[str] | None = None
+) -> ScanTask:
+    table = inspection.table
+    plan = plan_scan(inspection.snapshot, table._spec, table.settings, query=query, columns=columns)
+    largest = sorted(plan.splits, key=lambda entry: -entry.size)[:max_splits]
+    return ScanTask(plan.with_splits(largest), inspection.log.store)

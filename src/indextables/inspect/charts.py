@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from indextables.errors import UnsupportedError
-from indextables.table.figures import ComponentFigure, MergeFigure, PartitionFigure, VersionFigure
+from indextables.inspect.figures import component_figures, partition_figures, version_figures
+from indextables.inspect.inspection import Inspection
 
 _WRITE, _MERGE, _REPLACE, _REMOVE, _OTHER = "#2a6fc9", "#178a5c", "#b77800", "#c93c3c", "#8b95a1"
 _COLORS = {
@@ -18,36 +19,15 @@ _COLORS = {
 }
 
 
-class Pictured(Protocol):
-    """What charts need of a table."""
-
-    @property
-    def partition_columns(self) -> list[str]:
-        """The columns the table is partitioned by."""
-        ...
-
-    def version_figures(self, *, limit: int = 60) -> tuple[list[VersionFigure], list[MergeFigure]]:
-        """Versions and merges."""
-        ...
-
-    def partition_figures(self) -> list[PartitionFigure]:
-        """Partitions."""
-        ...
-
-    def component_figures(self, *, max_splits: int = 200) -> tuple[list[ComponentFigure], int]:
-        """Components."""
-        ...
-
-
 class Plots:
     """The charts of one table. Each returns a matplotlib `Figure`, which a notebook shows and `savefig` writes."""
 
-    def __init__(self, table: Pictured) -> None:
-        self._table = table
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
 
     def timeline(self, *, limit: int = 60) -> Any:
         """Bytes in the table at each of the newest versions, in the colour of what the version did."""
-        versions, _ = self._table.version_figures(limit=limit)
+        versions, _ = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("bytes in the table by version")
         colors = [_COLORS.get(v.operation, _OTHER) for v in versions]
         axes.bar([v.version for v in versions], [v.size_bytes or 0 for v in versions], color=colors)
@@ -58,7 +38,7 @@ class Plots:
 
     def sizes(self, *, limit: int = 60) -> Any:
         """Sizes of the splits that went into each merge and of those that came out; of no merge, an empty chart."""
-        _, merges = self._table.version_figures(limit=limit)
+        _, merges = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("split sizes before (left) and after (right) each merge")
         for place, merge in enumerate(merges):
             axes.scatter([place - 0.12] * len(merge.before), merge.before, color=_WRITE, alpha=0.5)
@@ -72,17 +52,17 @@ class Plots:
 
     def partitions(self, *, limit: int = 100) -> Any:
         """Rows in each partition; where there are more than `limit`, in the last of them, and the title says so."""
-        every = self._table.partition_figures()
+        every = partition_figures(self._inspection)
         parts = every[-limit:]
         names = ["/".join("null" if v is None else v for v in part.values) or "(whole table)" for part in parts]
         left_out = "" if len(parts) == len(every) else f" (the last {len(parts):,} of {len(every):,})"
         figure, axes = _bars(f"rows by partition{left_out}", names, [part.rows for part in parts], _WRITE)
-        axes.set_ylabel(", ".join(self._table.partition_columns))
+        axes.set_ylabel(", ".join(self._inspection.table.partition_columns))
         return figure
 
     def components(self, *, max_splits: int = 200) -> Any:
         """What the bytes of the largest splits are spent on, by column and component."""
-        components, looked_at = self._table.component_figures(max_splits=max_splits)
+        components, looked_at = component_figures(self._inspection, max_splits=max_splits)
         names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
         figure, axes = _bars(f"bytes of {looked_at} split(s)", names, [c.size_bytes for c in components], _MERGE)
         axes.xaxis.set_major_formatter(_bytes_formatter())

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.model.predicate import Predicate, bind, columns_of, from_arrow_expression, parse
+from indextables.model.predicate.arrow_expression import from_arrow_expression
+from indextables.model.predicate.binding import bind
+from indextables.model.predicate.parser import parse
+from indextables.model.predicate.tree import Predicate, columns_of
 
 Where: TypeAlias = str | Predicate | Any
 """SQL text, a predicate tree, or a pyarrow.compute expression."""

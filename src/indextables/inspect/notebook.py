@@ -1,6 +1,7 @@
-"""How a notebook shows rows. Searches, scans and histories are plain Arrow tables; `%load_ext indextables` shows them well.
+"""How a notebook shows a table, and rows: `%load_ext indextables` shows searches, scans and histories well.
 
-Arrow tables have no HTML form of their own, and a library must not give them one unasked: hence an extension.
+Those are plain Arrow tables, which have no HTML form of their own, and a library must not give them one unasked: hence an
+extension.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from indextables.inspect.figures import column_figures
+from indextables.inspect.inspection import Inspection
 from indextables.model.report import html_table
 
 SHOWN_ROWS = 50
@@ -26,6 +29,25 @@ def load_ipython_extension(ipython: Any) -> None:
 def unload_ipython_extension(ipython: Any) -> None:
     """Called by `%unload_ext indextables`."""
     ipython.display_formatter.formatters["text/html"].pop(pa.Table, None)
+
+
+def table_html(inspection: Inspection) -> str:
+    """A table as HTML: what it is and holds, and its columns."""
+    table, files = inspection.table, inspection.snapshot.files(columns=["size", "num_records"])
+    facts = {
+        "path": table.path,
+        "version": table.version,
+        "partitioned by": ", ".join(table.partition_columns),
+        "splits": files.num_rows,
+        "rows": _sum(files.column("num_records")),
+        "bytes": _sum(files.column("size")),
+    }
+    columns = [{"column": c.column, "type": c.type, "index": c.index} for c in column_figures(inspection)]
+    return html_table([{"": name, "value": value} for name, value in facts.items()]) + html_table(columns)
+
+
+def _sum(numbers: pa.ChunkedArray) -> int:
+    return sum(number or 0 for number in numbers.to_pylist())
 
 
 def arrow_html(table: pa.Table) -> str:

@@ -1,0 +1,109 @@
+"""What a table does by itself after a write: merging small splits and purging, if its settings say so.
+
+The write has been committed by then. Nothing that goes wrong here is raised: it is logged, counted, and shown by the
+table of merge jobs; the next write tries again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import MergeOnWriteSettings, MergeSettings, PurgeOnWriteSettings, PurgeSettings
+from indextables.log.log_files import list_log
+from indextables.model.conflicts import Operation
+from indextables.model.report import Progress
+from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
+from indextables.upkeep import jobs, merge, purge
+
+if TYPE_CHECKING:
+    from indextables.upkeep.merge import MergeBounds
+
+_WRITES = (Operation.APPEND, Operation.OVERWRITE, Operation.REPLACE_WHERE)
+logger = logging.getLogger(__name__)
+
+
+def keep_in_order(table: TableHandle, version: int) -> None:
+    """Do what the settings of a table ask for after rows were committed as a version."""
+    merging = table.settings.group(MergeOnWriteSettings)
+    purging = table.settings.group(PurgeOnWriteSettings)
+    if merging.enabled:
+        _reported(table, "merging", lambda: _merge_after_write(table, merging, purging))
+    if purging.enabled:
+        follows_merges = merging.enabled and purging.after_merge
+        every = purging.after_writes or (0 if follows_merges else 1)
+        if every:
+            _reported(table, "purging", lambda: _purge_after_write(table, version, purging, every))
+
+
+def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
+    """Merge, now or in the background, if there are splits enough that are worth it."""
+    bounds = merge.MergeBounds.of(table.settings.group(MergeSettings), target_bytes=merging.target_bytes)
+    snapshot = table._log.fresh()
+    if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
+        return
+    groups = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=table._log.now_ms()).groups
+    if sum(len(group.sources) for group in groups) < merging.min_splits:
+        return
+
+    def work(progress: Progress) -> str | None:
+        log = open_log(table.path, table._options)
+        again = TableHandle(log, log.fresh(), table._options)
+        if _merge(again, bounds, progress) and purging.enabled and purging.after_merge:
+            return _reported(again, "purging", lambda: _purge(again, purging))
+        return None
+
+    if merging.asynchronous:
+        timeout_s = merging.shutdown_timeout_ms / 1000
+        jobs.JOBS.start(table.path, work, groups=len(groups), shutdown_timeout_s=timeout_s)
+        return
+    job = jobs.JOBS.run(table.path, work, groups=len(groups))
+    if job is not None and job.error_message is not None:
+        _count_failure(table, job.error_message)
+    table._show(table._log.fresh())
+
+
+def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
+    """Merge small splits; returns whether that made a version."""
+    planned = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=table._log.now_ms())
+    if not planned.groups:
+        return False
+    report = merge.run(
+        planned, table._log, spec=table._spec, settings=table.settings, progress=progress, engine_info=ENGINE_INFO
+    )
+    return table._moved_on(report).version is not None
+
+
+def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSettings, every: int) -> None:
+    """Purge at the first write at or after each multiple of so many versions, whoever made the others."""
+    due = version - version % every
+    listing = list_log(table._log.store, first_version=due)
+    between = [(v, info) for v, info in listing.versions.items() if due <= v < version]
+    if not any(earlier.info.operation in _WRITES for earlier in table._log.reader.read(between)):
+        _purge(table, purging)
+
+
+def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
+    """Purge, by the retention periods that hold for a purge that nobody asked for."""
+    chosen = table.settings.group(PurgeSettings)
+    retention = purge.Retention.checked(chosen, split_hours=purging.split_hours, log_hours=purging.log_hours)
+    planned = purge.plan(table._log, retention=retention, settings=table.settings.group(RetentionSettings))
+    table._moved_on(purge.run(planned, table._log, retries=chosen.delete_retries, engine_info=ENGINE_INFO))
+
+
+def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:
+    """Do something that must not fail the write; returns what went wrong."""
+    try:
+        act()
+    except Exception as failure:
+        logger.warning("%s was written, but %s it afterwards failed: %s", table.path, what, failure, exc_info=True)
+        _count_failure(table, str(failure))
+        return f"{what.capitalize()} failed: {failure}"
+    return None
+
+
+def _count_failure(table: TableHandle, message: str) -> None:
+    table._log.upkeep.failures += 1
+    table._log.upkeep.last_failure = message

@@ -1,0 +1,120 @@
+"""What a table is to be: its columns, partitions and settings, as the metadata of a new table or of a changed one.
+
+What a configuration says of the index must fit the columns, and the rows that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import InvalidInputError
+from indextables.model.actions import MetadataAction
+from indextables.model.arguments import unexpected
+from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
+from indextables.scan.plan import query_fields
+from indextables.splits.index.live_indexing import LiveIndexing, same_terms
+from indextables.splits.index.mapping import DocMapping, check_compatible
+from indextables.table.handle import TableHandle
+
+
+def new_metadata(
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    options: Mapping[str, object] | None,
+    *,
+    table_id: str,
+    created_time: int,
+    name: str | None = None,
+    description: str | None = None,
+) -> MetadataAction:
+    """The metadata of a new table: its columns and settings, checked."""
+    if not isinstance(schema, pa.Schema):
+        hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
+        raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
+    columns = normalize(schema)
+    check_schema(columns)
+    partitions = check_partition_columns(columns, tuple(partition_columns))
+    configuration = config.table_configuration(options or {})
+    check_indexing(columns, partitions, configuration)
+    return MetadataAction(
+        id=table_id,
+        name=name,
+        description=description,
+        schema_string=schema_to_json(columns),
+        partition_columns=partitions,
+        configuration=configuration,
+        created_time=created_time,
+    )
+
+
+def changed_metadata(
+    old: MetadataAction,
+    *,
+    name: str | None,
+    description: str | None,
+    options: Mapping[str, object],
+    unset: Sequence[str],
+) -> MetadataAction:
+    """The metadata with another name, description or configuration; `unset` names settings to drop."""
+    config.refuse_settings_of_callers(options)
+    kept = {k: v for k, v in (old.configuration or {}).items() if not {k, config.bare_key(k)} & {*unset}}
+    return replace(
+        old,
+        name=old.name if name is None else name,
+        description=old.description if description is None else description,
+        configuration={**kept, **config.table_configuration(options)},
+    )
+
+
+def check_change(table: TableHandle, changed: MetadataAction) -> None:
+    """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
+    configuration = changed.configuration or {}
+    check_indexing(table.schema, table.partition_columns, configuration)
+    if table._snapshot.all_files.num_rows:
+        check_same_index(table.schema, table.partition_columns, table._indexing, configuration)
+
+
+def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
+    """Refuse settings of the index that every reader of the table would stumble over."""
+    settings = config.resolve(table=configuration)
+    indexing = settings.group(IndexingSettings)
+    named = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
+    for column in partition_columns:
+        if column in named:
+            raise InvalidInputError(
+                f"{column!r} is a partition column, which has no index.",
+                hint=f"Leave the indexing settings of {column!r} out; its values prune whole splits as they are.",
+                column=column,
+            )
+    query_fields(schema, partition_columns, settings)
+
+
+def check_same_index(
+    schema: pa.Schema, partition_columns: Sequence[str], before: LiveIndexing, after: Mapping[str, str]
+) -> None:
+    """Refuse a configuration under which rows that are there would have to be indexed in another way.
+
+    What it leaves out the splits tell; and a column that they index in several ways may be settled on one of them.
+    """
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    try:
+        known = DocMapping.from_settings(body, config.resolve(table=before.configuration).group(IndexingSettings))
+    except InvalidInputError:
+        return  # no row was ever written under it, and mending it must be possible
+    wanted = config.resolve(table=after).group(IndexingSettings)
+    named = {*wanted.typemap, *wanted.tokenizer, *wanted.record_option, *wanted.nonindexed}
+    asked = DocMapping.from_settings(body, wanted)
+    for column in asked.columns:
+        ways = before.disputed.get(column.name, ())
+        if ways and column.name in named and not any(same_terms(way, column) for way in ways):
+            shown = " or ".join(way.terms for way in ways)
+            raise InvalidInputError(
+                f"Column {column.name!r} is indexed as {shown}; it cannot be {column.terms}.", column=column.name
+            )
+    told = {*before.disputed, *(before.followed - named)}
+    check_compatible(known, DocMapping(tuple(c for c in asked.columns if c.name not in told)))

@@ -1,0 +1,414 @@
+"""Scans and writes as plans: values that travel to workers, and what is made of their results on the driver.
+
+Spark, the web pages and the command line are built on these functions; so are the verbs of `Table`. They take an open table.
+
+    plan = plan_scan(table, query="timeout")           ScanTask(plan.with_splits(some)) does a part of it, anywhere
+    write = plan_write(table, schema)                  write.run(batches) writes splits, anywhere
+    version = finish_write(table, write, added)        one commit, or abandon_write(table, write, added)
+
+Rows for a table that may not be there yet are written for the table that is there or will be, then committed once. They
+are written before the table is created: if they cannot be, there is no table. Two writers may both find none. One of
+them creates it; the other plans anew, in its own mode, on the table that it now finds, as if it had come later (rule
+R17): it appends, replaces or is refused as on any table that exists. Only the rows are not written again; if they were
+made for another layout that is a ConflictError, and the write can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config.upkeep import MergeSettings
+from indextables.errors import (
+    ConflictError,
+    IndexTablesError,
+    InvalidInputError,
+    TableExistsError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from indextables.log.create import create_table
+from indextables.log.history import log_action_rows
+from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation, another_table, is_same_table, layout
+from indextables.model.predicate import Predicate
+from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.schema import check_partition_columns, schema_from_json
+from indextables.model.snapshot import CommittedVersion, Header, Snapshot
+from indextables.scan import plan as scans
+from indextables.scan.plan import ScanPlan
+from indextables.splits.query.tree import Query
+from indextables.storage.spec import StoreSpec
+from indextables.table.auto_upkeep import keep_in_order
+from indextables.table.definition import new_metadata
+from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
+from indextables.upkeep import delete
+from indextables.upkeep import operation as tasks
+from indextables.write import incoming, row_write
+
+if TYPE_CHECKING:
+    from indextables.upkeep.delete import DeletePlan, Rewritten
+    from indextables.write.row_write import RowWrite
+
+Options = Mapping[str, object] | None
+T = TypeVar("T", bound=TableHandle)
+
+
+# Reading.
+
+
+def plan_scan(
+    table: TableHandle,
+    *,
+    query: str | Query | None = None,
+    where: Where | None = None,
+    columns: Sequence[str] | None = None,
+) -> ScanPlan:
+    """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
+    bound = bound_predicate(where, table.schema)
+    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=bound, columns=columns)
+
+
+def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
+    """The versions behind one up to another, as they were committed; one that is gone is named in an error."""
+    return table._log.since(after, until)
+
+
+def log_actions(table: TableHandle, *, include_all: bool = False) -> pa.Table:
+    """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
+    return log_action_rows(table._log, include_all=include_all)
+
+
+# Writing to a table that is there.
+
+
+def write_rows(
+    table: TableHandle,
+    data: Any,
+    operation: Operation,
+    *,
+    where: Where | None = None,
+    dynamic_partitions: bool = False,
+    merge_schema: bool = False,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> int | None:
+    """Plan a write, write its splits in this process, and commit them; returns the version, None for nothing to do."""
+    rows = incoming.incoming(data)
+    write = plan_write(
+        table,
+        rows.schema,
+        operation=operation,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
+        merge_schema=merge_schema,
+    )
+    added = write.run(rows.batches, store=table._log.store)
+    return finish_write(table, write, added, user_metadata=user_metadata, txn=txn)
+
+
+def plan_write(
+    table: TableHandle,
+    data: pa.Schema,
+    *,
+    operation: Operation = Operation.APPEND,
+    where: Where | None = None,
+    dynamic_partitions: bool = False,
+    merge_schema: bool = False,
+) -> RowWrite:
+    """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
+    table._refuse_if_pinned()
+    if operation is not Operation.OVERWRITE:
+        table._indexing.check_settled()
+    plan = row_write.plan_write(
+        table._spec,
+        table.metadata,
+        data,
+        recorded=config.resolve(table=table._indexing.configuration),
+        settings=table.settings,
+        merge_schema=merge_schema,
+        new_layout=operation is Operation.OVERWRITE,
+    )
+    bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
+    read = row_write.planned_on(table._snapshot.header)
+    return row_write.RowWrite(plan, read, operation, bound, dynamic_partitions, merge_schema)
+
+
+def finish_write(
+    table: TableHandle,
+    write: RowWrite,
+    added: Sequence[AddAction],
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> int | None:
+    """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
+    try:
+        _return_to(table, write)
+    except IndexTablesError:
+        abandon_write(table, write, added)
+        raise
+    note: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
+    version = _commit_rows(table, write, added, note)
+    if version is not None:
+        keep_in_order(table, version)
+    return version
+
+
+def abandon_write(table: TableHandle, write: RowWrite, added: Sequence[AddAction]) -> bool:
+    """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
+    return abandon_rows(table._log, write, added)
+
+
+def _return_to(table: TableHandle, write: RowWrite) -> None:
+    """Show the version that a write was planned on: of the same table, with the layout its splits have (R15, R18)."""
+    _check_same(table, write)
+    if table.version != write.read_version:
+        table._snapshot = _planned_snapshot(table, write)
+        _check_same(table, write)
+    if layout(table.metadata) != layout(write.table):
+        raise ConflictError(
+            f"{table.path} is not as it was when these rows were written for it: its columns, its partitions or its "
+            "index were changed.",
+            hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
+            path=table.path,
+            version=table.version,
+            retry_helps=True,
+        )
+
+
+def _check_same(table: TableHandle, write: RowWrite) -> None:
+    if not is_same_table(write.table.id, table.metadata.id):
+        raise another_table(table.path, write.table.id, table.metadata.id)
+
+
+def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
+    try:
+        return table._log.at_version(write.read_version)
+    except VersionNotFoundError as gone:
+        if write.where is None and table._log.fresh().version >= write.read_version:
+            return Snapshot(write.read)  # cleaned away meanwhile: what the plan has kept of it is enough
+        raise ConflictError(
+            f"The version {write.read_version} of {table.path} that a write was planned on is not there any more.",
+            path=table.path,
+            version=write.read_version,
+            retry_helps=True,
+        ) from gone
+
+
+def _commit_rows(
+    table: TableHandle, write: RowWrite, added: Sequence[AddAction], note: Mapping[str, Any]
+) -> int | None:
+    if write.where is None:
+        return table._commit(write.changes(added, **note, engine_info=ENGINE_INFO), added)
+    try:
+        table._log.fresh()  # a table that took this one's place is told as such, before its splits are missed
+        planned, rest = _without_matches(table, write.where)
+    except BaseException:
+        abandon_write(table, write, added)
+        raise
+    changes = write.changes(added, **note, engine_info=ENGINE_INFO, looked_into=planned.candidates)
+    both = [*added, *rest.adds]
+    return table._commit(replace(changes, adds=both, removes=rest.removes), both)
+
+
+def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, Rewritten]:
+    """The splits that hold rows which match and others too, written anew with the others only; not committed."""
+    planned = delete.plan(table._snapshot, url=table.path, where=where)
+    parallelism = table.settings.group(MergeSettings).parallelism
+    execute = tasks.in_threads(table._log.store, parallelism=parallelism)
+    return planned, delete.rewrite(
+        planned, store=table._log.store, spec=table._spec, settings=table.settings, execute=execute
+    )
+
+
+# Writing to a table that may not be there yet.
+
+
+def create_with_rows(
+    kind: type[T],
+    path: str,
+    data: Any,
+    *,
+    partition_columns: Sequence[str] = (),
+    options: Options = None,
+    user_metadata: str | None = None,
+    exist_ok: bool = False,
+) -> tuple[T, int | None]:
+    """Create a table (version 0) and append its first rows (version 1, None for no rows); returns it as a `kind`.
+
+    If another creates it meanwhile that is an error, or with `exist_ok` the rows are appended to its table.
+    """
+    log, rows = open_log(path, options), incoming.incoming(data)
+    write = plan_first_rows(log, rows.schema, options=options, partition_columns=partition_columns, first=not exist_ok)
+    added = write.run(rows.batches, store=log.store)
+    table, version = finish_rows(log, write, added, options=options, user_metadata=user_metadata)
+    return kind(log, table._snapshot, options), version
+
+
+def plan_rows(
+    log: TransactionLog,
+    data: pa.Schema,
+    *,
+    options: Options = None,
+    partition_columns: Sequence[str] | None = None,
+    operation: Operation = Operation.APPEND,
+    where: Where | None = None,
+    dynamic_partitions: bool = False,
+    merge_schema: bool = False,
+    first: bool = False,
+) -> RowWrite:
+    """Check a write against the table, or against what the table will be. A `first` write is for a new table only."""
+    try:
+        table = TableHandle(log, log.newest(), options)
+    except TableNotFoundError:
+        return plan_first_rows(
+            log,
+            data,
+            options=options,
+            partition_columns=partition_columns or (),
+            operation=operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+            first=first,
+        )
+    if first:
+        raise TableExistsError(
+            f"There is a table at {table.path} already.", hint="Append to it, or overwrite it.", path=table.path
+        )
+    _check_partitioning(table, partition_columns)
+    operation, dynamic_partitions = _in_partitions(operation, dynamic_partitions, table.partition_columns)
+    return plan_write(
+        table, data, operation=operation, where=where, dynamic_partitions=dynamic_partitions, merge_schema=merge_schema
+    )
+
+
+def plan_first_rows(
+    log: TransactionLog,
+    data: pa.Schema,
+    *,
+    options: Options = None,
+    partition_columns: Sequence[str] = (),
+    operation: Operation = Operation.APPEND,
+    where: Where | None = None,
+    dynamic_partitions: bool = False,
+    merge_schema: bool = False,
+    first: bool = False,
+) -> RowWrite:
+    """Check the first rows of a table, and everything that the table will be: its columns, partitions and settings."""
+    metadata = new_metadata(data, partition_columns, options, table_id=log.new_id(), created_time=log.now_ms())
+    settings = config.resolve(options=options, table=metadata.configuration)
+    recorded = config.resolve(table=metadata.configuration)
+    spec, schema = StoreSpec.from_url(log.store.url, settings), schema_from_json(metadata.schema_string)
+    plan = row_write.plan_write(spec, metadata, schema, recorded=recorded, settings=settings)
+    operation, dynamic_partitions = _in_partitions(operation, dynamic_partitions, metadata.partition_columns or ())
+    return row_write.RowWrite(
+        plan,
+        Header(version=row_write.NOT_CREATED, metadata=metadata),
+        operation,
+        bound_predicate(where, schema),
+        dynamic_partitions,
+        merge_schema,
+        first,
+    )
+
+
+def finish_rows(
+    log: TransactionLog,
+    write: RowWrite,
+    added: Sequence[AddAction],
+    *,
+    options: Options = None,
+    parameters: Mapping[str, Any] | None = None,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> tuple[TableHandle, int | None]:
+    """Commit what a planned write has written, to a table that is created now if there was none."""
+    try:
+        if write.read_version == row_write.NOT_CREATED:
+            table, write = _created(log, write, options)
+        else:
+            table = TableHandle(log, log.fresh(), options)
+    except BaseException:
+        abandon_rows(log, write, added)
+        raise
+    return table, finish_write(table, write, added, parameters=parameters, user_metadata=user_metadata, txn=txn)
+
+
+def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction]) -> bool:
+    """Delete what a write that failed has written, unless it may be committed; returns whether it was deleted."""
+    return log.discard([action.path for action in added], since=write.read_version)
+
+
+def _created(log: TransactionLog, write: RowWrite, options: Options) -> tuple[TableHandle, RowWrite]:
+    """The new table and the write on it; or another's that was made first, and the write planned anew (R17)."""
+    planned = write.table
+    metadata = new_metadata(
+        schema_from_json(planned.schema_string),
+        planned.partition_columns or (),
+        options,
+        table_id=planned.id,
+        created_time=log.now_ms(),
+    )
+    try:
+        snapshot = create_table(log, metadata, exist_ok=False, engine_info=ENGINE_INFO)
+    except TableExistsError:
+        if write.first:
+            raise
+        table = TableHandle(log, log.fresh(), options)
+        return table, _planned_anew(table, write)
+    return TableHandle(log, snapshot, options), replace(write, read=replace(write.read, version=0))
+
+
+def _planned_anew(table: TableHandle, write: RowWrite) -> RowWrite:
+    task = write.plan.task
+    again = plan_write(
+        table,
+        schema_from_json(task.schema_json),
+        operation=write.operation,
+        where=write.where,
+        dynamic_partitions=write.dynamic_partitions,
+        merge_schema=write.merge_schema,
+    )
+    if again.plan.task.layout != task.layout:
+        raise ConflictError(
+            f"Another writer was first to create {table.path}, partitioned by {_listed(table.partition_columns)}, with "
+            f"columns or an index that these rows were not written for.",
+            hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
+            path=table.path,
+            version=table.version,
+            retry_helps=True,
+        )
+    return again
+
+
+def _in_partitions(
+    operation: Operation, dynamic_partitions: bool, partition_columns: Sequence[str]
+) -> tuple[Operation, bool]:
+    """A table without partitions is overwritten as a whole, as every source of Spark does it."""
+    if dynamic_partitions and not partition_columns:
+        return Operation.OVERWRITE, False
+    return operation, dynamic_partitions
+
+
+def _check_partitioning(table: TableHandle, partition_columns: Sequence[str] | None) -> None:
+    if partition_columns is None:
+        return
+    wanted = check_partition_columns(table.schema, tuple(partition_columns))
+    if list(wanted) != table.partition_columns:
+        raise InvalidInputError(
+            f"{table.path} is partitioned by {_listed(table.partition_columns)}, not by {_listed(wanted)}.",
+            hint="Leave the partition columns out to write to a table that exists.",
+            path=table.path,
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nothing"

@@ -1,0 +1,654 @@
+"""`Table`: every verb that a person calls, from opening to repair. A verb checks, plans and calls the room that does it.
+
+Verbs that change a table commit one version, or none if there was nothing to do. All of them raise errors of the tree in
+`indextables.errors`, which name the thing, the place and the way out; the docstrings say which ones belong to the verb.
+What concerns every verb is not repeated: StorageError, TableNotFoundError, CorruptTableError, and RefusedError where a
+table that was opened at an older version is to be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from indextables.config.log import SkipSettings
+from indextables.config.splits import ReadSettings
+from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
+from indextables.config.upkeep import MergeSettings, PurgeSettings
+from indextables.errors import InvalidInputError
+from indextables.inspect import charts, inspection, notebook, splits
+from indextables.log.checkpoint.checkpointer import checkpoint_preview
+from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.create import create_table
+from indextables.log.transaction import Changes, Transaction, accepted
+from indextables.model import protocol as protocols
+from indextables.model.arguments import Moment, byte_size, text, transaction_id, whole_number
+from indextables.model.conflicts import Operation, layout
+from indextables.model.predicate.where import Where, bound_predicate, partition_predicate
+from indextables.model.report import Progress, silent
+from indextables.model.schema import find_column
+from indextables.scan import explain as explaining
+from indextables.scan.aggregate import partial as aggregation
+from indextables.scan.plan import parse_query, plan_scan
+from indextables.scan.search import search_table
+from indextables.scan.task import ScanTask, limited
+from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.snippets import Snippet
+from indextables.table import damaged, definition, planning
+from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
+from indextables.upkeep import (
+    delete,
+    drop_partitions,
+    merge,
+    operation,
+    purge,
+    restore,
+    truncate,
+    verify,
+)
+
+if TYPE_CHECKING:
+    from indextables.inspect.charts import Plots
+    from indextables.inspect.inspection import Inspection
+    from indextables.inspect.splits import Prewarmed
+    from indextables.log.cache import CacheStats
+    from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
+    from indextables.scan.explain import ScanReport
+    from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+    from indextables.upkeep.drop_partitions import DropReport
+    from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
+    from indextables.upkeep.operation import Execute
+    from indextables.upkeep.purge import PurgeReport
+    from indextables.upkeep.repair import RepairReport
+    from indextables.upkeep.restore import RestoreReport
+    from indextables.upkeep.truncate import TruncateReport
+    from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
+
+T = TypeVar("T", bound="Table")
+
+
+class Table(TableHandle):
+    """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
+
+    `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
+    is text of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT.
+    """
+
+    # Opening and creating.
+
+    @classmethod
+    def open(
+        cls: type[T],
+        path: str,
+        *,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        options: Mapping[str, object] | None = None,
+        max_staleness: float | None = None,
+    ) -> T:
+        """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
+
+        `version` is the number of a version; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
+        table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
+        within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
+        that was cleaned away or never was.
+
+            Table.open("s3://bucket/logs", version=12)
+        """
+        log = open_log(path, options)
+        if version is None and timestamp is None:
+            return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
+        older = older_snapshot(log, version_of(log, version=version, timestamp=timestamp))
+        return cls(log, older, options, pinned=True)
+
+    @classmethod
+    def create(
+        cls: type[T],
+        path: str,
+        *,
+        schema: pa.Schema,
+        partition_columns: list[str] | tuple[str, ...] = (),
+        options: Mapping[str, object] | None = None,
+        exist_ok: bool = False,
+        name: str | None = None,
+        description: str | None = None,
+    ) -> T:
+        """Create a table at `path` with the columns of `schema`, in folders by the values of `partition_columns`.
+
+        `options` that a table may carry are kept in its metadata; the others hold for this handle only. `exist_ok` opens a
+        table of the same layout that is there already. `name` and `description` are for people. Raises
+        TableExistsError, and InvalidInputError for columns or settings of the index that do not fit.
+
+            Table.create("logs", schema=schema, partition_columns=["day"], options={"indexing.typemap.body": "text"})
+        """
+        log = open_log(path, options)
+        metadata = definition.new_metadata(
+            schema,
+            partition_columns,
+            options,
+            table_id=log.new_id(),
+            created_time=log.now_ms(),
+            name=name,
+            description=description,
+        )
+        return cls(log, create_table(log, metadata, exist_ok=exist_ok, engine_info=ENGINE_INFO), options)
+
+    def refresh(self: T) -> T:
+        """The table at its newest version, which can be changed: `t = t.refresh()`."""
+        return type(self)(self._log, self._log.newest(), self._options)
+
+    # Finding rows.
+
+    def scan(
+        self, *, where: Where | None = None, columns: Sequence[str] | None = None, limit: int | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows as a stream of batches: those that match `where`, only `columns`, at most `limit` of them.
+
+        for batch in t.scan(where="day >= '2026-11-01'", columns=["level"]): ...
+        """
+        most = None if limit is None else whole_number("limit", limit)
+        task = self._task(where=where, columns=columns)
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), most))
+
+    def search(
+        self,
+        query: str,
+        *,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        score: bool = False,
+        snippet: str | None = None,
+        order_by: str | None = None,
+    ) -> pa.Table:
+        """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
+
+        `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
+        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`; `order_by` is a
+        column, with `desc` or without. Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
+
+            t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
+        """
+        task = self._task(text("query", query), where, columns)
+        assert task.plan.query is not None
+        request = SearchRequest(
+            task.plan.query,
+            task.plan.columns,
+            where=task.plan.where,
+            limit=None if limit is None else whole_number("limit", limit),
+            offset=whole_number("offset", offset),
+            score=score,
+            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), task.schema.names),
+        )
+        return search_table(task, request)
+
+    def count(self, *, query: str | None = None, where: Where | None = None) -> int:
+        """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.
+
+        t.count(query="timeout", where="level = 'ERROR'")
+        """
+        return self._task(query, where, ()).count()
+
+    def aggregate(self, spec: Mapping[str, Any], *, query: str | None = None, where: Where | None = None) -> pa.Table:
+        """Aggregations, exact over every row that matches `query` and `where`.
+
+        `spec` names each one: terms, histograms, ranges, statistics, and others within them.
+
+            t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
+        """
+        return aggregation.aggregate_table(self._task(query, where, ()), spec)
+
+    def explain(
+        self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> ScanReport:
+        """Carry out a search for `query` and `where` without returning its `columns`: what was pruned, opened and read.
+
+        print(t.explain(query="timeout", where="day = '2026-11-02'"))
+        """
+        return explaining.explain(self._task(query, where, columns))
+
+    def prewarm(self, *, columns: Sequence[str] = (), where: Where | None = None) -> Prewarmed:
+        """Fetch the indexes of `columns` (of all, if none is named) into the local cache, ahead of a search.
+
+        With `where` only those of splits that may hold a matching row. Raises InvalidInputError for a column without index.
+
+            t.prewarm(columns=["message"], where="day = '2026-11-02'")
+        """
+        return splits.prewarm(self._task(where=where), [find_column(self.schema, name) for name in columns])
+
+    # Changing rows.
+
+    def append(
+        self,
+        data: Any,
+        *,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> int | None:
+        """Add rows: `data` is anything with an Arrow stream, or an iterable of batches.
+
+        Returns the version, None for no rows. `merge_schema` adds columns that the table does not have; `user_metadata` is
+        kept in the history; `txn=(app_id, version)` makes the append exactly-once: a version at or below the recorded
+        one is skipped. Raises SchemaMismatchError, ConflictError, and CommitUnknownError if the outcome cannot be told.
+
+            t.append(pa.table({"id": [1], "message": ["read timeout"]}))
+        """
+        txn = transaction_id(txn)
+        return planning.write_rows(
+            self, data, Operation.APPEND, merge_schema=merge_schema, user_metadata=user_metadata, txn=txn
+        )
+
+    def overwrite(
+        self,
+        data: Any,
+        *,
+        where: Where | None = None,
+        dynamic_partitions: bool = False,
+        merge_schema: bool = False,
+        user_metadata: str | None = None,
+    ) -> int | None:
+        """Replace rows by `data`: all of them, or those that match `where`.
+
+        With `dynamic_partitions` those of the partitions that the data has. `merge_schema` and `user_metadata` are as for
+        `append`, and so is what is raised; with `where`, InvalidInputError for a new row that does not match. Returns
+        the version, None if there was nothing to do.
+
+            t.overwrite(rows, where="day = '2026-11-02'")
+        """
+        operation = Operation.OVERWRITE if where is None and not dynamic_partitions else Operation.REPLACE_WHERE
+        return planning.write_rows(
+            self,
+            data,
+            operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+            user_metadata=user_metadata,
+        )
+
+    def delete(
+        self,
+        *,
+        where: Where | None = None,
+        query: str | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[DeleteTask, DeleteOutcome] | None = None,
+    ) -> DeleteReport:
+        """Delete the rows that match a condition (`where`), a search (`query`), or both, in one version.
+
+        Splits that hold some of them are written anew; whole splits and partitions are just removed. Rows that others
+        append meanwhile stay. `dry_run` only counts; `progress` is called at every step; `execute` rewrites splits
+        elsewhere than in threads of this process. Raises InvalidInputError if nothing says which rows, and ConflictError.
+
+            t.delete(where="user = 7", dry_run=True)
+        """
+        self._refuse_if_pinned()
+        if where is None and query is None:
+            hint = "Give where=..., query=..., or both; overwrite() replaces every row."
+            raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
+        snapshot = self._log.fresh()
+        parsed = None if query is None else parse_query(query, self.schema, self.partition_columns, self.settings)
+        bound = bound_predicate(where, self.schema)
+        planned = delete.plan(snapshot, url=self.path, where=bound, query=parsed)
+        if dry_run:
+            asked = plan_scan(snapshot, self._spec, self.settings, query=parsed, where=bound, columns=())
+            return planned.preview(ScanTask(asked, self._log.store).count())
+        parallelism = self.settings.group(MergeSettings).parallelism
+        report = delete.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            settings=self.settings,
+            execute=execute or operation.in_threads(self._log.store, parallelism=parallelism),
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        return self._moved_on(report)
+
+    def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
+        """Remove every split of the partitions that match `where`, a condition over partition columns, in one version.
+
+        `dry_run` only says which. Raises InvalidInputError for a column that is not a partition column.
+
+            t.drop_partitions("day < '2026-01-01'")
+        """
+        self._refuse_if_pinned()
+        planned = drop_partitions.plan(self._log, partition_predicate(where, self.schema, self.partition_columns))
+        if dry_run:
+            return planned.preview()
+        return self._moved_on(drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO))
+
+    def transaction(
+        self,
+        *,
+        operation: str = Operation.APPEND,
+        user_metadata: str | None = None,
+        txn: tuple[str, int] | None = None,
+    ) -> Transaction:
+        """The low-level door to the log: actions that are collected in a `with` block and committed as one version.
+
+        `operation` is its name in the history and `user_metadata` a note there. `txn=(app_id, version)` makes it
+        exactly-once: a version at or below the recorded one is skipped. Leaving the block raises ConflictError or
+        CommitUnknownError; an error within it commits nothing.
+
+            with t.transaction() as tx: tx.add(action); tx.remove(path)
+        """
+        changes = Changes(
+            operation=str(operation), txn=transaction_id(txn), user_metadata=user_metadata, engine_info=ENGINE_INFO
+        )
+        cooldown = self.settings.group(SkipSettings).cooldown_hours
+        accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
+        return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)
+
+    # Changing what the table is.
+
+    def update_metadata(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        options: Mapping[str, object] | None = None,
+        unset: tuple[str, ...] = (),
+    ) -> int | None:
+        """Change `name`, `description` or configuration: `options` are set, `unset` names settings to drop.
+
+        Returns the new version, None if nothing changed. Raises InvalidInputError for settings under which rows that are
+        there would have to be indexed in another way.
+
+            t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
+        """
+        old = self.metadata
+        changed = definition.changed_metadata(
+            old, name=name, description=description, options=options or {}, unset=unset
+        )
+        if changed == old:
+            return None
+        definition.check_change(self, changed)
+        reindexes = layout(changed) != layout(old)
+        return self._commit(Changes(Operation.METADATA, metadata=changed, reindexes=reindexes, engine_info=ENGINE_INFO))
+
+    def upgrade_protocol(
+        self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
+    ) -> int | None:
+        """Raise the protocol to `min_reader_version`, `min_writer_version` and `features`; it is never lowered.
+
+        Returns the new version, or None if nothing changed. Raises UnsupportedError for what this release cannot do.
+
+            t.upgrade_protocol(min_reader_version=4, min_writer_version=4)
+        """
+        raised = protocols.upgraded(
+            self.protocol,
+            min_reader_version=min_reader_version,
+            min_writer_version=min_writer_version,
+            features=features,
+        )
+        if raised == self.protocol:
+            return None
+        return self._commit(Changes(Operation.PROTOCOL, protocol=raised, engine_info=ENGINE_INFO))
+
+    # Keeping the table in order. Each verb plans first and then acts; with `dry_run` it only says what it would do.
+
+    def merge(
+        self,
+        *,
+        target_size: int | str | None = None,
+        where: Where | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[MergeTask, MergeOutcome] | None = None,
+    ) -> MergeReport:
+        """Merge small splits of the same partition into larger ones of about `target_size` (100M, 4G); no row changes.
+
+        `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
+        `max_source_splits` each. A split that cannot be read is skipped for a while and stays in the table. `dry_run`
+        only plans; `progress` is called at every step; `execute` runs the groups elsewhere than in threads of this
+        process. Raises InvalidInputError for a bad size or column, and ConflictError.
+
+            t.merge(target_size="1G", where="day = '2026-11-02'")
+        """
+        self._refuse_if_pinned()
+        snapshot = self._log.fresh()
+        bounds = merge.MergeBounds.of(
+            self.settings.group(MergeSettings),
+            target_bytes=None if target_size is None else byte_size(target_size),
+            max_source_splits=max_source_splits,
+            max_dest_splits=max_dest_splits,
+        )
+        bound = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
+        planned = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
+        if dry_run or not planned.groups:
+            return planned.preview()
+        report = merge.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            settings=self.settings,
+            execute=execute,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        return self._moved_on(report)
+
+    def purge(
+        self,
+        *,
+        older_than_hours: float | None = None,
+        log_retention_hours: float | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        delete: Callable[[Sequence[str]], None] | None = None,
+    ) -> PurgeReport:
+        """Delete splits that no version of the retention period has, expired files of the log, and leftovers.
+
+        Splits are kept for `older_than_hours` after they were removed (168 by default), version files for
+        `log_retention_hours` (720). `dry_run` only lists; `progress` is called at every step; `delete` deletes files
+        elsewhere. Less than 24 hours raises RefusedError unless the setting `purge.retentionCheckEnabled` is false.
+
+            t.purge(older_than_hours=48, dry_run=True)
+        """
+        self._refuse_if_pinned()
+        settings = self.settings.group(PurgeSettings)
+        retention = purge.Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
+        planned = purge.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return purge.preview(planned, self._log)
+        report = purge.run(
+            planned,
+            self._log,
+            retries=settings.delete_retries,
+            delete=delete,
+            progress=progress,
+            engine_info=ENGINE_INFO,
+        )
+        return self._moved_on(report)
+
+    def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
+        """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge.
+
+        `dry_run` only lists the files of the log; `progress` is called at every step.
+
+            t.truncate_time_travel(dry_run=True)
+        """
+        self._refuse_if_pinned()
+        planned = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
+        if dry_run:
+            return planned.preview()
+        return self._moved_on(truncate.run(planned, self._log, progress=progress))
+
+    def restore(
+        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+    ) -> RestoreReport:
+        """Bring an older version back, by its number (`version`) or as it was at a moment (`timestamp`), as a new version.
+
+        Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
+        VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
+
+            t.restore(timestamp="2026-11-01T12:00:00Z")
+        """
+        self._refuse_if_pinned()
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
+        planned = restore.plan(self._log, version=version_of(self._log, version=version, timestamp=timestamp))
+        if dry_run:
+            return planned.preview()
+        return self._moved_on(restore.run(planned, self._log, engine_info=ENGINE_INFO))
+
+    def checkpoint(self, *, dry_run: bool = False) -> CheckpointReport:
+        """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it.
+
+        `dry_run` only says what would be written.
+
+            t.checkpoint()
+        """
+        return self._write_state(Compact.AS_NEEDED, dry_run=dry_run)
+
+    def compact(self, *, dry_run: bool = False) -> CheckpointReport:
+        """Rewrite the table's state: no removed entries, full manifests, sorted by partition.
+
+        `dry_run` only says what would be written.
+
+            t.compact()
+        """
+        return self._write_state(Compact.ALL, dry_run=dry_run)
+
+    def verify(
+        self,
+        *,
+        full: bool = False,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
+    ) -> VerifyReport:
+        """Look for anything that is not as it should be: in the log, and in every live split. Nothing is changed.
+
+        `full` reads every byte of every split. `dry_run` only says how much there is; `progress` is called at every step;
+        `execute` looks at the splits elsewhere than in threads of this process. What is damaged is in the report, not
+        raised. A table that cannot be opened is verified by `verify_table(path)`.
+
+            assert t.verify(full=True).healthy
+        """
+        planned = verify.plan(self._log, full=full)
+        if dry_run:
+            return planned.preview()
+        return verify.run(
+            planned,
+            self._log,
+            spec=self._spec,
+            parallelism=self.settings.group(ReadSettings).parallelism,
+            execute=execute,
+            progress=progress,
+        )
+
+    @classmethod
+    def repair(
+        cls,
+        path: str,
+        *,
+        at: str | None = None,
+        options: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> RepairReport:
+        """Make the table at `path` whole again. No file that is there is changed.
+
+        Without `at` a lost log is rebuilt in place from the splits alone, and of a log that can be read the newest state
+        or checkpoint is written anew if it is damaged. With it, a clean copy of the damaged log is written to another
+        place: its newest version that can be read, without splits that are missing. `options` are settings; `dry_run`
+        only reports; `progress` is called at every step. Raises TableNotFoundError where there is nothing to repair.
+
+            Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
+        """
+        return damaged.repair_table(path, at=at, options=options, dry_run=dry_run, progress=progress)
+
+    # Looking at the table.
+
+    @property
+    def inspect(self) -> Inspection:
+        """What the table is made of: `t.inspect.files()`, `history()`, `state()`, `partitions()`, `component_sizes()`, ..."""
+        return inspection.Inspection(self)
+
+    @property
+    def plot(self) -> Plots:
+        """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`, `t.plot.sizes()`, ..."""
+        return charts.Plots(self.inspect)
+
+    def files(self, *, where: Where | None = None) -> pa.Table:
+        """The live splits: path, partition values, size, records, statistics, the version that added each.
+
+        With `where` only those that may hold a matching row, by their partition values and their column bounds.
+
+            t.files(where="day = '2026-11-02'").column("path")
+        """
+        return self.inspect.files(where=where)
+
+    def history(self, *, limit: int | None = None) -> pa.Table:
+        """What was committed, newest first and at most `limit` versions, and which of them can still be read.
+
+        t.history(limit=10).to_pylist()
+        """
+        return self.inspect.history(limit=limit)
+
+    def state(self) -> StateReport:
+        """What the newest state or checkpoint holds, whoever wrote it, and whether it should be compacted.
+
+        Of a table that was opened at an older version, the one that the version is read from.
+
+            t.state().needs_compaction
+        """
+        return self.inspect.state()
+
+    def component_sizes(self, *, where: Where | None = None) -> pa.Table:
+        """How many bytes each component of each split takes: split_path, partition_values, component, field, size_bytes.
+
+        With `where` only splits that may hold a matching row.
+
+            t.component_sizes().group_by("field").aggregate([("size_bytes", "sum")])
+        """
+        return self.inspect.component_sizes(where=where)
+
+    def skipped_files(self) -> pa.Table:
+        """Splits that an operation could not process: why, how often, and until when they are left alone.
+
+        t.skipped_files().num_rows
+        """
+        return self.inspect.skipped_files()
+
+    def cache_stats(self) -> CacheStats:
+        """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
+        return self._log.cache_stats()
+
+    def invalidate_cache(self) -> dict[str, Any]:
+        """Forget what is remembered of this table's log; returns the figures from before: `t.invalidate_cache()`."""
+        before = self._log.cache_stats().to_dict()
+        self._log.invalidate_cache()
+        return before
+
+    def _repr_html_(self) -> str:
+        return notebook.table_html(self.inspect)
+
+    def _task(
+        self, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+    ) -> ScanTask:
+        return ScanTask(planning.plan_scan(self, query=query, where=where, columns=columns), self._log.store)
+
+    def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
+        self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")
+        if not dry_run:
+            return self._moved_on(self._log.checkpoint(compact=compact))
+        snapshot = self._log.fresh()
+        return checkpoint_preview(
+            snapshot,
+            version=self._log.checkpoint_version(snapshot),
+            compact=compact is Compact.ALL,
+            checkpoint=self.settings.group(CheckpointSettings),
+            writing=self.settings.group(StateWriteSettings),
+        )
