@@ -27,7 +27,6 @@ CRUMBS = {
     "cli.__main__": "`python -m indextables.cli`",
     "cli.bar": "loads rich, which a quiet command does without",
     "cli.start": "the entry point of the process, before anything is imported",
-    "config.release": "read by the build",
     "web.style": "a style sheet",
 }
 """Small modules with one importer that stay, each with its reason."""

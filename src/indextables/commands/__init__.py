@@ -19,7 +19,12 @@ from indextables.errors import InvalidInputError
 
 
 def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
-    """Run one statement. `options` are settings, as for `Table.open`."""
+    """Run one statement, the `text`, and return its rows. `options` are settings, as for `Table.open`.
+
+    Raises InvalidInputError for text that is no statement of ours, and what the verb raises that it stands for.
+
+        sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")
+    """
     command = parse(text)
     if command is None:
         shown = " ".join(text.split())

@@ -26,7 +26,7 @@ class Plots:
         self._inspection = inspection
 
     def timeline(self, *, limit: int = 60) -> Any:
-        """Bytes in the table at each of the newest versions, in the colour of what the version did."""
+        """Bytes in the table at each of the newest versions, `limit` of them, in the colour of what the version did."""
         versions, _ = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("bytes in the table by version")
         colors = [_COLORS.get(v.operation, _OTHER) for v in versions]
@@ -37,7 +37,7 @@ class Plots:
         return figure
 
     def sizes(self, *, limit: int = 60) -> Any:
-        """Sizes of the splits that went into each merge and of those that came out; of no merge, an empty chart."""
+        """Sizes of the splits that went into each merge of the `limit` newest versions, and of those that came out."""
         _, merges = version_figures(self._inspection, limit=limit)
         figure, axes = _figure("split sizes before (left) and after (right) each merge")
         for place, merge in enumerate(merges):
@@ -61,7 +61,7 @@ class Plots:
         return figure
 
     def components(self, *, max_splits: int = 200) -> Any:
-        """What the bytes of the largest splits are spent on, by column and component."""
+        """What the bytes of the largest splits, `max_splits` at most, are spent on, by column and component."""
         components, looked_at = component_figures(self._inspection, max_splits=max_splits)
         names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
         figure, axes = _bars(f"bytes of {looked_at} split(s)", names, [c.size_bytes for c in components], _MERGE)

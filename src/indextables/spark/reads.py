@@ -240,6 +240,10 @@ def table(
 
     Spark reads the splits itself, with its own pushdown and code generation, and nothing is listed. Where Spark has no
     file system for the path, and for splits that other engines wrote, the rows come through the data source instead.
+    `spark` is the session and `path` the place of the table; `version` or `timestamp` chooses an older version; `options` are
+    settings, over those of the session.
+
+        its.table(spark, "/data/logs", version=12).count()
     """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     engine, reason = engine_of(spark, found)

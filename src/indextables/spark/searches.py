@@ -50,10 +50,15 @@ def search(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """The rows that match a query: with a `limit` the best by score, best first; without one every match.
+    """The rows that match `query`: with a `limit` the best by score, best first; without one every match.
 
-    `where` is a condition over typed columns; `_score` is there when rows are ranked or `score` is asked for; `snippet`
-    names a text column whose marked passage becomes `_snippet`. The DataFrame stays at the version it was made for.
+    `where` is a condition over typed columns, `columns` are those to return; `_score` is there when rows are ranked or
+    `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. The DataFrame stays at
+    the version it was made for. `spark` is the session and `path` the place of the table; `version` or `timestamp`
+    chooses an older version; `options` are settings, over those of the session. Raises QuerySyntaxError, and
+    InvalidInputError for a column that is not there.
+
+        its.search(spark, "/data/logs", "message:timeout", limit=10).show()
     """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     most = None if limit is None else whole_number("limit", limit)
@@ -88,7 +93,13 @@ def count(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> int:
-    """How many rows there are, or match: from the log where it can tell, else from the index on Spark's workers."""
+    """How many rows there are, or match `query` and `where`: from the log where it can tell, else from the index on workers.
+
+    `spark` is the session and `path` the place of the table; `version` or `timestamp` chooses an older version;
+    `options` are settings, over those of the session.
+
+        its.count(spark, "/data/logs", query="timeout")
+    """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(found, query=query, where=where, columns=())
     told = [entry for entry in plan.splits if query is None and _is_told(entry.certain or where is None, entry)]
@@ -108,7 +119,13 @@ def aggregate(
     timestamp: Moment | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """Aggregations, exact over every match, made by Spark's workers: `{"levels": {"terms": {"field": "level"}}}`."""
+    """Aggregations, exact over every row that matches `query` and `where`, made by Spark's workers.
+
+    `spec` names them, as for `Table.aggregate`. `spark` is the session and `path` the place of the table; `version` or
+    `timestamp` chooses an older version; `options` are settings, over those of the session.
+
+        its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
+    """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(found, query=query, where=where, columns=())
     aggregations = parse_spec(spec, found.schema)
@@ -144,7 +161,13 @@ def explain(
     timestamp: datetime | str | int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> SparkScanReport:
-    """Carry out a search or scan without its rows, and say what was pruned, opened, matched and read, and by whom."""
+    """Carry out a search or scan without its rows, and say what was pruned, opened, matched and read, and by whom.
+
+    `query`, `where` and `columns` are those of the search. `spark` is the session and `path` the place of the table;
+    `version` or `timestamp` chooses an older version; `options` are settings, over those of the session.
+
+        print(its.explain(spark, "/data/logs", query="timeout"))
+    """
     found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(found, query=query, where=where, columns=columns)
     per_task = found.settings.group(SparkReadSettings).splits_per_task

@@ -27,9 +27,11 @@ _LAUNCHED_BY = ("PYSPARK_GATEWAY_PORT", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENAB
 def session(
     app_name: str = "indextables", *, master: str | None = None, conf: Mapping[str, object] | None = None
 ) -> SparkSession:
-    """The running session, or a new one: on this machine (`local[*]`) unless `master` or spark-submit says otherwise.
+    """The running session, or a new one of the name `app_name`: on this machine (`local[*]`) unless `master` says otherwise.
 
-    `conf` are Spark settings; in a session that runs already, those that can still be changed are.
+    So does spark-submit. `conf` are Spark settings; in a session that runs already, those that can still be changed are.
+
+        spark = its.session(conf={"spark.sql.shuffle.partitions": 8})
     """
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -72,10 +72,12 @@ _knowing: WeakSet[SparkSession] = WeakSet()
 
 
 def install(spark: SparkSession) -> None:
-    """Make SQL in a session know our statements and search operators; once is enough, more often does no harm.
+    """Make SQL in the session `spark` know our statements and search operators; once is enough, more often does no harm.
 
     Sessions that are made from it afterwards (`spark.newSession()`) know them too. Over Spark Connect, where the server
     does not have the extension, the statements run in this process and the operators are refused with the way out.
+
+        its.install(spark); spark.sql("DESCRIBE INDEXTABLES HISTORY '/data/logs'").show()
     """
     register(spark)
     if not has_jvm(spark):
@@ -92,7 +94,7 @@ def install(spark: SparkSession) -> None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("indextables")` and the functions `indextables_...` known to a session."""
+    """Make `format("indextables")` and the functions `indextables_...` known to the session `spark`."""
     register_source(spark)
     register_bucket_functions(spark)
     register_table_functions(spark)

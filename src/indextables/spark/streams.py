@@ -26,11 +26,14 @@ def read_stream(
     ignore_changes: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
-    """The rows of a table, and then those that are appended to it.
+    """The rows of a table that match `query` and `where`, and then those that are appended to it.
 
     `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one that
-    the table has not reached is an error. Rows that are taken away from the table end the stream with an error, unless
-    `ignore_changes` is set.
+    the table has not reached is an error. `max_files_per_trigger` limits a batch. Rows that are taken away from the
+    table end the stream with an error, unless `ignore_changes` is set. `spark` is the session and `path` the place of
+    the table; `options` are settings, over those of the session.
+
+        its.read_stream(spark, "/data/logs", query="level:ERROR", starting_version="latest")
     """
     own = {
         "query": query,
@@ -60,10 +63,13 @@ def write_stream(
     query_name: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> StreamingQuery:
-    """Start a query that writes a stream to a table, each batch exactly once.
+    """Start a query that writes a stream, `df`, to the table at `path`, each batch exactly once.
 
-    `checkpoint` is the folder where Spark keeps its progress; `trigger` is what `DataStreamWriter.trigger` takes, such
-    as `{"availableNow": True}` or `{"processingTime": "10 seconds"}`.
+    `checkpoint` is the folder where Spark keeps its progress; `mode` and `partition_by`, `merge_schema` and `options`
+    are as for `write`; `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}` or
+    `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
+
+        its.write_stream(df, "/data/logs", checkpoint="/data/logs-progress").awaitTermination()
     """
     spark = session_of(df)
     names = [partition_by] if isinstance(partition_by, str) else partition_by

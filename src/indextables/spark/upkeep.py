@@ -103,7 +103,12 @@ def merge(
 ) -> MergeReport:
     """Merge small splits into larger ones, one task for each new split and one commit for each batch of them.
 
-    `merge.batchSize` says how many groups are a batch. What a failed or repeated task leaves behind is never committed.
+    `merge.batchSize` says how many groups are a batch. What a failed or repeated task leaves behind is never
+    committed. `target_size`, `where`, `max_dest_splits` and `max_source_splits` are as for `Table.merge`; `dry_run`
+    only plans; `progress` is called at every step. `spark` is the session and `path` the place of the table; `options`
+    are settings, over those of the session.
+
+        its.merge(spark, "/data/logs", target_size="1G")
     """
     found = Table.open(path, options=with_session(spark, options))
     label = JobLabel(spark, f"merge {found.path}", progress)
@@ -132,7 +137,14 @@ def delete(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> DeleteReport:
-    """Delete the rows that match a condition, a search, or both, in one version; workers write the splits anew."""
+    """Delete the rows that match `where`, a search for `query`, or both, in one version; workers write the splits anew.
+
+    `dry_run` only counts; `progress` is called at every step. `spark` is the session and `path` the place of the
+    table; `options` are settings, over those of the session. Raises InvalidInputError if nothing says which rows, and
+    ConflictError.
+
+        its.delete(spark, "/data/logs", where="user = 7")
+    """
     found = Table.open(path, options=with_session(spark, options))
     label = JobLabel(spark, f"delete from {found.path}", progress)
 
@@ -152,7 +164,14 @@ def purge(
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
 ) -> PurgeReport:
-    """Delete what no version of the retention period needs; many files are deleted by Spark's workers."""
+    """Delete what no version of the retention period needs; many files are deleted by Spark's workers.
+
+    `older_than_hours` and `log_retention_hours` are as for `Table.purge`, and so is what is refused; `dry_run` only
+    lists; `progress` is called at every step. `spark` is the session and `path` the place of the table; `options` are
+    settings, over those of the session.
+
+        its.purge(spark, "/data/logs", dry_run=True)
+    """
     found = Table.open(path, options=with_session(spark, options))
     spec = StoreSpec.from_url(found.path, found.settings)
     label = JobLabel(spark, f"purge {found.path}", progress)
@@ -185,7 +204,11 @@ def verify(
 ) -> VerifyReport:
     """Look for anything that is not as it should be; unless `full` is false, workers read every byte of every split.
 
-    A table that cannot be opened is verified as far as its log can be read.
+    A table that cannot be opened is verified as far as its log can be read. `dry_run` only says how much there is;
+    `progress` is called at every step. `spark` is the session and `path` the place of the table; `options` are
+    settings, over those of the session.
+
+        its.verify(spark, "/data/logs").healthy
     """
     label = JobLabel(spark, f"verify {path}", progress)
 

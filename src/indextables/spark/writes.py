@@ -255,12 +255,16 @@ def write(
     user_metadata: str | Mapping[str, object] | None = None,
     txn: tuple[str, int] | None = None,
 ) -> int | None:
-    """Write a DataFrame to a table, which is created if need be. Returns the version, None if nothing was to be done.
+    """Write `df` to the table at `path`, which is created if need be. Returns the version, None if nothing was to be done.
 
     `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
     overwrite replaces everything, what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions
     that the data has; None leaves that to the option `partitionOverwriteMode`, then to the session's
-    `spark.sql.sources.partitionOverwriteMode`. `txn=(app_id, version)` makes the write exactly-once.
+    `spark.sql.sources.partitionOverwriteMode`. `partition_by` names the partition columns of a new table; `merge_schema`,
+    `user_metadata` and `txn=(app_id, version)`, which makes the write exactly-once, are as for `Table.append`. `options`
+    are settings, over those of the session. Raises TableExistsError, SchemaMismatchError and ConflictError.
+
+        its.write(df, "/data/logs", mode="overwrite", replace_where="day = '2026-11-02'")
     """
     if mode not in MODES:
         raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)

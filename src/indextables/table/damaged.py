@@ -30,7 +30,10 @@ def verify_table(
     progress: Progress = silent,
     execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
 ) -> VerifyReport:
-    """Verify the table at a path, whether it can be opened or not; the parameters are those of `Table.verify`."""
+    """Verify the table at `path`, whether it can be opened or not.
+
+    `options` are settings; `full`, `dry_run`, `progress` and `execute` are as for `Table.verify`.
+    """
     settings = config.resolve(options=options)
     log = open_log(path, options)
     planned = verify.plan(log, full=full)
