@@ -42,14 +42,12 @@ RECURRING = {
     "reader": "of a split; of a data source",
     "report": "what verbs return; the page of a table",
     "search": "of a split; of a table; the verb of the command line",
-    "session": "where a statement runs",
     "spec": "of a store; of an aggregation",
     "splits": "their settings; what their bytes are spent on",
     "state": "a state as a value, on the wire, its settings; of an aggregation",
     "tree": "of predicates; of queries",
     "upkeep": "settings, statements, verbs and Spark jobs of the room of that name",
     "values": "of settings; of columns; of an index",
-    "write": "the verbs that write",
     "writer": "of a split; of a data source",
 }
 """Module names that occur in several rooms, and what the room makes of each."""

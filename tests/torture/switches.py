@@ -42,7 +42,7 @@ from indextables.model.state import StateManifest
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
 from indextables.storage.wrappers import StoreWrapper
-from indextables.table import first_rows, row_verbs
+from indextables.table import planning
 from indextables.testing.faulty_store import Fault, FaultyStore
 from indextables.testing.interleave import explore
 from indextables.upkeep.purge import Retention
@@ -261,7 +261,7 @@ def deleted_at_once(self: Committer, paths: Any, *, since: int) -> bool:
 
 
 def every_table_the_same(patch: Patch) -> None:
-    for module in (committing, transaction_log, row_verbs):
+    for module in (committing, transaction_log, planning):
         patch.setattr(module, "is_same_table", always(True))
 
 
@@ -275,12 +275,12 @@ def ten_attempts(patch: Patch) -> None:
 
 
 def first_rows_appended(patch: Patch) -> None:
-    planned = first_rows.plan_first_rows
+    planned = planning.plan_first_rows
 
     def appended(*args: Any, operation: Operation, **named: Any) -> RowWrite:
         return planned(*args, operation=Operation.APPEND, **named)
 
-    patch.setattr(first_rows, "plan_first_rows", appended)
+    patch.setattr(planning, "plan_first_rows", appended)
 
 
 def never_read_back(patch: Patch) -> None:

@@ -16,7 +16,7 @@ from indextables.splits.write.split_info import SplitInfo
 _PIECE_BYTES = 8 << 20
 
 
-class ComponentSize(Struct, frozen=True):
+class SplitComponent(Struct, frozen=True):
     """Bytes that one component takes for one column (None: for the split as a whole)."""
 
     component: str
@@ -24,19 +24,20 @@ class ComponentSize(Struct, frozen=True):
     size_bytes: int
 
 
-def component_sizes(tail: SplitFooter) -> list[ComponentSize]:
+def component_sizes(tail: SplitFooter) -> list[SplitComponent]:
     """Every part of a split with its size; together they are the file."""
     sizes = [
-        ComponentSize("parquet", name, int(tail.places[:, list(place), 1].sum())) for name, place in tail.leaves.items()
+        SplitComponent("parquet", name, int(tail.places[:, list(place), 1].sum()))
+        for name, place in tail.leaves.items()
     ]
     names = {column.field: column.name for column in tail.mapping.columns}
     sizes += [
-        ComponentSize(component.name, names.get(found.field), found.length)
+        SplitComponent(component.name, names.get(found.field), found.length)
         for component in tail.table.components
         for found in component.ranges
     ]
     magic = tail.footer_start - sum(size.size_bytes for size in sizes)
-    return [*sizes, ComponentSize("footer", None, len(tail.data) + magic)]
+    return [*sizes, SplitComponent("footer", None, len(tail.data) + magic)]
 
 
 def damage(source: SplitSource, *, footer_start: int | None = None) -> Iterator[BadFileError]:

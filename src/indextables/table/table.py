@@ -341,7 +341,11 @@ class Table(TableHandle):
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
         changes = Changes(
-            operation=str(operation), txn=transaction_id(txn), user_metadata=user_metadata, engine_info=ENGINE_INFO
+            operation=str(operation),
+            revives=True,
+            txn=transaction_id(txn),
+            user_metadata=user_metadata,
+            engine_info=ENGINE_INFO,
         )
         cooldown = self.settings.group(SkipSettings).cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
