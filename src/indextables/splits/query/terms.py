@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from indextables.errors import InvalidInputError, shown
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import STEMMERS, WHOLE_TOKENIZERS, ColumnMapping
 
@@ -65,6 +66,10 @@ def prefix_words(column: ColumnMapping, text: str) -> tuple[tuple[Word, ...], Wo
     return before, Word(last[0].position - first[0].position, last[0].text) if last else None
 
 
+MAX_PIECES = 1_000
+"""No word is that long; patterns beyond it only cost time and memory."""
+
+
 def parse_pattern(pattern: str) -> Pattern:
     """A wildcard pattern as pieces; a backslash takes the next character as it is."""
     pieces: list[Piece] = []
@@ -72,8 +77,14 @@ def parse_pattern(pattern: str) -> Pattern:
     characters = iter(pattern)
     for c in characters:
         if c in "*?":
+            if c == "*" and not literal and pieces and pieces[-1] is Gap.ANY:
+                continue  # `**` says no more than `*`
             pieces += [literal, Gap(c)] if literal else [Gap(c)]
             literal = ""
+            if len(pieces) > MAX_PIECES:
+                raise InvalidInputError(
+                    f"The pattern {shown(pattern)} has more than {MAX_PIECES} parts.", hint="Use fewer `*` and `?`."
+                )
         else:
             literal += next(characters, "\\") if c == "\\" else c
     return tuple([*pieces, literal] if literal else pieces)

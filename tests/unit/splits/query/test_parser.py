@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+from indextables import Table
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.splits.index.mapping import DocMapping
@@ -197,3 +202,15 @@ def test_textsearch_and_fieldmatch_name_each_other() -> None:
         check_fieldmatch(FIELDS, "n")
     with pytest.raises(InvalidInputError, match="Did you mean level"):
         check_fieldmatch(FIELDS, "levl")
+
+
+@pytest.mark.parametrize("pattern", ["*" * 200_000, "}" + "*" * 200_000, "a" + "?" * 200_000, "a*b" * 60_000])
+def test_a_pattern_of_many_wildcards_costs_little(tmp_path: Path, pattern: str) -> None:
+    table = Table.create(
+        str(tmp_path), schema=pa.schema([("message", pa.string())]), options={"indexing.typemap.message": "text"}
+    )
+    table.append(pa.table({"message": ["disk full"]}))
+    started = time.process_time()
+    with suppress(InvalidInputError):
+        table.search(f"message:{pattern}", limit=3, snippet="message")
+    assert time.process_time() - started < 10
