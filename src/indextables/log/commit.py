@@ -16,7 +16,8 @@ R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing 
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
 R14 What was written for a commit that failed is deleted only after the versions since were read and none names it.
-R15 A table is known by its id. A version that was created in another table of the same path is taken back.
+R15 A table is known by its id. A version that was created in another table of the same path is taken back; one that
+    another writer created there is not, though it has the same number.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Committer(Struct, frozen=True):
                     whole = replay(base, [offer.version])
                     return Committed(whole, whole.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
-                    self._leave_another_table(offer, base)
+                    self._leave_another_table(offer, base, txn_id)
                 self._pause(attempt)
                 base = self.reload() if doubtful else self.newest()
                 landed = self._landed(base, offer, txn_id)
@@ -150,7 +151,7 @@ class Committer(Struct, frozen=True):
                     ours = outcome is PutOutcome.CREATED
                     return Committed(base, landed, attempt, offer.version if ours else None, offer.version)
                 if outcome is PutOutcome.CREATED:
-                    self.store.delete([log_files.version_path(offer.version.version)])
+                    take_back(self.reader, offer.version.version, txn_id)
             except _OtherTableError as error:
                 raise error.conflict from None
             except IndexTablesError as error:
@@ -254,7 +255,7 @@ class Committer(Struct, frozen=True):
         found, read = self.store.head(log_files.version_path(base.version)), self.listed(base.version)
         return found is not None and (read is None or _is_same_file(found, read))
 
-    def _leave_another_table(self, offer: _Offer, base: Snapshot) -> None:
+    def _leave_another_table(self, offer: _Offer, base: Snapshot, txn_id: str) -> None:
         """R15: take back a version that was created in another table, which has the place of the one that was read."""
         listing = list_log(self.store)
         version = offer.version.version
@@ -266,7 +267,7 @@ class Committer(Struct, frozen=True):
         except VersionNotFoundError:
             return
         if not is_same_table(base.metadata.id, found):
-            self.store.delete([log_files.version_path(version)])
+            take_back(self.reader, version, txn_id)
             raise _OtherTableError(another_table(self.store.url, base.metadata.id, found))
 
     def _landed(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
@@ -332,6 +333,16 @@ class Committer(Struct, frozen=True):
             version=version,
             txn_id=txn_id,
         )
+
+
+def take_back(reader: VersionReader, version: int, txn_id: str) -> None:
+    """Delete a version that was created and is no part of the table, if the file of this number is still that one.
+
+    Whoever slept since may find another's: the table was removed with the version in it, and made anew up to its number.
+    """
+    found = reader.read_one(version)
+    if found is not None and found.info.txn_id == txn_id:
+        reader.store.delete([log_files.version_path(version)])
 
 
 class _OtherTableError(Exception):

@@ -20,6 +20,7 @@ from indextables.errors import (
     TableNotFoundError,
 )
 from indextables.log import log_files
+from indextables.log.commit import take_back
 from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
@@ -103,7 +104,7 @@ def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, ex
     snapshot = log.reload()
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
         return snapshot
-    log.store.delete([log_files.version_path(0)])
+    take_back(log.reader, 0, txn_id)
     return _existing(log, metadata, exist_ok=exist_ok)
 
 

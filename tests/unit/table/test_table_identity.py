@@ -10,8 +10,9 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table, config
-from indextables.errors import ConflictError
+from indextables.errors import CommitUnknownError, ConflictError, TableExistsError
 from indextables.log.cache import LogCache
+from indextables.log.create import create_table
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
@@ -116,6 +117,47 @@ def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path,
     with pytest.raises(ConflictError, match="another one than before"):
         slow.append(rows([9]))
     assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
+
+
+class Dozer(Sleeper):
+    """A writer that is stopped right after the creation of its version."""
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        outcome = self.inner.put_if_absent(path, data)
+        if self._meanwhile is not None and version_of(path) is not None:
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return outcome
+
+
+@pytest.mark.parametrize("appends", [0, 1, 2, 3, 4, 12])
+def test_a_version_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Path, appends: int) -> None:
+    """The number that a writer created is the newest of the new table as well: it is another's version."""
+    root = tmp_path / "t"
+    table = table_of(root, appends=2)
+    log = TransactionLog(
+        Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
+        log_settings(table.settings),
+        cache=LogCache(1 << 26),
+    )
+    with pytest.raises(CommitUnknownError if appends > 3 else ConflictError):
+        Table(log, log.newest(), None).append(rows([9]))
+    assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
+
+
+@pytest.mark.parametrize("appends", [0, 1, 12])
+def test_whoever_creates_a_table_does_not_take_back_the_first_version_of_another(tmp_path: Path, appends: int) -> None:
+    root = tmp_path / "t"
+    before = table_of(tmp_path / "like")
+    log = TransactionLog(
+        Dozer(LocalStore(root), lambda: recreated(root, appends=appends)),
+        log_settings(before.settings),
+        cache=LogCache(1 << 26),
+    )
+    with pytest.raises(TableExistsError):
+        create_table(log, before.metadata, exist_ok=False, engine_info="test")
+    assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
+    assert LocalStore(root).head(version_path(0)) is not None
 
 
 def test_a_log_that_was_replaced_by_an_older_one_is_told(tmp_path: Path) -> None:
