@@ -30,6 +30,7 @@ from indextables.model import snapshot
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome
+from indextables.upkeep.status import NO_ACTION
 from tests.support.rows import rows
 from tests.torture.conditions import CONDITIONS
 
@@ -265,7 +266,13 @@ def restore(actor: Actor) -> None:
             actor.journal.tell(error=error.kind, message=error.message)
             continue
         version = max(0, table.version - actor.rng.randrange(1, 5))
-        actor.do(lambda: table.restore(version=version).version, kind="restore", to=version)  # noqa: B023
+        actor.do(lambda: _restored(table, version), kind="restore", to=version)  # noqa: B023
+
+
+def _restored(table: Table, version: int) -> int | None:
+    """The version that brings another one back; none if the table is as it was then, be it by others' doing."""
+    report = table.restore(version=version)
+    return None if report.status == NO_ACTION else report.version
 
 
 def read(actor: Actor) -> None:

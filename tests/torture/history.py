@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ from msgspec import Struct, field
 
 State = Mapping[int, int]
 """Batches, by their first id, and the generation of each."""
-MAX_DOUBTS = 12
+MAX_HISTORIES = 4096
 START = (0, 5, 2 * 5, 3 * 5)
 MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
 """The table at its first versions."""
@@ -40,12 +39,13 @@ class Op(Struct):
 
     @property
     def place(self) -> int | None:
-        """The version that this operation became, if it landed; one that offered none found nothing to do."""
-        if not self.offers or (self.end == "ack" and self.version is None):
-            return None
-        if self.end == "ack" and self.version in self.offers:
-            return self.version
-        return self.offers[-1]
+        """The version that an operation became which was acknowledged; none if it found nothing to do."""
+        return self.version if self.end == "ack" and self.version in self.offers else None
+
+    @property
+    def may_be(self) -> list[int]:
+        """Where one may have landed whose end is not known: what it offered last may be upkeep that follows a commit."""
+        return self.offers if self.end == "doubt" else []
 
 
 class Told(Struct):
@@ -115,6 +115,12 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
         told.crashes.append(line["crash"])
 
 
+def told_again(told: Told) -> list[str]:
+    """Every operation that offered a version, in their order: what it takes to judge once more."""
+    offered = sorted((op for op in told.ops if op.offers), key=lambda op: op.offers)
+    return [f"{op}, offered {op.offers}, created {op.created}, acknowledged {op.version}" for op in offered]
+
+
 def effect(op: Op, state: State, past: Sequence[State]) -> State:
     """The table after an operation."""
     if op.kind in ("add", "once"):
@@ -131,13 +137,9 @@ def effect(op: Op, state: State, past: Sequence[State]) -> State:
 
 
 def states(ops: Sequence[Op], *, start: Sequence[State], newest: int) -> list[State]:
-    """The table at every version up to the newest: as it was made, then after the operations that landed."""
-    landed = {op.place: op for op in ops}
-    past = list(start)
-    for version in range(len(start), newest + 1):
-        op = landed.get(version)
-        past.append(past[-1] if op is None else effect(op, past[-1], past))
-    return past
+    """The table at every version up to the newest: as it was made, then after these operations, where they landed."""
+    (history,), _ = _histories(ops, [], [], start=start, newest=newest)
+    return history.past
 
 
 class Verdict(Struct):
@@ -145,6 +147,26 @@ class Verdict(Struct):
 
     reasons: list[str] = field(default_factory=list)
     doubts: int = 0
+    untried: int = 0
+    """Histories that fitted worse than `MAX_HISTORIES` others half way, and were not followed to their end."""
+
+
+class History(Struct):
+    """One way in which it can have been: the table at each version, and what readers saw that does not fit."""
+
+    past: list[State]
+    landed: list[Op] = field(default_factory=list)
+    misfits: int = 0
+
+    def branch(self) -> History:
+        """A history that has been the same up to now."""
+        return History(list(self.past), list(self.landed), self.misfits)
+
+    def go_on(self, op: Op | None, seen: Sequence[State]) -> None:
+        """One version more."""
+        self.past.append(self.past[-1] if op is None else effect(op, self.past[-1], self.past))
+        self.landed += [] if op is None else [op]
+        self.misfits += sum(state != self.past[-1] for state in seen)
 
 
 def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> Verdict:
@@ -158,26 +180,52 @@ def judge(told: Told, final: State, *, start: Sequence[State], newest: int) -> V
     beyond = [op for op in certain if op.place is not None and op.place > newest]
     if beyond:
         return Verdict([f"{op} at version {op.place}, but the table ends at {newest}" for op in beyond])
-    open_ends = [op for op in changing if op.end == "doubt" and op.place is not None and op.place not in owners]
-    # What the store was seen to create did probably land, so these are decided last, that is: varied least.
-    open_ends.sort(key=lambda op: bool(op.created), reverse=True)
+    doubtful = [op for op in changing if set(op.may_be) - set(owners)]
     best = Verdict(["nothing was compared"] * 1000)
-    for some in _choices(open_ends[:MAX_DOUBTS]):
-        chosen = [*certain, *some]
-        if len({op.place for op in chosen}) < len(chosen):
-            continue
-        past = states(chosen, start=start, newest=newest)
-        reasons = [*_differences(past, final, told.sights), *_never_landed(changing, chosen)]
+    histories, untried = _histories(certain, doubtful, told.sights, start=start, newest=newest)
+    for history in histories:
+        reasons = [*_differences(history.past, final, told.sights), *_never_landed(changing, history.landed)]
         if len(reasons) < len(best.reasons):
-            best = Verdict(reasons, len(open_ends))
+            best = Verdict(reasons, len(doubtful), untried)
         if not reasons:
             break
     return best
 
 
-def _choices(doubtful: Sequence[Op]) -> Iterator[list[Op]]:
-    for landed in product(*((bool(op.created), not op.created) for op in doubtful)):
-        yield [op for op, yes in zip(doubtful, landed, strict=True) if yes]
+def _histories(
+    certain: Sequence[Op],
+    doubtful: Sequence[Op],
+    sights: Sequence[tuple[int, State]],
+    *,
+    start: Sequence[State],
+    newest: int,
+) -> tuple[list[History], int]:
+    """Version by version, every outcome of what is doubtful there; those that readers contradict most are given up."""
+    landed = {op.place: op for op in certain}
+    seen: dict[int, list[State]] = {}
+    for version, state in sights:
+        seen.setdefault(version, []).append(state)
+    found, untried = [History(list(start))], 0
+    for version in range(len(start), newest + 1):
+        ways = [(history, op) for history in found for op in _outcomes(history, version, landed, doubtful)]
+        found = [history.branch() for history, _ in ways] if len(ways) > len(found) else found
+        for history, (_, op) in zip(found, ways, strict=True):
+            history.go_on(op, seen.get(version, ()))
+        fitting = [history for history in found if not history.misfits]
+        found = fitting or sorted(found, key=lambda history: history.misfits)
+        untried += len(found[MAX_HISTORIES:])
+        found = found[:MAX_HISTORIES]
+    return found, untried
+
+
+def _outcomes(
+    history: History, version: int, landed: Mapping[int | None, Op], doubtful: Sequence[Op]
+) -> list[Op | None]:
+    """Whose a version may be. What the store was seen to create did probably land, so this is looked at first."""
+    if version in landed:
+        return [landed[version]]
+    open_ends = [op for op in doubtful if version in op.may_be and not any(op is one for one in history.landed)]
+    return sorted([None, *open_ends], key=lambda op: 1 if op is None else 2 - 2 * (version in op.created))
 
 
 def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int, State]]) -> Iterator[str]:

@@ -279,6 +279,7 @@ def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int,
         missing = [r for r in verdict.reasons if "missing batches [" in r and "missing batches []" not in r]
         kind: Kind = "lost" if missing else "wrong"
         facts = {"reasons": verdict.reasons[:5], "refused": _refused(told), "versions": last}
+        facts |= {"doubts": verdict.doubts, "untried": verdict.untried, "operations": history.told_again(told)}
         tally.violation(kind, f"{len(verdict.reasons)} differences to the serial history", seed=seed, **facts)
     findings = verify_table(place.url, full=True, options=options).findings
     if findings:
