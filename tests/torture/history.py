@@ -148,7 +148,7 @@ class Verdict(Struct):
     reasons: list[str] = field(default_factory=list)
     doubts: int = 0
     untried: int = 0
-    """Histories that fitted worse than `MAX_HISTORIES` others half way, and were not followed to their end."""
+    """Histories that were less likely than `MAX_HISTORIES` others half way, and were not followed to their end."""
 
 
 class History(Struct):
@@ -157,10 +157,12 @@ class History(Struct):
     past: list[State]
     landed: list[Op] = field(default_factory=list)
     misfits: int = 0
+    surprises: int = 0
+    """How often something else happened than the store was seen to do."""
 
     def branch(self) -> History:
         """A history that has been the same up to now."""
-        return History(list(self.past), list(self.landed), self.misfits)
+        return History(list(self.past), list(self.landed), self.misfits, self.surprises)
 
     def go_on(self, op: Op | None, seen: Sequence[State]) -> None:
         """One version more."""
@@ -202,6 +204,7 @@ def _histories(
 ) -> tuple[list[History], int]:
     """Version by version, every outcome of what is doubtful there; those that readers contradict most are given up."""
     landed = {op.place: op for op in certain}
+    likely = {version: op for op in (*doubtful, *certain) for version in op.created} | landed
     seen: dict[int, list[State]] = {}
     for version, state in sights:
         seen.setdefault(version, []).append(state)
@@ -211,8 +214,9 @@ def _histories(
         found = [history.branch() for history, _ in ways] if len(ways) > len(found) else found
         for history, (_, op) in zip(found, ways, strict=True):
             history.go_on(op, seen.get(version, ()))
+            history.surprises += op is not likely.get(version)
         fitting = [history for history in found if not history.misfits]
-        found = fitting or sorted(found, key=lambda history: history.misfits)
+        found = sorted(fitting or found, key=lambda history: (history.misfits, history.surprises))
         untried += len(found[MAX_HISTORIES:])
         found = found[:MAX_HISTORIES]
     return found, untried
@@ -221,11 +225,11 @@ def _histories(
 def _outcomes(
     history: History, version: int, landed: Mapping[int | None, Op], doubtful: Sequence[Op]
 ) -> list[Op | None]:
-    """Whose a version may be. What the store was seen to create did probably land, so this is looked at first."""
+    """Whose a version may be."""
     if version in landed:
         return [landed[version]]
     open_ends = [op for op in doubtful if version in op.may_be and not any(op is one for one in history.landed)]
-    return sorted([None, *open_ends], key=lambda op: 1 if op is None else 2 - 2 * (version in op.created))
+    return [None, *open_ends]
 
 
 def _differences(past: Sequence[State], final: State, sights: Sequence[tuple[int, State]]) -> Iterator[str]:
