@@ -120,11 +120,11 @@ def test_a_writer_that_wakes_in_another_table_leaves_it_as_it_is(tmp_path: Path,
 
 
 class Dozer(Sleeper):
-    """A writer that is stopped right after the creation of its version."""
+    """A writer that is stopped right after the creation of its version, or of its state."""
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         outcome = self.inner.put_if_absent(path, data)
-        if self._meanwhile is not None and version_of(path) is not None:
+        if self._meanwhile is not None and (version_of(path) is not None or "/state-v" in path):
             meanwhile, self._meanwhile = self._meanwhile, None
             meanwhile()
         return outcome
@@ -158,6 +158,20 @@ def test_whoever_creates_a_table_does_not_take_back_the_first_version_of_another
         create_table(log, before.metadata, exist_ok=False, engine_info="test")
     assert content(root)[:2] == (appends, sorted(f"n{n}" for n in range(appends)))
     assert LocalStore(root).head(version_path(0)) is not None
+
+
+def test_a_state_of_another_table_is_not_taken_back_for_ones_own(tmp_path: Path) -> None:
+    """The new table has a state of the same number, and nothing else tells what is in it."""
+    root = tmp_path / "t"
+    table = table_of(root, appends=3)
+    log = TransactionLog(
+        Dozer(LocalStore(root), lambda: recreated(root, appends=3).truncate_time_travel()),
+        log_settings(table.settings),
+        cache=LogCache(1 << 26),
+    )
+    with pytest.raises(ConflictError, match="another one than before"):
+        Table(log, log.newest(), None).checkpoint()
+    assert content(root)[:2] == (3, ["n0", "n1", "n2"])
 
 
 def test_a_log_that_was_replaced_by_an_older_one_is_told(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from math import ceil
 
 from msgspec import Struct
@@ -237,7 +238,7 @@ class Checkpointer(Struct, frozen=True):
         body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
         path = log_files.state_path(snapshot.version)
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
-            return (state, True) if self._is_there(state, path, body) else self._taken_back(path)
+            return (state, True) if self._is_there(state, path, body) else self._taken_back(path, body)
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
         return self._sound(snapshot.version, again, thorough=False), False
@@ -257,8 +258,11 @@ class Checkpointer(Struct, frozen=True):
         except NotFoundError:
             return False
 
-    def _taken_back(self, path: str) -> tuple[None, bool]:
-        self.store.delete([path])
+    def _taken_back(self, path: str, body: bytes) -> tuple[None, bool]:
+        # Other bytes than those that were sent are damaged, or of another table that was made here meanwhile: they stay.
+        with suppress(NotFoundError):
+            if self.store.get(path) == body:
+                self.store.delete([path])
         return None, False
 
     def _manifest_failure(
