@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bench.report import Report, peak_mb, timed_ms
 from indextables import Table
-from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
 SELECTIVE = "deadlock"
@@ -169,7 +169,7 @@ def memory(report: Report, rows: int) -> None:
 
     code = (
         "import sys, tempfile; from bench.report import peak_mb; from indextables import Table;"
-        "from indextables.cli.demo import OPTIONS, SCHEMA, log_lines;"
+        "from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines;"
         "t = Table.create(tempfile.mkdtemp() + '/t', schema=SCHEMA, options=OPTIONS);"
         f"t.append(log_lines({rows})); print(peak_mb())"
     )

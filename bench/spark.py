@@ -20,7 +20,7 @@ import indextables.spark as its
 from bench.process_tree import cpu_seconds
 from bench.report import Report, timed_ms
 from indextables import AddAction, Table
-from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
