@@ -12,6 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
+from indextables.log.commit import Committer
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, WrittenSplits, planned_write, write_request
 from indextables.table.handle import TableHandle
