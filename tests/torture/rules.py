@@ -63,7 +63,7 @@ RULES: dict[str, Rule] = {
     ),
     "R5": Rule(
         "states forget the transactions",
-        f"{_LOG}/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state",
+        f"{_LOG}/checkpoint/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state",
         switches.state_without(txn_ids=()),
         test_checkpoint.test_everything_but_the_files_survives_in_the_state,
     ),
@@ -81,7 +81,7 @@ RULES: dict[str, Rule] = {
     ),
     "R8": Rule(
         "a state that fails is raised",
-        f"{_LOG}/test_checkpoint.py::test_a_failed_state_never_fails_the_commit",
+        f"{_LOG}/checkpoint/test_checkpoint.py::test_a_failed_state_never_fails_the_commit",
         without(TransactionLog, "_keep_up", switches.unguarded),
         switches.failed_state,
     ),
@@ -154,13 +154,13 @@ RULES: dict[str, Rule] = {
     ),
     "S1": Rule(
         "every state is written anew",
-        f"{_LOG}/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
+        f"{_LOG}/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
         without(StateWriter, "_continued", lambda self, snapshot, *_, **__: self._anew(snapshot)),
         test_checkpoint.test_bytes_written_follow_the_change_not_the_table,
     ),
     "S2": Rule(
         "compaction continues the state before",
-        f"{_LOG}/test_checkpoint.py::test_compact_really_compacts",
+        f"{_LOG}/checkpoint/test_checkpoint.py::test_compact_really_compacts",
         switches.never_all,
         test_checkpoint.test_compact_really_compacts,
     ),
@@ -196,7 +196,7 @@ RULES: dict[str, Rule] = {
     ),
     "S8": Rule(
         "what was written is not read back",
-        f"{_LOG}/test_checkpoint.py::test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little",
+        f"{_LOG}/checkpoint/test_checkpoint.py::test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little",
         switches.never_read_back,
         switches.read_back,
     ),

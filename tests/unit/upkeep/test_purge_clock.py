@@ -47,13 +47,13 @@ def test_the_clock_of_the_store_counts(tmp_path: Path, behind: float, deleted: i
     young, old = stray(table, "split-young.split"), stray(table, "split-old.split")
     age(table.path, hours=500, paths=[old, "_transaction_log/00000000000000000000.json"])
     age(table.path, hours=30, paths=[young, "_transaction_log/00000000000000000001.json"])
-    writer, purger = Table.open(table.path), Table.open(table.path)
+    purger = Table.open(table.path)
     purger._log.store = Behind(purger._log.store, hours=behind)
     report = purger.purge(older_than_hours=24 if behind == 0 else 168, log_retention_hours=24 if behind == 0 else 168)
     assert (report.orphaned_files_deleted, report.tx_log_files_deleted) == (deleted, versions)
     assert all("20.8 days ago" in file.reason for file in report.files if file.path == old)
     assert (young in splits_on_disk(table.path)) is (deleted < 2)
-    with writer.transaction() as tx:
+    with Table.open(table.path).transaction() as tx:
         if deleted < 2:
             tx.add(AddAction(path=young, size=13, num_records=1))
     live = set(Table.open(table.path).files().column("path").to_pylist())

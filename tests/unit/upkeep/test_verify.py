@@ -207,9 +207,10 @@ def test_a_state_that_does_not_say_what_the_versions_say(tmp_path: Path) -> None
     for file in [*theirs.rglob("*.avro")]:
         (ours / file.relative_to(theirs)).write_bytes(file.read_bytes())
     messages = [finding.message for finding in checked(table).findings if finding.check == "replay"]
-    assert len(messages) == 3
-    assert "that the versions do not" in messages[0]
-    assert messages[2] == "Version 2: the checkpoint holds other metadata than the versions."
+    assert len(messages) == 4
+    assert "is of another table" in messages[0]
+    assert "that the versions do not" in messages[1]
+    assert messages[3] == "Version 2: the checkpoint holds other metadata than the versions."
 
 
 @pytest.mark.parametrize("content", [b"", b"{", json.dumps({"version": 77}).encode()])
