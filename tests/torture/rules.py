@@ -6,6 +6,7 @@ explorers of schedules stop at the first violation. A new rule gets an entry her
 
 from __future__ import annotations
 
+from indextables.log.checkpoint import manifests
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
@@ -23,7 +24,7 @@ from tests.faults import test_commit_faults, test_landed_commits, test_lost_race
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
 from tests.torture import switches
 from tests.torture.switches import Rule, always, schedules, without
-from tests.unit.log import test_cleaning, test_clock
+from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_stat_text
 from tests.unit.table import test_log_verbs, test_table_identity
@@ -211,6 +212,12 @@ RULES: dict[str, Rule] = {
         f"{_LOG}/test_swapped_checkpoints.py::test_a_part_is_no_checkpoint",
         without(CheckpointOrigin, "check", always(None)),
         switches.part_in_the_place_of_the_whole,
+    ),
+    "S11": Rule(
+        "a manifest is taken for what its name says",
+        f"{_LOG}/test_swapped_checkpoints.py::test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped",
+        without(manifests, "check_manifest_name", always(None)),
+        test_swapped_checkpoints.test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped,
     ),
     "C1": Rule(
         "what must stay readable is not looked for",

@@ -235,14 +235,18 @@ class LocalStore:
     def _replace(self, path: str, fill: Callable[[BinaryIO], None]) -> None:
         full = self._full(path)
         try:
-            with self._staged(full, fill) as temp:
+            with self._staged(full, fill) as temp, _opened_folder(os.path.dirname(full)) as folder:
                 _drop_checksum(full)
                 os.replace(temp, full)
-            _sync_folder(os.path.dirname(full))
+                os.fsync(folder)
         except OSError as error:
             raise self._failure("write", path, error) from error
 
     def _link(self, path: str, temp: str, full: str) -> PutOutcome:
+        with _opened_folder(os.path.dirname(full)) as folder:
+            return self._link_and_sync(path, temp, full, folder)
+
+    def _link_and_sync(self, path: str, temp: str, full: str, folder: int) -> PutOutcome:
         try:
             os.link(temp, full)
         except FileExistsError:
@@ -257,7 +261,7 @@ class LocalStore:
             log.warning("linking %s in %s failed, its state is unknown: %s", path, self._root, error)
             return PutOutcome.UNKNOWN
         try:
-            _sync_folder(os.path.dirname(full))
+            os.fsync(folder)
         except OSError as error:
             log.warning("%s in %s was created but may not be durable: %s", path, self._root, error)
             return PutOutcome.UNKNOWN
@@ -346,9 +350,16 @@ def _make_folder(folder: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
+    with _opened_folder(folder) as handle:
+        os.fsync(handle)
+
+
+@contextmanager
+def _opened_folder(folder: str) -> Iterator[int]:
+    """A handle by which a new name is made durable. It is taken before the name is given: too few descriptors are found then."""
     handle = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        yield handle
     finally:
         os.close(handle)
 

@@ -213,10 +213,25 @@ def _is_empty(files: pa.Table, field: EntryField) -> bool:
     return bool(files.column(field.column).null_count == files.num_rows)
 
 
-def manifest_name(content: bytes, *, again: int = 0) -> str:
-    """The name of a manifest: 16 hex digits of its content's SHA-256; another one where that place is taken."""
-    digest = hashlib.sha256(content + (b"again %d" % again if again else b""))
-    return f"manifest-{digest.hexdigest()[:16]}.avro"
+MOST_COPIES = 1_000
+"""Names that one content may have: a second one is needed only where a damaged file lies under the first."""
+
+
+def manifest_names(content: bytes) -> Iterator[str]:
+    """The names that a manifest of this content may have, the first choice first: 16 hex digits of its SHA-256."""
+    digest = hashlib.sha256(content)
+    for again in range(MOST_COPIES):
+        other = digest.copy()
+        if again:
+            other.update(b"again %d" % again)
+        yield f"manifest-{other.hexdigest()[:16]}.avro"
+
+
+def check_manifest_name(content: bytes, *, path: str) -> None:
+    """BadFileError if another manifest lies in the place of this one, as whole and as long as it may be (rule S11)."""
+    name = path.rpartition("/")[2]
+    if name not in manifest_names(content):
+        raise BadFileError(f"{path} is not the manifest of that name: its content differs from its checksum.", path=path)
 
 
 def _slices(files: pa.Table) -> Iterator[pa.Table]:

@@ -15,10 +15,10 @@ What a write does before and after its rows are written: checks the schema and t
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -42,6 +42,7 @@ from indextables.model.snapshot import Header
 from indextables.model.stat_text import encode_value
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
+from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store
@@ -93,25 +94,27 @@ class Spill:
 
     def __init__(self, schema: pa.Schema, *, folder: str | None = None) -> None:
         self._schema = schema
-        self._folder = Path(tempfile.mkdtemp(prefix="indextables-spill-", dir=folder or None))
+        self._folder = scratch_folder("spill", folder)
         self._files: defaultdict[PartitionKey, list[Path]] = defaultdict(list)
         self._open: OrderedDict[PartitionKey, pa.RecordBatchStreamWriter] = OrderedDict()
         self._count = 0
 
     def add(self, key: PartitionKey, batch: pa.RecordBatch) -> None:
         """Put rows of a partition aside."""
-        writer = self._open.get(key)
-        if writer is None:
-            if len(self._open) >= MOST_OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            writer = self._open[key] = self._new_file(key)
-        self._open.move_to_end(key)
-        writer.write_batch(batch)
+        with self._errors():
+            writer = self._open.get(key)
+            if writer is None:
+                if len(self._open) >= MOST_OPEN_FILES:
+                    self._open.popitem(last=False)[1].close()
+                writer = self._open[key] = self._new_file(key)
+            self._open.move_to_end(key)
+            writer.write_batch(batch)
 
     def partitions(self) -> Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]:
         """Each partition and its rows, in the order they came; the partitions sorted by their values."""
-        while self._open:
-            self._open.popitem()[1].close()
+        with self._errors():
+            while self._open:
+                self._open.popitem()[1].close()
         for key in sorted(self._files, key=lambda k: tuple((v is not None, v or "") for v in k)):
             yield key, self._rows(self._files[key])
 
@@ -121,12 +124,16 @@ class Spill:
         self._files[key].append(path)
         return pa.ipc.new_stream(str(path), self._schema, options=pa.ipc.IpcWriteOptions(compression="lz4"))
 
-    @staticmethod
-    def _rows(files: list[Path]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, files: list[Path]) -> Iterator[pa.RecordBatch]:
         for path in files:
-            with pa.ipc.open_stream(str(path)) as reader:
+            with self._errors():
+                reader = pa.ipc.open_stream(str(path))
+            with reader:
                 yield from reader
             path.unlink()
+
+    def _errors(self) -> AbstractContextManager[None]:
+        return writing_errors(str(self._folder), "Putting rows aside by their partition")
 
     def __enter__(self) -> Spill:
         return self
@@ -134,8 +141,9 @@ class Spill:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        while self._open:
-            self._open.popitem()[1].close()
+        with suppress(OSError):  # what is not written out is not wanted any more
+            while self._open:
+                self._open.popitem()[1].close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

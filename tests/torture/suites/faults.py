@@ -36,7 +36,7 @@ class Faults:
     """On disk with damage alone, and over HTTP with faults of requests as well, by turns."""
 
     name = "faults"
-    quick = (3, 7, 102, 104)
+    quick = (2, 3, 7, 102, 104)
     quick_seconds = 6.0
 
     def run(self, seed: int, deadline: float) -> Tally:

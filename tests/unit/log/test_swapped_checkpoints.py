@@ -144,3 +144,39 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
     assert ids(Table.open(table.path)) == list(range(40))
     with pytest.raises(BadFileError, match="checksum"):
         table._log.bases.alone(4, list_log(table._log.store).checkpoints[4])
+
+
+def two_manifests_in_each_others_place(path: Path) -> Table:
+    """A state of two manifests with as many entries and the same bytes in all, each under the other's name."""
+    table = table_of(path, appends=2, options={"checkpoint.interval": 1_000})
+    table.checkpoint()
+    for n in (2, 3):
+        table.append(rows(range(n * 10, (n + 1) * 10)))
+    table.checkpoint()
+    one, other = sorted((path / log_files.MANIFESTS).glob("*.avro"))
+    first, second = one.read_bytes(), other.read_bytes()
+    swap(one, second)
+    swap(other, first)
+    return table
+
+
+def test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped(tmp_path: Path) -> None:
+    """A filter reads only the manifests that may hold a match, so the counts of the whole do not tell."""
+    table = two_manifests_in_each_others_place(tmp_path / "t")
+    for wanted in range(40):
+        PROCESS_CACHE.invalidate()
+        found = Table.open(table.path).scan(where=f"id = {wanted}").read_all()
+        assert found.column("id").to_pylist() == [wanted]
+    assert [f for f in Table.open(table.path).verify().findings if f.severity in ("error", "warning")] != []
+
+
+def test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile(tmp_path: Path) -> None:
+    table = two_manifests_in_each_others_place(tmp_path / "t")
+    Table.open(table.path, options=NOTHING_KEPT).truncate_time_travel()
+    PROCESS_CACHE.invalidate()
+    healed = Table.open(table.path)
+    healed.delete(where="id = 3")
+    healed.checkpoint()
+    PROCESS_CACHE.invalidate()
+    assert ids(Table.open(table.path)) == [n for n in range(40) if n != 3]
+    assert Table.open(table.path).verify(full=True).healthy

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config.state import StateReadSettings, StateWriteSettings
-from indextables.errors import NotFoundError
+from indextables.errors import NotFoundError, StorageError
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.model.actions import MetadataAction
@@ -34,7 +33,7 @@ from indextables.model.stat_text import decode_values
 from indextables.model.state import ManifestInfo
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
-from indextables.wire.manifest import decode_file_entries, encode_file_entries, manifest_name
+from indextables.wire.manifest import check_manifest_name, decode_file_entries, encode_file_entries, manifest_names
 
 GROUP_ROWS = 200_000
 ReadPart = Callable[[Sequence[str] | None], pa.Table]
@@ -111,6 +110,8 @@ class ManifestReader(Struct, frozen=True):
             return known
         path = log_files.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
+        if manifest.size_bytes is not None:
+            check_manifest_name(data, path=path)
         table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
         if manifest.size_bytes is None:
             table = with_relative_paths(table, root=self.store.url)
@@ -187,13 +188,16 @@ class ManifestWriter(Struct):
         Named by its content, so one that is there already should be the same; writing it again makes it young, and a
         cleaner that found it unnamed lets it be. What is there and is not the same was damaged: it stays as it is.
         """
-        for again in count():
-            name = manifest_name(content, again=again)
+        for name in manifest_names(content):
             path = f"{log_files.MANIFESTS}/{name}"
             if self._is_free_for(path, content):
                 self.store.put(path, content)
                 return name
-        raise AssertionError("there is always another name")
+        raise StorageError(
+            f"{log_files.MANIFESTS} holds a damaged file under every name of a new manifest.",
+            path=log_files.MANIFESTS,
+            hint="Look at who writes there, and move the damaged files away.",
+        )
 
     def _is_free_for(self, path: str, content: bytes) -> bool:
         there = self.store.head(path)

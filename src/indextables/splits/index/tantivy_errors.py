@@ -1,9 +1,14 @@
-"""Failures of tantivy as errors of ours. A panic in its Rust code arrives as a BaseException that nobody catches."""
+"""Failures of tantivy and of the local disk it writes to as errors of ours.
+
+A panic in its Rust code arrives as a BaseException that nobody catches.
+"""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from indextables.errors import BadFileError, IndexTablesError, StorageError
 
@@ -26,6 +31,12 @@ def writing_errors(folder: str, doing: str) -> Iterator[None]:
         if not is_panic(e):
             raise
         raise _cannot_write(folder, doing, e) from None
+
+
+def scratch_folder(purpose: str, directory: str | None) -> Path:
+    """A new folder for unfinished files, in `indexWriter.tempDirectoryPath` if that is given."""
+    with writing_errors(directory or tempfile.gettempdir(), "Making a folder for unfinished files"):
+        return Path(tempfile.mkdtemp(prefix=f"indextables-{purpose}-", dir=directory or None))
 
 
 def _cannot_write(folder: str, doing: str, error: BaseException) -> StorageError:

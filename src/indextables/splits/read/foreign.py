@@ -21,7 +21,6 @@ import ipaddress
 import json
 import shutil
 import struct
-import tempfile
 import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,7 +40,7 @@ from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
 from indextables.splits.index.segments import read_meta
-from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.tantivy_errors import scratch_folder, tantivy_errors
 from indextables.splits.index.tantivy_files import check_store, footer_length, store_index
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 
@@ -283,7 +282,7 @@ class ForeignReader:
     def open(cls, source: SplitSource, schema: pa.Schema) -> ForeignReader:
         """Open a bundle; `schema` is the table's, without partition columns."""
         bundle = read_directory(source)
-        folder = Path(tempfile.mkdtemp(prefix="indextables-foreign-"))
+        folder = scratch_folder("foreign", None)
         try:
             unbundle(source, bundle, folder)
             meta = read_meta(folder)

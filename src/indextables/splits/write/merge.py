@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,7 @@ from indextables.splits.format.section_table import MAX_ROWS, Origin
 from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import Layer, Segment, merge_segments
-from indextables.splits.index.tantivy_errors import tantivy_errors, writing_errors
+from indextables.splits.index.tantivy_errors import scratch_folder, tantivy_errors, writing_errors
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.searchable import Searchable
@@ -72,7 +71,7 @@ def merge_splits(
     """
     if sum(source.rows for source in sources) > MAX_ROWS:
         raise InvalidInputError(f"A split holds at most {MAX_ROWS} rows.", hint="Merge fewer splits at once.")
-    folder = Path(tempfile.mkdtemp(prefix="indextables-merge-", dir=settings.temp_directory or None))
+    folder = scratch_folder("merge", settings.temp_directory)
     schema = schema.remove_metadata()
     statistics = SplitStatistics(
         schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags, origin=origin

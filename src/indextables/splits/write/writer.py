@@ -16,7 +16,6 @@ Where new splits are put: `<column>=<value>/splits/split-<uuid>.split`.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from indextables.splits.format.parquet import ROW_GROUP_ROWS, ParquetBody
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.tantivy_errors import writing_errors
+from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo, SplitStatistics
 from indextables.storage.location import join
 from indextables.storage.partitions import partition_folder
@@ -71,7 +70,7 @@ class SplitWriter:
         self._stats = stats
         self._tags = tags
         self._origin = origin
-        self._folder = Path(tempfile.mkdtemp(prefix="indextables-write-", dir=settings.temp_directory or None))
+        self._folder = scratch_folder("write", settings.temp_directory)
         self._current: _OpenSplit | None = None
         self._count = 0
         self._index_ratio = _FIRST_GUESS
