@@ -356,7 +356,7 @@ def _sync_folder(folder: str) -> None:
 
 @contextmanager
 def _opened_folder(folder: str) -> Iterator[int]:
-    """A handle by which a new name is made durable. It is taken before the name is given: too few descriptors are found then."""
+    """A handle by which a new name is made durable, taken before the name is given: too few descriptors are found then."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         yield handle

@@ -21,7 +21,7 @@ from tests.support.rows import ids, rows, table_of
 def descriptors(left: int) -> Iterator[None]:
     """Within it, this process can open so many files more than it has open now, at the lowest numbers that are free."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))
+    used = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
     resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1 + left, hard))
     taken = []
     try:
