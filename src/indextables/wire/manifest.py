@@ -231,7 +231,9 @@ def check_manifest_name(content: bytes, *, path: str) -> None:
     """BadFileError if another manifest lies in the place of this one, as whole and as long as it may be (rule S11)."""
     name = path.rpartition("/")[2]
     if name not in manifest_names(content):
-        raise BadFileError(f"{path} is not the manifest of that name: its content differs from its checksum.", path=path)
+        raise BadFileError(
+            f"{path} is not the manifest of that name: its content differs from its checksum.", path=path
+        )
 
 
 def _slices(files: pa.Table) -> Iterator[pa.Table]:
