@@ -148,7 +148,7 @@ def row_numbers(table: Table, query: str) -> Any:
 
 def remote(report: Report, data: pa.Table) -> None:
     """A cold split on an S3 server, one keyword."""
-    from indextables.testing.servers import s3_server
+    from tests.support.servers import s3_server
 
     with s3_server() as place, tempfile.TemporaryDirectory() as cold:
         options = {**place.options, "cache.directoryPath": cold}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from indextables.testing.fault_server import FaultServer
-from indextables.testing.places import StorePlace
-from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
+from tests.support.fault_server import FaultServer
+from tests.support.places import StorePlace
+from tests.support.servers import ServerUnavailableError, azure_server, s3_server
 
 _fresh = count()
 

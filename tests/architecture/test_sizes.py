@@ -25,20 +25,16 @@ FACADES = {"Table"}
 """Classes that a person reads from top to bottom: every verb with its signature and its documentation."""
 CRUMBS = {
     "cli.__main__": "`python -m indextables.cli`",
-    "cli.bar": "loads rich, which a quiet command does without",
     "cli.start": "the entry point of the process, before anything is imported",
-    "web.style": "a style sheet",
 }
 """Small modules with one importer that stay, each with its reason."""
 RECURRING = {
     "cache": "what a log's process remembers; what a machine keeps of splits",
     "cleaning": "of the log; the verbs that clean",
     "describe": "statements that look; what a split says of itself",
-    "explain": "of a scan; of one split",
     "merge": "of a table's splits; of two splits",
     "options": "of a command line; of a data source",
     "parser": "of predicates; of statements; of queries",
-    "partitions": "of paths; of a page",
     "reader": "of a split; of a data source",
     "report": "what verbs return; the page of a table",
     "search": "of a split; of a table; the verb of the command line",

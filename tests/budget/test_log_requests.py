@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from indextables.storage.local import LocalStore
-from indextables.storage.wrappers import CountingStore
+from indextables.testing.faulty_store import CountingStore
 from tests.support.tables import append, create_on, open_on
 
 

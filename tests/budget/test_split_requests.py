@@ -8,18 +8,19 @@ import numpy as np
 import pyarrow as pa
 
 from indextables.splits.format.source import LocalSource, open_source
-from indextables.splits.inspect import describe
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
-from indextables.storage.wrappers import CountingStore
-from indextables.testing.places import StorePlace
+from indextables.splits.write.describe import describe_split
+from indextables.testing.faulty_store import CountingStore
+from tests.support.places import StorePlace
 from tests.support.splits import log_rows, rows_with, term_rows, write_file
 
 
 def test_one_term_of_a_cold_split(s3_place: StorePlace, tmp_path: Path) -> None:
     table = log_rows(60_000)
     local = write_file(table, tmp_path / "a.split")
-    info = describe(LocalSource(local))
+    info = describe_split(LocalSource(local)).info
+    assert info is not None
     store = CountingStore(s3_place.open())
     store.put_file("splits/a.split", local)
     store.reset()

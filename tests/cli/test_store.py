@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from indextables.testing.places import StorePlace
 from tests.cli.calls import Call
+from tests.support.places import StorePlace
 
 
 def test_the_verbs_work_on_s3_with_options(call: Call, s3_place: StorePlace) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome
-from indextables.testing.places import StorePlace
-from indextables.testing.servers import seaweedfs_server
+from tests.support.places import StorePlace
+from tests.support.servers import seaweedfs_server
 
 PROCESSES = 8
 spawn = multiprocessing.get_context("spawn")

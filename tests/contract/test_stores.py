@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from indextables.storage.store import Store
-from indextables.storage.wrappers import CountingStore, LoggingStore
-from indextables.testing.fault_server import FaultServer
-from indextables.testing.faulty_store import FaultyStore
-from indextables.testing.places import StorePlace
+from indextables.testing.faulty_store import CountingStore, FaultyStore, LoggingStore
 from indextables.testing.store_contract import StoreContract
+from tests.support.fault_server import FaultServer
+from tests.support.places import StorePlace
 
 
 class TestMemory(StoreContract):

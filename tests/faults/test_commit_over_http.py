@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from indextables import Table
-from indextables.testing.fault_server import FaultServer, HttpFault
+from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.tables import SCHEMA, append, live
 
 FAULTS = (

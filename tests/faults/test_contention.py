@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from indextables import Table
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 from tests.support.tables import SCHEMA
 
 WRITER = Path(__file__).with_name("contention.py")

@@ -18,8 +18,8 @@ import pytest
 
 from indextables import Table
 from indextables.table import verify_table
-from indextables.testing.places import StorePlace
 from tests.faults.hunting import BATCH
+from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT
 
 ROOT = Path(__file__).parents[2]

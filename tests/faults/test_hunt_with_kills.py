@@ -14,9 +14,9 @@ import pytest
 
 from indextables import Table
 from indextables.table import verify_table
-from indextables.testing.places import StorePlace
 from tests.faults.hunting import BATCH
 from tests.faults.test_hunt import CLEAR_ERRORS, OPTIONS, let_loose, lines_of, start
+from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT, ids
 
 ACTORS = ("write", "write", "delete", "merge", "purge", "truncate", "look", "check")

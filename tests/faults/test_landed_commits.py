@@ -16,10 +16,9 @@ from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome, Store
-from indextables.storage.wrappers import StoreWrapper
 from indextables.table import planning
 from indextables.table.handle import log_settings
-from indextables.testing.faulty_store import Effect, Fault, FaultyStore
+from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
 from indextables.wire import version_file
 from tests.support.rows import ids, rows, table_of
 

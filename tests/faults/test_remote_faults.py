@@ -9,9 +9,9 @@ import pytest
 
 from indextables.errors import AccessDeniedError, NotFoundError, StorageError, ThrottledError, UnavailableError
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.fault_server import FaultServer, HttpFault
-from indextables.testing.places import StorePlace
-from indextables.testing.servers import free_ports, s3_options
+from tests.support.fault_server import FaultServer, HttpFault
+from tests.support.places import StorePlace
+from tests.support.servers import free_ports, s3_options
 
 ALWAYS = 1000
 VERBS: dict[str, Callable[[Store], Any]] = {

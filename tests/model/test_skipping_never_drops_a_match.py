@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from indextables.config.splits import StatsSettings
 from indextables.model.actions import MetadataAction
+from indextables.model.column_ranges import BoundsFinder
 from indextables.model.file_list import FILE_SCHEMA
-from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.predicate import Predicate, bind, evaluate
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match
 from indextables.model.schema import schema_to_json

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import UnknownOptionError, UnsupportedError
-from indextables.testing.places import StorePlace
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import OPTIONS, Logs, make_logs
+from tests.support.places import StorePlace
 
 
 @pytest.fixture(scope="module")

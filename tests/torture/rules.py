@@ -19,7 +19,7 @@ from indextables.model import protocol, retention, stat_text
 from indextables.storage.local import LocalStore
 from indextables.upkeep import purge
 from indextables.upkeep.purge import Retention
-from indextables.wire.checkpoint_origin import CheckpointOrigin
+from indextables.wire.old_checkpoints import CheckpointOrigin
 from tests.faults import test_commit_faults, test_landed_commits, test_lost_races
 from tests.interleave import test_checkpoints, test_commits, test_creation, test_purges, test_upkeep
 from tests.torture import switches

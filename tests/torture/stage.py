@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from indextables.testing.places import StorePlace
-from indextables.testing.servers import ServerUnavailableError, azure_server, s3_server
+from tests.support.places import StorePlace
+from tests.support.servers import ServerUnavailableError, azure_server, s3_server
 from tests.torture.actors import Part, play
 from tests.torture.suite import Unavailable
 

@@ -41,9 +41,8 @@ from indextables.model.snapshot import Snapshot
 from indextables.model.state import StateManifest
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
-from indextables.storage.wrappers import StoreWrapper
 from indextables.table import planning
-from indextables.testing.faulty_store import Fault, FaultyStore
+from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
 from indextables.upkeep.purge import Retention
 from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer

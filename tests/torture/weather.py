@@ -12,8 +12,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from indextables.log.log_files import LOG, version_of
-from indextables.testing.fault_server import FaultServer, HttpFault
-from indextables.testing.xml_bucket import Request, StoredObject
+from tests.support.fault_server import FaultServer, HttpFault
+from tests.support.xml_bucket import Request, StoredObject
 
 ANSWERS = ((500, "InternalError"), (503, "SlowDown"), (409, "ConditionalRequestConflict"), (403, "AccessDenied"))
 

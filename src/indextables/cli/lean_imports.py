@@ -32,7 +32,7 @@ _LATER = (
     "indextables.inspect.notebook",
     "indextables.inspect.splits",
     "indextables.scan.aggregate",
-    "indextables.scan.aggregate.partial",
+    "indextables.scan.aggregate.result",
     "indextables.scan.explain",
     "indextables.upkeep",
     "indextables.upkeep.delete",

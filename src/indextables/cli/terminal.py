@@ -1,16 +1,22 @@
-"""Tables and reports on a terminal."""
+"""Tables and reports on a terminal.
+
+A progress bar on a terminal.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
+from indextables.model.report import Progress as ProgressCallback
 from indextables.model.report import Report
 
 _AT_ONCE = 500
@@ -98,3 +104,16 @@ def size(count: int) -> str:
             return f"{shown:.0f} {unit}" if unit == "B" else f"{shown:.1f} {unit}"
         shown /= 1024
     return f"{shown:.1f} TiB"
+
+
+@contextmanager
+def drawn(title: str) -> Iterator[ProgressCallback]:
+    """A bar that goes away when the work is done. A total of 0 is not known yet."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def step(done: int, total: int, what: str) -> None:
+            bar.update(task, completed=done, total=total or None, description=f"{title} {what}")
+
+        yield step

@@ -3,6 +3,10 @@
 Hints in the words of the command line, where the library's own speak of Python.
 
 The table that a verb works on.
+
+How far a long piece of work is: a bar on stderr, if a person is looking.
+
+Before anything is destroyed: the plan is shown, and a person agrees.
 """
 
 from __future__ import annotations
@@ -10,11 +14,13 @@ from __future__ import annotations
 import gc
 import inspect
 import logging
+import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Annotated, Any, get_type_hints
+from importlib import import_module
+from typing import Annotated, Any, Protocol, TypeVar, get_type_hints
 
 import typer
 
@@ -22,8 +28,21 @@ from indextables import errors
 from indextables.cli import output
 from indextables.cli.options import settings_of
 from indextables.cli.output import FAILED, code_of
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, RefusedError
+from indextables.model.report import Progress, Report, silent
 from indextables.table import Table
+
+
+@contextmanager
+def shown(title: str) -> Iterator[Progress]:
+    """A progress to hand to a verb. Nothing is drawn where stderr is not a terminal."""
+    if not sys.stderr.isatty():
+        yield silent
+        return
+    # Drawing with rich is loaded only when there is a terminal to draw on.
+    with import_module("indextables.cli.terminal").drawn(title) as progress:
+        yield progress
+
 
 _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.IndexTablesError: "Run again with --debug and report what it shows.",
@@ -127,3 +146,49 @@ def reported(*, as_json: bool, debug: bool) -> Iterator[None]:
         }
         output.error(told, as_json=as_json)
         raise typer.Exit(FAILED) from None
+
+
+R = TypeVar("R", bound=Report, covariant=True)
+
+
+class Act(Protocol[R]):
+    """A verb that can say what it would do."""
+
+    def __call__(self, *, dry_run: bool, progress: Progress) -> R:
+        """Do it, or only say what it would do."""
+        ...
+
+
+def carried_out(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
+    """Do something that destroys nothing, or plan it, and print the report."""
+    with shown(title) as told:
+        report = act(dry_run=dry_run, progress=told)
+    output.report(report, as_json=as_json)
+    return report
+
+
+def confirmed(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: bool) -> R:
+    """Do something that cannot be taken back, after its plan was shown and agreed to."""
+    if not dry_run and not yes:
+        planned: Report = act(dry_run=True, progress=silent)
+        agree(str(planned), f"{title}?", plan=planned.to_dict(), as_json=as_json)
+    return carried_out(title, act, dry_run=dry_run, as_json=as_json)
+
+
+def agree(shown: str, question: str, *, plan: Mapping[str, Any], as_json: bool) -> None:
+    """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown: as JSON, in the error."""
+    asked = sys.stdin.isatty() and sys.stderr.isatty()
+    if asked or not as_json:
+        output.note(shown)
+    if not asked:
+        message = "Nobody is there to confirm this; nothing was changed."
+        raise RefusedError(message, hint="Pass --yes if you are sure.", plan=plan)
+    if not _confirmed(question):
+        raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")
+
+
+def _confirmed(question: str) -> bool:
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort:  # Ctrl-C or the end of the input is an answer, too
+        return False

@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from indextables.commands.cursor import TableName, TablePath
 from indextables.commands.parser import forms, parse
-from indextables.commands.session import Session
-from indextables.commands.statement import Command
+from indextables.commands.statement import Command, Session
 from indextables.errors import InvalidInputError
 
 

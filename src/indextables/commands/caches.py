@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from indextables import config
 from indextables.commands.cursor import StatementCursor, TableName, TableReference
-from indextables.commands.session import Session
-from indextables.commands.statement import WHERE, Clauses, Command, TableCommand, clause, row_schema
+from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, row_schema
 from indextables.config.splits import SplitCacheSettings
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE

@@ -19,8 +19,7 @@ import pyarrow as pa
 
 from indextables import config
 from indextables.commands.cursor import StatementCursor
-from indextables.commands.session import Session
-from indextables.commands.statement import WHERE, Clauses, Command, TableCommand, clause, flag, row_schema
+from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.config.release import VERSION
 from indextables.model.action_rows import ACTION_ROW_SCHEMA
 from indextables.model.predicate import Predicate

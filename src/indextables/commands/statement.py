@@ -2,20 +2,66 @@
 
 A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value. Adding a statement is adding
 a class to `upkeep`, `describe` or `caches`: the parser knows every class with words that it begins with.
+
+Where a command runs: settings, and how the name of a table becomes its path.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, TableReference
-from indextables.commands.session import Session
+from indextables.commands.cursor import StatementCursor, TableName, TablePath, TableReference
+from indextables.errors import InvalidInputError
 from indextables.model.report import Report
+from indextables.table import Table, verify_table
+from indextables.upkeep.merge import MergeReport
+from indextables.upkeep.purge import PurgeReport
+from indextables.upkeep.verify import VerifyReport
+
+
+def no_names(name: TableName) -> str:
+    """The resolver outside of Spark: there are no names."""
+    raise InvalidInputError(
+        f"There is no session in which {name} could be looked up.",
+        hint="Give the table's path in quotes.",
+        name=".".join(name.parts),
+    )
+
+
+@dataclass(frozen=True)
+class Session:
+    """The settings in force, and the resolver of names."""
+
+    options: Mapping[str, object] = field(default_factory=dict)
+    resolve: Callable[[TableName], str] = no_names
+
+    def path(self, table: TableReference) -> str:
+        """Where a table is."""
+        return table.path if isinstance(table, TablePath) else self.resolve(table)
+
+    def open(self, table: TableReference) -> Table:
+        """The table at its newest version."""
+        return Table.open(self.path(table), options=self.options)
+
+    # The verbs that can take long: a session with workers at hand lets these do the work.
+
+    def merge(self, table: TableReference, **asked: Any) -> MergeReport:
+        """Merge the splits of a table; what is asked for is as in `Table.merge`."""
+        return self.open(table).merge(**asked)
+
+    def purge(self, table: TableReference, **asked: Any) -> PurgeReport:
+        """Purge a table, as `Table.purge` does."""
+        return self.open(table).purge(**asked)
+
+    def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
+        """Verify a table, even one that cannot be opened."""
+        return verify_table(self.path(table), full=full, options=self.options)
+
 
 Clauses = Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]
 """By the words that begin a clause: the field of the statement it fills, and how its value is read."""

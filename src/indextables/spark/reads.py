@@ -40,15 +40,13 @@ from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.column_ranges import FileRanges
 from indextables.model.predicate import Column
 from indextables.model.schema import is_partitionable
-from indextables.spark.columns import quoted
 from indextables.spark.jvm import java_classes
-from indextables.spark.schemas import readable
+from indextables.spark.schemas import quoted, readable
 from indextables.spark.settings import has_jvm, source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.spark.sql import source_frame
-from indextables.storage.location import join, parse_location
-from indextables.storage.partitions import partition_folder
+from indextables.storage.location import join, parse_location, partition_folder
 from indextables.table import Table
 
 _INT64 = np.dtype("<i8")

@@ -1,4 +1,7 @@
-"""Schemas between the table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them."""
+"""Schemas between the table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them.
+
+Column names as Spark reads them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,12 @@ from pyspark.sql.types import StructType
 
 from indextables.errors import InvalidInputError, SchemaMismatchError
 from indextables.model.schema import schema_from_json
+
+
+def quoted(name: str) -> str:
+    """A column name that Spark takes as it stands, whatever characters it holds."""
+    return "`" + name.replace("`", "``") + "`"
+
 
 PATH_KEY = "indextables.path"
 """Field metadata that carries the table's path to where Spark has lost the options: reads of catalog tables."""

@@ -18,8 +18,7 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.model.arguments import text, whole_number
 from indextables.model.schema import SCORE, normalize, schema_to_json
-from indextables.scan.aggregate.partial import partial_of
-from indextables.scan.aggregate.result import finish
+from indextables.scan.aggregate.result import finish, partial_of
 from indextables.scan.aggregate.spec import parse_spec
 from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports

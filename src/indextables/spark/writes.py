@@ -31,8 +31,7 @@ from indextables.errors import InvalidInputError, TableExistsError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import Operation
-from indextables.spark.columns import quoted
-from indextables.spark.schemas import arrow_schema
+from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows

@@ -1,12 +1,15 @@
 """What a path or URL says about where a store is.
 
 Paths inside a store: joined with `/`, relative to its root, and never out of it.
+
+Partition folders, `column=value/...`, escaped as Hive and Spark escape them.
 """
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +17,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import unexpected
+from indextables.model.partition_text import NULL_PARTITION, escape, folder_value, unescape
 
 # An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot be kept in a name.
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
@@ -124,3 +128,25 @@ def inside(root: str, path: str) -> str:
     if ours is not None and kind == _KINDS.get(ours[1].lower()):
         path = ours[0] + path[theirs.end() :]
     return relative_to_root(root, path)
+
+
+__all__ = ["NULL_PARTITION", "escape", "partition_folder", "partition_values", "unescape"]
+
+
+def partition_folder(values: Mapping[str, str | None]) -> str:
+    """The folder of a partition, columns in the order given."""
+    return "/".join(f"{escape(column)}={folder_value(value)}" for column, value in values.items())
+
+
+def partition_values(path: str) -> dict[str, str | None]:
+    """The partition values that the folders of a path spell; folders without `=` and the file name say nothing."""
+    found: dict[str, str | None] = {}
+    for folder in path.split("/")[:-1]:
+        column, equals, value = folder.partition("=")
+        if not equals:
+            continue
+        name = unescape(column)
+        if not name or name in found:
+            raise InvalidInputError(f"Folder {folder!r} of {path!r} names no column of its own.", path=path)
+        found[name] = None if value == NULL_PARTITION else unescape(value)
+    return found

@@ -8,12 +8,22 @@ What a failed obstore call means, in the words of our error tree and without any
 
 obstore says the kind of a failure with a class for some and only with text for others (every failed listing is a
 `GenericError`), so the status and the store's own code are read from the text.
+
+Waiting before a repeat: a random time below a bound that doubles, so that those who failed at once spread out.
+
+A forked child of a process that used obstore hangs in its first request. This turns the hang into an error.
+
+obstore runs its requests on threads that a fork does not copy, so nobody would ever answer. A child of a process that
+has not used it is fine (that is how Spark's workers are made), and so is a child that was spawned.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+import random
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -41,10 +51,55 @@ from indextables.errors import (
     ThrottledError,
     UnavailableError,
 )
-from indextables.storage.backoff import Backoff
-from indextables.storage.fork_guard import note_use
 from indextables.storage.location import check, check_folder, is_path
 from indextables.storage.store import ObjectInfo, PutOutcome, check_range
+
+T = TypeVar("T")
+
+
+class Backoff(Struct, frozen=True):
+    """How often a request is repeated, and how long is waited before (full jitter)."""
+
+    max_retries: int = 8
+    base_delay_ms: int = 100
+    max_delay_ms: int = 10_000
+    draw: Callable[[], float] = random.random
+    sleep: Callable[[float], None] = time.sleep
+
+    def run(self, request: Callable[[], T]) -> T:
+        """The answer of a request that may be repeated safely, or its last failure."""
+        for attempt in range(self.max_retries):
+            try:
+                return request()
+            except (UnavailableError, ThrottledError):
+                bound_ms = min(self.max_delay_ms, self.base_delay_ms << attempt)
+                self.sleep(self.draw() * bound_ms / 1000)
+        return request()
+
+
+class _ForkGuard:
+    """What this process, or the one it was forked from, did with obstore."""
+
+    def __init__(self) -> None:
+        self.used = False
+        self.used_before_fork = False
+
+    def forked(self) -> None:
+        self.used_before_fork = self.used
+
+
+_guard = _ForkGuard()
+os.register_at_fork(after_in_child=_guard.forked)
+
+
+def note_use(url: str) -> None:
+    """Say that obstore is about to be used; StorageError in a forked child whose parent had used it."""
+    if _guard.used_before_fork:
+        message = f"The store {url} cannot be used in process {os.getpid()}: it was forked from one that used a store."
+        hint = "Start processes with the 'spawn' method, or fork before any table or store is opened."
+        raise StorageError(message, hint=hint, url=url, pid=os.getpid())
+    _guard.used = True
+
 
 # Everything obstore raises for a request: its own tree, and these of Python's.
 FAILURES = (BaseError, OSError, ValueError)
@@ -164,7 +219,7 @@ def _hidden(line: str, secrets: Iterable[str]) -> str:
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
+
 _PAGE = 1000
 _PART_BYTES = 8 << 20
 _MAX_PARTS = 5000

@@ -9,12 +9,10 @@ from msgspec import Struct
 
 from indextables import config
 from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
-from indextables.storage.backoff import Backoff
 from indextables.storage.clients import open_client, secrets_of
-from indextables.storage.fork_guard import note_use
 from indextables.storage.local import LocalStore
 from indextables.storage.location import parse_location
-from indextables.storage.remote import RemoteStore
+from indextables.storage.remote import Backoff, RemoteStore, note_use
 from indextables.storage.store import Store
 
 

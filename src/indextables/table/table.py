@@ -31,7 +31,7 @@ from indextables.model.predicate.where import Where, bound_predicate, partition_
 from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
-from indextables.scan.aggregate import partial as aggregation
+from indextables.scan.aggregate import result as aggregation
 from indextables.scan.plan import parse_query, plan_scan
 from indextables.scan.search import search_table
 from indextables.scan.task import ScanTask, limited
@@ -39,16 +39,7 @@ from indextables.splits.search.search import OrderBy, SearchRequest
 from indextables.splits.search.snippets import Snippet
 from indextables.table import damaged, definition, planning
 from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
-from indextables.upkeep import (
-    delete,
-    drop_partitions,
-    merge,
-    operation,
-    purge,
-    restore,
-    truncate,
-    verify,
-)
+from indextables.upkeep import delete, drop_partitions, merge, operation, purge, restore, truncate, verify
 
 if TYPE_CHECKING:
     from indextables.inspect.charts import Plots

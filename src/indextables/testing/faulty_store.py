@@ -4,22 +4,257 @@
 
 Without faults and latency it is the store inside. `store.calls` holds what was called, so that a test can first count
 the calls of an operation and then let each of them fail in turn.
+
+Stores around a store: one that counts what a verb costs, one that logs every request.
 """
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from indextables.errors import UnavailableError
+from indextables.errors import IndexTablesError, UnavailableError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.storage.wrappers import StoreWrapper
+
+log = logging.getLogger(__name__)
+
+
+class StoreWrapper:
+    """Passes everything on to the store inside. A wrapper overrides what it has something to say about."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    @property
+    def url(self) -> str:
+        """Where the store inside is."""
+        return self.inner.url
+
+    def get(self, path: str) -> bytes:
+        """See `Store.get`."""
+        return self.inner.get(path)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        return self.inner.get_range(path, start, length)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `Store.get_ranges`."""
+        return self.inner.get_ranges(path, ranges)
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """See `Store.put_if_absent`."""
+        return self.inner.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        """See `Store.put`."""
+        self.inner.put(path, data)
+
+    def put_file(self, path: str, source: Path) -> None:
+        """See `Store.put_file`."""
+        self.inner.put_file(path, source)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """See `Store.head`."""
+        return self.inner.head(path)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """See `Store.list`."""
+        return self.inner.list(prefix, start_after=start_after)
+
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """See `Store.unfinished`."""
+        return self.inner.unfinished()
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See `Store.delete`."""
+        self.inner.delete(paths)
+
+    def local_path(self, path: str) -> Path | None:
+        """See `Store.local_path`."""
+        return self.inner.local_path(path)
+
+
+class Costs(Struct):
+    """What was asked of a store: calls by verb, bytes both ways, objects listed and named for deletion."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    objects_listed: int = 0
+    objects_deleted: int = 0
+
+
+class CountingStore(StoreWrapper):
+    """Counts in `costs`, safely from many threads. A failed call counts as a call."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.costs = Costs()
+        self._lock = Lock()
+
+    def reset(self) -> Costs:
+        """Start again from zero; returns what was counted until now."""
+        with self._lock:
+            counted, self.costs = self.costs, Costs()
+        return counted
+
+    def get(self, path: str) -> bytes:
+        """One `get`."""
+        self._count("get")
+        return self._read(self.inner.get(path))
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """One `get_range`."""
+        self._count("get_range")
+        return self._read(self.inner.get_range(path, start, length))
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """One `get_ranges`, however many requests the store makes of it."""
+        self._count("get_ranges")
+        return [self._read(part) for part in self.inner.get_ranges(path, ranges)]
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """One `put_if_absent`."""
+        self._count("put_if_absent", written=len(data))
+        return self.inner.put_if_absent(path, data)
+
+    def put(self, path: str, data: bytes) -> None:
+        """One `put`."""
+        self._count("put", written=len(data))
+        self.inner.put(path, data)
+
+    def put_file(self, path: str, source: Path) -> None:
+        """One `put_file`."""
+        self._count("put_file", written=source.stat().st_size if source.exists() else 0)
+        self.inner.put_file(path, source)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """One `head`."""
+        self._count("head")
+        return self.inner.head(path)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """One `list`, counted when it is asked for, whether or not anybody reads it."""
+        self._count("list")
+        return self._listed(self.inner.list(prefix, start_after=start_after))
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """One `delete`, of however many objects."""
+        named = [*paths]
+        self._count("delete", deleted=len(named))
+        self.inner.delete(named)
+
+    def _count(self, verb: str, *, written: int = 0, deleted: int = 0) -> None:
+        with self._lock:
+            self.costs.requests[verb] += 1
+            self.costs.bytes_written += written
+            self.costs.objects_deleted += deleted
+
+    def _read(self, data: bytes) -> bytes:
+        with self._lock:
+            self.costs.bytes_read += len(data)
+        return data
+
+    def _listed(self, listing: Iterator[ObjectInfo]) -> Iterator[ObjectInfo]:
+        for info in listing:
+            with self._lock:
+                self.costs.objects_listed += 1
+            yield info
+
+
+class LoggingStore(StoreWrapper):
+    """Logs every call at DEBUG: the verb, the place, the outcome, the milliseconds. Never the data."""
+
+    def get(self, path: str) -> bytes:
+        """A logged `get`."""
+        with _Logged("get", self.url, path) as call:
+            data = self.inner.get(path)
+            call.outcome = f"{len(data)} bytes"
+        return data
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """A logged `get_range`."""
+        with _Logged("get_range", self.url, path) as call:
+            call.outcome = f"{start}+{length}"
+            return self.inner.get_range(path, start, length)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """A logged `get_ranges`."""
+        with _Logged("get_ranges", self.url, path) as call:
+            call.outcome = " ".join(f"{start}+{length}" for start, length in ranges)
+            return self.inner.get_ranges(path, ranges)
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """A logged `put_if_absent`."""
+        with _Logged("put_if_absent", self.url, path) as call:
+            outcome = self.inner.put_if_absent(path, data)
+            call.outcome = f"{len(data)} bytes: {outcome.value}"
+        return outcome
+
+    def put(self, path: str, data: bytes) -> None:
+        """A logged `put`."""
+        with _Logged("put", self.url, path) as call:
+            call.outcome = f"{len(data)} bytes"
+            self.inner.put(path, data)
+
+    def put_file(self, path: str, source: Path) -> None:
+        """A logged `put_file`."""
+        with _Logged("put_file", self.url, path) as call:
+            call.outcome = f"from {source}"
+            self.inner.put_file(path, source)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """A logged `head`."""
+        with _Logged("head", self.url, path) as call:
+            info = self.inner.head(path)
+            call.outcome = "absent" if info is None else f"{info.size} bytes"
+        return info
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """A logged `list`, its line written when the listing ends."""
+        with _Logged("list", self.url, prefix) as call:
+            for count, info in enumerate(self.inner.list(prefix, start_after=start_after), start=1):
+                call.outcome = f"after {start_after!r}: {count} objects"
+                yield info
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """A logged `delete`."""
+        named = [*paths]
+        with _Logged("delete", self.url, named[0] if len(named) == 1 else "") as call:
+            call.outcome = f"{len(named)} objects"
+            self.inner.delete(named)
+
+
+class _Logged:
+    """One line of the log for one call."""
+
+    def __init__(self, verb: str, url: str, path: str) -> None:
+        self.outcome = "nothing"
+        self._verb, self._url, self._path = verb, url, path
+
+    def __enter__(self) -> _Logged:
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        took_ms = (time.perf_counter() - self._began) * 1000
+        failed = error is not None and not isinstance(error, GeneratorExit)
+        kind = error.kind if isinstance(error, IndexTablesError) else type(error).__name__
+        outcome = f"failed: {kind}" if failed else self.outcome
+        log.debug("%s %s %s: %s (%.1f ms)", self._verb, self._url, self._path, outcome, took_ms)
+
 
 T = TypeVar("T")
 

@@ -26,11 +26,23 @@ from indextables.inspect.figures import (
 from indextables.log.checkpoint.checkpointer import StateReport
 from indextables.scan.explain import ScanReport
 from indextables.table import Table
-from indextables.web.numbers import number, plural, size
 from indextables.web.page import cards, page, scrolling, section, table
-from indextables.web.partitions import heat_map
-from indextables.web.svg import LETTER, Markup, drawing, element, joined, label, rect, text
-from indextables.web.timeline import merges_chart, timeline_chart
+from indextables.web.svg import (
+    LETTER,
+    Markup,
+    drawing,
+    element,
+    heat_map,
+    joined,
+    label,
+    merges_chart,
+    number,
+    plural,
+    rect,
+    size,
+    text,
+    timeline_chart,
+)
 
 _WIDTH = 880.0
 _COMPONENT_LEFT, _COMPONENT_RIGHT = 170.0, 84.0

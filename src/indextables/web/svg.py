@@ -1,10 +1,68 @@
-"""Markup as values: every text and attribute that goes into a page passes through here and is escaped on the way."""
+"""Markup as values: every text and attribute that goes into a page passes through here and is escaped on the way.
+
+Numbers as people read them.
+
+The partitions of a table as a heat map: the more rows, the stronger the colour.
+
+The versions of a table in a row: what each did, how many bytes and splits the table had then; and what merges did.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from html import escape
+from math import ceil, floor, log10
 from typing import NewType
+
+from msgspec import Struct
+
+from indextables.inspect.figures import MergeFigure, PartitionFigure, VersionFigure
+from indextables.inspect.inspection import in_order
+from indextables.model.conflicts import Operation
+
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size(count: float) -> str:
+    """Bytes with a unit: 1.2 MB."""
+    value, unit = float(count), 0
+    while value >= 999.5 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 99.5 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def number(count: int) -> str:
+    """A whole number with thousands set apart."""
+    return f"{count:,}"
+
+
+def short(count: float) -> str:
+    """A number in a few letters: 1.2M."""
+    for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= limit:
+            return f"{count / limit:.1f}".removesuffix(".0") + unit
+    return f"{count:g}"
+
+
+def plural(count: int, what: str) -> str:
+    """So many of something."""
+    return f"{number(count)} {what}{'' if count == 1 else 's'}"
+
+
+def round_top(highest: float) -> float:
+    """The end of an axis: the next round number."""
+    if highest <= 0:
+        return 1.0
+    step: float = 10.0 ** floor(log10(highest))
+    return next((m * step for m in (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0) if m * step >= highest), 10.0 * step)
+
+
+def decades(lowest: float, highest: float) -> tuple[int, int]:
+    """The powers of ten that an axis of logarithms runs between."""
+    low = floor(log10(max(1.0, lowest)))
+    return low, max(low + 1, ceil(log10(max(1.0, highest))))
+
 
 Markup = NewType("Markup", str)
 """Text that is markup already. Nothing but this module makes it out of other texts."""
@@ -70,3 +128,223 @@ def drawing(width: float, height: float, *children: Markup, title: str) -> Marku
 
 def _plain(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+_WIDTH = 880.0
+_CELL = 26.0
+_ACROSS, _DOWN = 30, 40
+"""Most values that are drawn across and down; the page says how many are left out."""
+
+
+_NULL = "null"
+
+
+class _Cell(Struct, frozen=True):
+    rows: int = 0
+    splits: int = 0
+    size_bytes: int = 0
+
+    def with_figure(self, figure: PartitionFigure) -> _Cell:
+        return _Cell(self.rows + figure.rows, self.splits + figure.splits, self.size_bytes + figure.size_bytes)
+
+
+class HeatMap(Struct, frozen=True):
+    """A heat map and what it leaves out."""
+
+    chart: Markup
+    left_out: int
+
+
+def heat_map(partitions: Sequence[PartitionFigure], columns: Sequence[str]) -> HeatMap:
+    """The first partition column runs down, the second across; further ones are summed. One column fills lines."""
+    cells: dict[tuple[str, str], _Cell] = {}
+    for figure in partitions:
+        key = _named(figure.values[0]), _named(figure.values[1]) if len(columns) > 1 else ""
+        cells[key] = cells.get(key, _Cell()).with_figure(figure)
+    if len(columns) == 1:
+        return _one_column(cells, columns[0])
+    return _two_columns(cells, columns)
+
+
+def _named(value: str | None) -> str:
+    return _NULL if value is None else value or "''"
+
+
+def _one_column(cells: dict[tuple[str, str], _Cell], column: str) -> HeatMap:
+    """Values in reading order, a line of cells after the other."""
+    names = [down for down, _ in cells]
+    drawn = names[-_ACROSS * _DOWN :]
+    widest = max(len(name) for name in drawn)
+    cell = min(150.0, max(64.0, widest * LETTER + 14))
+    across = int((_WIDTH - 8) // cell)
+    highest = max(found.rows for found in cells.values())
+    parts = []
+    for index, name in enumerate(drawn):
+        x, y = 4 + cell * (index % across), 22 + (_CELL + 22) * (index // across)
+        parts += [_cell(x, y, cell - 4, cells[name, ""], highest, f"{column} = {name}")]
+        parts += [label(x + (cell - 4) / 2, y + _CELL + 13, name, room=cell - 6, text_anchor="middle")]
+    height = 22 + (_CELL + 22) * -(-len(drawn) // across) + 4
+    head = label(4, 13, column, class_="name")
+    return HeatMap(drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(drawn))
+
+
+def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) -> HeatMap:
+    all_down = list(dict.fromkeys(down for down, _ in cells))
+    all_across = sorted({across for _, across in cells}, key=lambda name: in_order([None if name == _NULL else name]))
+    down, across = all_down[-_DOWN:], all_across[-_ACROSS:]
+    left = min(190.0, 20 + max(len(name) for name in [*down, columns[0]]) * LETTER)
+    cell = min(90.0, (_WIDTH - left - 4) / len(across))
+    highest = max(found.rows for found in cells.values())
+    parts = [label(left, 13, columns[1], class_="name"), label(4, 32, columns[0], room=left - 8, class_="name")]
+    every = max(1, -(-int(max(len(name) for name in across) * LETTER + 6) // int(cell)))
+    for j, name in enumerate(across):
+        if j % every == 0:
+            room = cell * every - 4
+            parts.append(label(left + cell * j + 2, 32, name, room=room))
+    for i, name in enumerate(down):
+        y = 40 + _CELL * i
+        parts.append(label(left - 8, y + 17, name, room=left - 12, text_anchor="end"))
+        for j, other in enumerate(across):
+            told = f"{columns[0]} = {name}, {columns[1]} = {other}"
+            parts.append(_cell(left + cell * j, y, cell - 2, cells.get((name, other), _Cell()), highest, told))
+    left_out = len(cells) - sum((a, b) in cells for a in down for b in across)
+    chart = drawing(_WIDTH, 44 + _CELL * len(down), *parts, title=f"Rows by {columns[0]} and {columns[1]}")
+    return HeatMap(chart, left_out)
+
+
+def _cell(x: float, y: float, width: float, found: _Cell, highest: int, told: str) -> Markup:
+    """One cell, with its rows written into it where they fit."""
+    if not found.splits:
+        return rect(x, y, width, _CELL - 2, class_="empty", rx=2, title=f"{told}: nothing")
+    part = found.rows / highest if highest else 0.0
+    title = f"{told}: {plural(found.rows, 'row')}, {plural(found.splits, 'split')}, {size(found.size_bytes)}"
+    box = rect(x, y, width, _CELL - 2, class_="heat", rx=2, title=title, fill_opacity=0.12 + 0.88 * part)
+    shown = number(found.rows) if len(number(found.rows)) * LETTER < width - 6 else short(found.rows)
+    if len(shown) * LETTER > width - 2:
+        return box
+    tone = "on strong" if part > 0.5 else "on"
+    return joined(box, label(x + width / 2, y + 16, shown, text_anchor="middle", class_=tone))
+
+
+WIDTH = 880.0
+_LEFT, _RIGHT = 76.0, 12.0
+_KINDS = {
+    Operation.APPEND: "write",
+    Operation.MERGE: "merge",
+    Operation.OVERWRITE: "replace",
+    Operation.REPLACE_WHERE: "replace",
+    Operation.RESTORE: "replace",
+    Operation.DELETE: "remove",
+    Operation.DROP: "remove",
+    Operation.PURGE: "remove",
+}
+_LEGEND = {
+    "write": "write",
+    "merge": "merge",
+    "replace": "overwrite, restore",
+    "remove": "delete, drop, purge",
+    "other": "other",
+}
+
+
+def timeline_chart(versions: Sequence[VersionFigure]) -> Markup:
+    """Bytes and splits of each version, in the colour of what it did."""
+    plots = [
+        _bars(versions, [v.size_bytes for v in versions], top=34, height=130, shown=size),
+        _bars(versions, [v.splits for v in versions], top=206, height=84, shown=short),
+    ]
+    names = [
+        label(_LEFT, 24, "bytes in the table", class_="name"),
+        label(_LEFT, 196, "splits in the table", class_="name"),
+    ]
+    return drawing(WIDTH, 350, *names, *plots, _version_axis(versions, 292), _legend(330), title="Timeline of versions")
+
+
+def _kind(figure: VersionFigure) -> str:
+    return _KINDS.get(Operation(figure.operation), "other") if figure.operation in set(Operation) else "other"
+
+
+def _place(index: int, count: int) -> tuple[float, float]:
+    """Where the bar of a version starts, and its width."""
+    pitch = min(36.0, (WIDTH - _LEFT - _RIGHT) / max(1, count))
+    return _LEFT + index * pitch, pitch * 0.78
+
+
+def _bars(
+    versions: Sequence[VersionFigure],
+    values: Sequence[int | None],
+    *,
+    top: float,
+    height: float,
+    shown: Callable[[float], str],
+) -> Markup:
+    highest = round_top(max((v for v in values if v is not None), default=0))
+    parts = (0.0, 0.5, 1.0) if highest % 2 == 0 else (0.0, 1.0)
+    lines = [_gridline(top + height * (1 - part), shown(highest * part)) for part in parts]
+    bars = []
+    for index, (figure, value) in enumerate(zip(versions, values, strict=True)):
+        x, width = _place(index, len(versions))
+        if value is None:
+            bars.append(rect(x, top + height - 6, width, 6, title=f"{_told(figure)}: no longer known", class_="gone"))
+            continue
+        tall = max(1.0, height * value / highest) if value else 0.0
+        bars.append(rect(x, top + height - tall, width, tall, title=_told(figure), class_=_kind(figure), rx=1.5))
+    return joined(*lines, *bars)
+
+
+def _gridline(y: float, value: str) -> Markup:
+    line = element("line", x1=_LEFT, y1=y, x2=WIDTH - _RIGHT, y2=y, class_="grid")
+    return joined(line, label(_LEFT - 8, y + 4, value, text_anchor="end"))
+
+
+def _told(figure: VersionFigure) -> str:
+    held = "" if figure.splits is None else f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
+    when = "" if figure.at is None else f", {figure.at:%Y-%m-%d %H:%M:%S}"
+    return f"version {figure.version}{when}: {figure.operation}{held}"
+
+
+def _version_axis(versions: Sequence[VersionFigure], y: float) -> Markup:
+    """The numbers of the versions, as many as fit."""
+    widest = len(str(versions[-1].version)) if versions else 1
+    _, width = _place(0, len(versions))
+    every = max(1, round((widest + 1) * 7 / (width / 0.78) + 0.49))
+    return joined(
+        *(
+            label(sum(_place(i, len(versions))) - width / 2, y + 12, figure.version, text_anchor="middle")
+            for i, figure in enumerate(versions)
+            if i % every == 0
+        )
+    )
+
+
+def _legend(y: float) -> Markup:
+    parts, x = [], _LEFT
+    for kind, name in _LEGEND.items():
+        parts += [rect(x, y - 9, 10, 10, class_=kind, rx=1.5), label(x + 15, y, name)]
+        x += 34 + len(name) * LETTER
+    return joined(*parts)
+
+
+def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
+    """Every split that went into a merge and every one that came out, by its size."""
+    sizes = [max(1, s) for merge in merges for s in (*merge.before, *merge.after)]
+    low, high = decades(min(sizes), max(sizes))
+    left, right, pitch = 300.0, WIDTH - 30, 54.0
+
+    def x(value: int) -> float:
+        return left + (right - left) * (log10(max(1, value)) - low) / (high - low)
+
+    bottom = 20 + pitch * len(merges)
+    parts = []
+    for power in range(low, high + 1):
+        parts.append(element("line", x1=x(10**power), y1=10, x2=x(10**power), y2=bottom, class_="grid"))
+        parts.append(label(x(10**power), bottom + 16, size(10**power), text_anchor="middle"))
+    for index, merge in enumerate(merges):
+        y = 26 + pitch * index
+        for offset, what, found, kind in ((0, "before", merge.before, "write"), (20, "after", merge.after, "merge")):
+            told = f"{plural(len(found), 'split')}, {size(sum(found))}"
+            parts.append(label(118, y + offset + 4, what, text_anchor="end", class_="name" if offset else None))
+            parts.append(label(126, y + offset + 4, told, room=left - 134))
+            parts += [element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot") for s in found]
+        parts.append(label(8, y + 14, f"v{number(merge.version)}", class_="strong"))
+    return drawing(WIDTH, bottom + 26, *parts, title="Sizes of splits before and after each merge")

@@ -9,10 +9,15 @@ An `add` row has the columns of the design (path, partitionValues, size, numReco
 field of AddAction beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString,
 partitionColumns and format, and the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is
 the checkpoint of stands among the file's key-value metadata.
+
+What a checkpoint says that it is of: so that another one in its place, whole in itself, is not taken for it (rule S10).
+
+Checkpoints of other writers and of older releases do not say it, and are taken at their word.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Sequence
@@ -28,15 +33,80 @@ from indextables.errors import BadFileError, shown
 from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, MetadataAction, UnknownAction
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
-from indextables.wire.checkpoint_origin import (
-    CheckpointOrigin,
-    decode_origin,
-    encode_origin,
-    with_origin,
-    without_origin,
-)
 from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
 from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, as_meant
+
+_FIELD = "checkpointOf"
+_LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()
+
+
+class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The version and the table that a checkpoint is of, and which of its parts this file is."""
+
+    version: int
+    table_id: str
+    part: int = 1
+    parts: int = 1
+    actions: int | None = None
+    """How many actions the file holds."""
+    sha256: str | None = None
+    """Of the lines before this one."""
+
+    def check(self, *, version: int, path: str, actions: int) -> None:
+        """BadFileError if this is not what a checkpoint of one file says that lies in the place of a version's."""
+        if self.version != version:
+            raise BadFileError(f"{path} says that it is the checkpoint of version {self.version}.", path=path)
+        if self.parts != 1:
+            raise BadFileError(f"{path} is part {self.part} of {self.parts} of a checkpoint.", path=path)
+        if self.actions is not None and self.actions != actions:
+            raise BadFileError(f"{path} speaks of {self.actions} actions, but there are {actions}.", path=path)
+
+
+# Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
+_decoder = msgspec.json.Decoder(CheckpointOrigin)
+_line_decoder = msgspec.json.Decoder(dict[str, dict[str, CheckpointOrigin]])
+
+
+def checksum(data: bytes) -> str:
+    """The SHA-256 of some bytes, as text."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def encode_origin(origin: CheckpointOrigin) -> bytes:
+    """The origin as JSON."""
+    return msgspec.json.encode(origin)
+
+
+def decode_origin(data: bytes, *, path: str) -> CheckpointOrigin:
+    """The origin in JSON. BadFileError if it is none."""
+    try:
+        return _decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as failure:
+        raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
+
+
+def with_origin(lines: bytes, origin: CheckpointOrigin) -> bytes:
+    """Lines of actions with a last one that says where they come from.
+
+    It has the form of a `commitInfo`, which every reader takes, and whose unknown fields every reader ignores.
+    """
+    sealed = msgspec.structs.replace(origin, sha256=checksum(lines))
+    return lines + _LINE + encode_origin(sealed) + b"}}\n"
+
+
+def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin | None]:
+    """The lines of actions, and what the last line says of them. BadFileError if they are not what it says."""
+    at = plain.rstrip(b"\n").rfind(b"\n") + 1
+    if not plain.startswith(_LINE, at):
+        return plain, None
+    try:
+        origin = _line_decoder.decode(plain[at:])["commitInfo"][_FIELD]
+    except (msgspec.DecodeError, UnicodeDecodeError, LookupError) as failure:
+        raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
+    if origin.sha256 is not None and origin.sha256 != checksum(plain[:at]):
+        raise BadFileError(f"{path} does not match its checksum.", path=path)
+    return plain[:at], origin
+
 
 ACTIONS_PER_PART = 100_000
 _PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")

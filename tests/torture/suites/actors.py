@@ -17,7 +17,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.table import verify_table
 from indextables.table.handle import open_log
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT
 from tests.torture import history
 from tests.torture.actors import BATCH, data, pairs_of, state_of

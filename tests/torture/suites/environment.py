@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from indextables import Table
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 from tests.torture import history
 from tests.torture.conditions import DAY_S, small_disk
 from tests.torture.stage import Stage, fresh_folder

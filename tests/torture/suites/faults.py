@@ -12,9 +12,9 @@ from unittest.mock import patch
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.table import planning
-from indextables.testing.fault_server import FaultServer
-from indextables.testing.places import StorePlace
 from indextables.wire import old_checkpoints
+from tests.support.fault_server import FaultServer
+from tests.support.places import StorePlace
 from tests.support.rows import ROWS, TEXT
 from tests.torture.actors import BATCH, data, pairs_of, state_of
 from tests.torture.stage import fresh_folder

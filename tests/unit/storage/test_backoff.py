@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from indextables.errors import AccessDeniedError, ThrottledError, UnavailableError
-from indextables.storage.backoff import Backoff
+from indextables.storage.remote import Backoff
 
 
 class Request:

@@ -13,8 +13,8 @@ import pytest
 
 from indextables.errors import AccessDeniedError, InvalidInputError, StorageError
 from indextables.storage.clients import EMULATOR_KEY, find_profile, load_provider
-from indextables.testing.fault_server import FaultServer, HttpFault
-from indextables.testing.places import StorePlace
+from tests.support.fault_server import FaultServer, HttpFault
+from tests.support.places import StorePlace
 
 CALLS: list[str] = []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indextables.storage.spec import StoreSpec
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 
 PROGRAM = """
 import os, pickle, sys, warnings

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indextables.errors import InvalidInputError
-from indextables.storage.location import check
-from indextables.storage.partitions import NULL_PARTITION, escape, partition_folder, partition_values, unescape
+from indextables.storage.location import NULL_PARTITION, check, escape, partition_folder, partition_values, unescape
 
 # What Spark 4's ExternalCatalogUtils.escapePathName makes of these.
 AS_SPARK = {

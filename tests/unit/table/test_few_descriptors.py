@@ -63,13 +63,13 @@ def test_an_append_says_what_it_did(tmp_path: Path, left: int) -> None:
             raise
         except StorageError:
             done = False
-    assert ids(Table.open(tmp_path / "t")) == list(range(40 if done else 4))
+    assert ids(Table.open(str(tmp_path / "t"))) == list(range(40 if done else 4))
 
 
 def test_a_temporary_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1, each=4)
     missing = str(tmp_path / "nowhere")
     with pytest.raises(StorageError, match=missing) as raised:
-        Table.open(tmp_path / "t", options={"indexWriter.tempDirectoryPath": missing}).append(rows([4]))
+        Table.open(str(tmp_path / "t"), options={"indexWriter.tempDirectoryPath": missing}).append(rows([4]))
     assert "indexWriter.tempDirectoryPath" in raised.value.hint
     assert ids(table) == [0, 1, 2, 3]

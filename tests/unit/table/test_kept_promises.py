@@ -11,8 +11,7 @@ from indextables import Table
 from indextables.errors import CleanupError, LogGapError, UnavailableError
 from indextables.log import log_files
 from indextables.storage.local import LocalStore
-from indextables.storage.wrappers import StoreWrapper
-from indextables.testing.faulty_store import Fault, FaultyStore
+from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
 

@@ -20,11 +20,11 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.local import LocalStore
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import PutOutcome, Store
-from indextables.storage.wrappers import StoreWrapper
 from indextables.table import planning
 from indextables.table.handle import log_settings
-from indextables.testing.places import StorePlace
+from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
+from tests.support.places import StorePlace
 from tests.support.rows import ids, rows, table_of
 
 OTHER = pa.schema([("name", pa.string())])

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from indextables.testing.fault_server import FaultServer, HttpFault
+from tests.support.fault_server import FaultServer, HttpFault
 
 
 @pytest.mark.parametrize(

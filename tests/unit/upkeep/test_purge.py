@@ -12,8 +12,7 @@ from indextables import AddAction, Table
 from indextables.errors import ConflictError, InvalidInputError, RefusedError, UnavailableError, VersionNotFoundError
 from indextables.storage.local import TEMP_PREFIX
 from indextables.storage.store import ObjectInfo
-from indextables.storage.wrappers import StoreWrapper
-from indextables.testing.faulty_store import Fault, FaultyStore
+from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.upkeep import purge
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents, splits_on_disk

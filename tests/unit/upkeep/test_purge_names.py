@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from indextables import AddAction, Table
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 from tests.support.rows import table_of
 
 UNCHECKED: dict[str, object] = {"purge.retentionCheckEnabled": False}

@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from indextables.cli import options
-from indextables.cli.consent import confirmed
-from indextables.cli.verb import opened, verb
+from indextables.cli.verb import confirmed, opened, verb
 from indextables.errors import InvalidInputError
 from indextables.model.report import Progress
 from indextables.upkeep.drop_partitions import DropReport

@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from indextables.cli import options
-from indextables.cli.consent import carried_out
 from indextables.cli.output import CORRUPT
-from indextables.cli.verb import opened, verb
+from indextables.cli.verb import carried_out, opened, verb
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table

@@ -23,10 +23,11 @@ from indextables.model.schema_registry import KEY_PREFIX, in_use
 from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilter, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import old_checkpoints
-from indextables.wire.checkpoint_origin import CheckpointOrigin, checksum
 from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
 from indextables.wire.old_checkpoints import (
+    CheckpointOrigin,
     MultiPartManifest,
+    checksum,
     decode_checkpoint,
     decode_parquet_checkpoint,
     decode_part,

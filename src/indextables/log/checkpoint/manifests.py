@@ -25,8 +25,8 @@ from indextables.errors import NotFoundError, StorageError
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.model.actions import MetadataAction
+from indextables.model.column_ranges import BoundsFinder
 from indextables.model.file_values import TextMaps
-from indextables.model.manifest_bounds import BoundsFinder
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import deduplicated, in_use, renamed
 from indextables.model.stat_text import decode_values

@@ -24,7 +24,7 @@ from indextables.config.state import CompactionSettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError
 from indextables.log.checkpoint.manifests import EntrySorter, ManifestWriter, ReadPart
 from indextables.log.checkpoint.state_files import StateFiles, without_tombstones
-from indextables.model.manifest_bounds import BoundsFinder
+from indextables.model.column_ranges import BoundsFinder
 from indextables.model.protocol import state_protocol_version
 from indextables.model.schema_registry import deduplicated, renames
 from indextables.model.snapshot import Delta, Snapshot

@@ -3,6 +3,8 @@
 The values of a metric from its partial results, and the columns they stand in.
 
 The buckets of one aggregation in their order: terms by count or key, histograms by key with gaps filled on demand.
+
+Aggregations over a table: each split makes its part, the parts add up exactly.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.scan.aggregate.keys import keyed_rows
-from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric
-from indextables.scan.aggregate.state import Partial, Place
+from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric, parse_spec
+from indextables.scan.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged
+from indextables.scan.task import ScanTask
+from indextables.splits.query.tree import AllRows
+from indextables.splits.read.table_split import SplitEntry
 
 
 def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
@@ -287,3 +291,20 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
         if fits
         else pa.array(values, pa.decimal128(38, 0))
     )
+
+
+def aggregate_table(task: ScanTask, spec: Mapping[str, Any]) -> pa.Table:
+    """The aggregations of a specification over the matching rows of a task."""
+    aggregations = parse_spec(spec, task.schema)
+    return finish(partial_of(task, aggregations), aggregations)
+
+
+def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
+    """What the splits of a task contribute; the parts of several tasks add up."""
+    return merged(task.each(lambda entry: _one(task, entry, aggregations)))
+
+
+def _one(task: ScanTask, entry: SplitEntry, aggregations: Aggregations) -> Partial:
+    plan = task.plan
+    where = None if entry.certain else plan.where
+    return aggregate_split(task.open(entry), aggregations, plan.query or AllRows(), where=where)

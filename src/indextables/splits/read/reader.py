@@ -319,14 +319,6 @@ class SplitReader:
             raise
         return view
 
-    def prewarm(self, columns: Iterable[str] | None = None) -> int:
-        """Bring the index of some columns (None: of all) into the disk cache; returns the bytes that were fetched."""
-        wanted = [c.field for c in self.mapping.indexed if columns is None or c.name in set(columns)]
-        before = self.stats.bytes
-        if wanted and self.indexed:
-            self.open_index(wanted, positions=True, norms=True).close()
-        return self.stats.bytes - before
-
     @property
     def segment(self) -> StoredSegment:
         """The whole index, for merging."""

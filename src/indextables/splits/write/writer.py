@@ -32,8 +32,7 @@ from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo, SplitStatistics
-from indextables.storage.location import join
-from indextables.storage.partitions import partition_folder
+from indextables.storage.location import join, partition_folder
 
 
 def new_split_name() -> str:

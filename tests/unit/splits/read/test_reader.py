@@ -12,8 +12,8 @@ from indextables.errors import BadFileError, InvalidInputError, MissingSplitErro
 from indextables.splits.format.source import LocalSource, StoreSource, coalesce, open_source
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
-from indextables.storage.wrappers import CountingStore
-from indextables.testing.places import StorePlace
+from indextables.testing.faulty_store import CountingStore
+from tests.support.places import StorePlace
 from tests.support.splits import log_rows, open_file, rows_with, term_rows, write_file
 
 TABLE = log_rows(40_000)

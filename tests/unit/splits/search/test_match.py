@@ -14,11 +14,11 @@ from indextables.config.indexing import IndexingSettings
 from indextables.errors import BadFileError
 from indextables.model.predicate import bind
 from indextables.model.predicate import parse as where
+from indextables.scan.explain import explain_split
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.parser import parse
 from indextables.splits.read.searchable import Rows, SearcherView
 from indextables.splits.search import hits
-from indextables.splits.search.explain import explain_split
 from indextables.splits.search.match import count_rows, find_rows, open_query
 from tests.support.splits import log_rows, open_file, write_file
 from tests.unit.splits.plain_split import PlainSplit, make_split

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from indextables.errors import NotFoundError
-from indextables.storage.wrappers import CountingStore, LoggingStore
-from indextables.testing.places import StorePlace
+from indextables.testing.faulty_store import CountingStore, LoggingStore
+from tests.support.places import StorePlace
 
 
 def test_costs(memory_place: StorePlace, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_costs(memory_place: StorePlace, tmp_path: Path) -> None:
 
 
 def test_every_call_is_one_line_of_the_log(memory_place: StorePlace, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG", logger="indextables.storage.wrappers")
+    caplog.set_level("DEBUG", logger="indextables.testing.faulty_store")
     store = LoggingStore(memory_place.open())
     store.put("a", b"precious")
     store.put_if_absent("a", b"precious")

@@ -30,7 +30,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from indextables.storage.clients import EMULATOR_ACCOUNT, EMULATOR_KEY
-from indextables.testing.places import StorePlace
+from tests.support.places import StorePlace
 
 VERSION = "3.37.0"
 _API = "2021-08-06"

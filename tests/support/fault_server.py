@@ -22,9 +22,9 @@ from urllib.parse import unquote
 from aiohttp import web
 from msgspec import Struct
 
-from indextables.testing.places import StorePlace
-from indextables.testing.servers import s3_options
-from indextables.testing.xml_bucket import Answer, Request, XmlBucket, refusal
+from tests.support.places import StorePlace
+from tests.support.servers import s3_options
+from tests.support.xml_bucket import Answer, Request, XmlBucket, refusal
 
 _BUCKET = "tests"
 # Repeats as in life, only quicker.
