@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, ConflictError
+from indextables.errors import CommitUnknownError, ConflictError, StorageError
 from indextables.log.cache import LogCache
 from indextables.log.log_files import version_of, version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, ProtocolAction, SkipAction
 from indextables.storage.local import LocalStore
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.table import planning
 from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import Effect, Fault, FaultyStore, StoreWrapper
@@ -270,3 +270,78 @@ def test_a_drop_is_not_done_twice(tmp_path: Path) -> None:
     with pytest.raises(CommitUnknownError):
         seen_through(store, tmp_path).drop_partitions("day = 1")
     assert whole(tmp_path) == [*(i for i in range(30) if i % 3 != 1), 100]
+
+
+class DyingStore(StoreWrapper):
+    """A store that answers `left` requests after a version was created in it, and then none any more."""
+
+    def __init__(self, inner: Store, left: int) -> None:
+        super().__init__(inner)
+        self.created = False
+        self._left = left
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        self._live()
+        outcome = self.inner.put_if_absent(path, data)
+        self.created |= version_of(path) is not None and outcome is PutOutcome.CREATED
+        return outcome
+
+    def get(self, path: str) -> bytes:
+        self._live()
+        return self.inner.get(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._live()
+        self.inner.put(path, data)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        self._live()
+        return self.inner.head(path)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        self._live()
+        return self.inner.list(prefix, start_after=start_after)
+
+    def delete(self, paths: Iterable[str]) -> None:
+        self._live()
+        self.inner.delete(paths)
+
+    def _live(self) -> None:
+        if self.created:
+            self._left -= 1
+            if self._left < 0:
+                raise StorageError("The store is gone.")
+
+
+def removed_by_hand(table: Table) -> None:
+    with table.transaction() as transaction:
+        transaction.remove(table.files()["path"][0].as_py())
+
+
+AFTERWARDS: dict[str, Callable[[Table], object]] = {
+    **{name: act for name, (act, _) in VERBS.items()},
+    "delete of a whole split": lambda t: t.delete(where="id < 10"),
+    "drop_partitions": lambda t: t.drop_partitions("day = 1"),
+    "restore": lambda t: t.restore(version=1),
+    "configure": lambda t: t.update_metadata(name="renamed"),
+    "transaction": removed_by_hand,
+}
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 3, 5, 9])
+@pytest.mark.parametrize("interval", [1_000, 1])
+@pytest.mark.parametrize("verb", AFTERWARDS)
+def test_what_fails_after_a_commit_does_not_make_it_failed(tmp_path: Path, verb: str, interval: int, left: int) -> None:
+    """The answer is that it landed, or that nobody knows: an error that says neither would be taken for a refusal."""
+    options: dict[str, object] = {"checkpoint.interval": interval}
+    table_of(tmp_path, appends=3, partitioned=verb == "drop_partitions", options=options)
+    before = Table.open(str(tmp_path)).version
+    store = DyingStore(LocalStore(tmp_path), left)
+    table = seen_through(store, tmp_path)
+    try:
+        AFTERWARDS[verb](table)
+        assert table.version > before
+    except CommitUnknownError:
+        assert left < 1  # the one look whether the version continues the log is all that it takes
+    assert store.created
+    assert Table.open(str(tmp_path)).version > before

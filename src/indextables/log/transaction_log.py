@@ -133,6 +133,7 @@ class SnapshotLog(Struct, dict=True):
         self.bases = BaseReader(self.reader, self.settings.state_read)
         self._table_id = ""
         self._read: LoadedSnapshot | None = None
+        self._committed: Snapshot | None = None
 
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
         """The newest version. One listing tells whether the remembered snapshot still is it.
@@ -233,6 +234,8 @@ class TransactionLog(SnapshotLog, dict=True):
             raise
         if committed.version is None:
             self.discard(written, since=read.version)
+        if committed.version is not None:
+            self._committed = committed.snapshot
         if committed.written is not None:
             if is_shared(read.header.protocol) and any(
                 isinstance(a, ProtocolAction) for a in committed.written.actions
@@ -242,6 +245,21 @@ class TransactionLog(SnapshotLog, dict=True):
             if keep_up:
                 self._keep_up(committed)
         return committed
+
+    def after_commit(self) -> Snapshot:
+        """The newest version; where it cannot be read, the one that was committed here last.
+
+        Rule R8: a commit that landed is not told as failed because a look at the table afterwards failed.
+        """
+        try:
+            return self.fresh()
+        except IndexTablesError as failure:
+            if self._committed is None:
+                raise
+            logger.warning(
+                "%s was committed, but its newest version cannot be read: %s", self.store.url, failure.message
+            )
+            return self._committed
 
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
         """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14)."""

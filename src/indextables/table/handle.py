@@ -189,7 +189,7 @@ class TableHandle:
 
     def _moved_on(self, report: R) -> R:
         """Show the newest version, which an operation has made; returns what the operation reports."""
-        self._show(self._log.fresh())
+        self._show(self._log.after_commit())
         return report
 
     def to_dict(self) -> dict[str, Any]:
