@@ -28,6 +28,7 @@ class Row:
     target: str
     ratio: float | None
     met: bool | None
+    note: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -48,8 +49,9 @@ class Report:
         at_most: float | None = None,
         at_least: float | None = None,
         absolute: bool = False,
+        note: dict[str, float] | None = None,
     ) -> None:
-        """Note a figure; the target is a ratio against the peer, or a bound of the figure itself."""
+        """Write a figure down; the target is a ratio against the peer, or a bound of the figure itself."""
         ratio = ours / theirs if theirs else None
         judged = ours if absolute else ratio
         met = None
@@ -58,7 +60,7 @@ class Report:
             target, met = f"<= {at_most:g}{'' if absolute else 'x'}", judged is not None and judged <= at_most
         if at_least is not None:
             target, met = f">= {at_least:g}{'' if absolute else 'x'}", judged is not None and judged >= at_least
-        row = Row(what, ours, unit, peer, theirs, target, ratio, met)
+        row = Row(what, ours, unit, peer, theirs, target, ratio, met, note or {})
         self.rows.append(row)
         print(_shown(row), flush=True)
 
@@ -82,8 +84,11 @@ class Report:
 def _shown(row: Row) -> str:
     theirs = f"{row.peer} {row.theirs:,.1f} {row.unit}" if row.theirs is not None else ""
     ratio = f"{row.ratio:.3f}x" if row.ratio is not None else ""
+    details = "".join(f"  {name} {value:,.2f}" for name, value in row.note.items())
     verdict = {True: "met", False: "MISSED", None: ""}[row.met]
-    return f"{row.what:<58} {row.ours:>12,.1f} {row.unit:<10} {theirs:<32} {ratio:>9} {row.target:>9} {verdict}"
+    return (
+        f"{row.what:<58} {row.ours:>12,.1f} {row.unit:<10} {theirs:<32} {ratio:>9} {row.target:>9} {verdict}{details}"
+    )
 
 
 def timed_ms(work: Callable[[], Any], *, repeat: int = 5) -> float:
