@@ -182,8 +182,9 @@ def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa
 
 def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
     """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
-    if None not in values:
-        return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32())  # type: ignore[arg-type]
+    lists = [v for v in values if v is not None]
+    if len(lists) == len(values):
+        return pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
     ends = list(accumulate((len(v) if v else 0 for v in values), initial=0))
     starts: list[int | None] = [None if v is None else s for v, s in zip(values, ends, strict=False)]
     return pa.array([*starts, ends[-1]], pa.int32())

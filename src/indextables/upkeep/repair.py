@@ -252,7 +252,10 @@ def _described(
     bad: list[LeftOut] = []
     with ThreadPoolExecutor(min(parallelism, len(files)), thread_name_prefix="indextables-repair") as pool:
         for done, split in enumerate(pool.map(look, files), start=1):
-            (found if isinstance(split, FoundSplit) else bad).append(split)  # type: ignore[arg-type]
+            if isinstance(split, FoundSplit):
+                found.append(split)
+            else:
+                bad.append(split)
             progress(done, len(files), "splits")
     return sorted(found, key=lambda split: (split.modified_ms, split.path)), bad
 

@@ -113,10 +113,11 @@ def _decode_at_once(plain: bytes) -> list[LogAction] | None:
     if UNKNOWN_FIELD.encode() in plain:
         return None
     try:
-        actions = [line.action() for line in _fast.decode_lines(plain)]
+        lines = _fast.decode_lines(plain)
+        actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return None if None in actions else actions  # type: ignore[return-value]
+    return actions if len(actions) == len(lines) else None
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int) -> list[LogAction]:

@@ -10,7 +10,7 @@ What happened to the manifests of a state since it was written: which of their e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from math import ceil
@@ -100,8 +100,8 @@ def _entries(source: StateFiles, manifests: Sequence[ManifestInfo]) -> list[pa.T
     return source.reader.read(manifests, source.state_file, columns=_COLUMNS)
 
 
-def _texts(paths: object) -> pa.Array:
-    return pa.array(sorted(paths), pa.string())  # type: ignore[call-overload]
+def _texts(paths: Iterable[str]) -> pa.Array:
+    return pa.array(sorted(paths), pa.string())
 
 
 class Compact(Enum):

@@ -50,7 +50,7 @@ def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask
     if isinstance(query, Boost):
         return combine(query.query, num_rows, answer)
     if not isinstance(query, Bool):
-        return answer(query)  # type: ignore[arg-type]
+        return answer(query)
     found = np.ones(num_rows, np.bool_)
     for below in query.must:
         found &= combine(below, num_rows, answer)

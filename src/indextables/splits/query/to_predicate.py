@@ -115,7 +115,7 @@ def implied_predicate(query: Query, mapping: DocMapping) -> Predicate | None:
         return implied_predicate(query.query, mapping)
     if isinstance(query, Bool):
         return _implied_by_all(query, mapping) if query.must else _implied_by_any(query, mapping)
-    return None if isinstance(query, AllRows) else _implied_by_leaf(query, mapping)  # type: ignore[arg-type]
+    return None if isinstance(query, AllRows) else _implied_by_leaf(query, mapping)
 
 
 def _implied_by_all(query: Bool, mapping: DocMapping) -> Predicate | None:

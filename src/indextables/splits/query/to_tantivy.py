@@ -274,7 +274,7 @@ def index_query(query: Query, ask: Ask) -> tantivy.Query | None:
         return None if below is None else tantivy.Query.boost_query(below, query.factor)
     if isinstance(query, Bool):
         return _whole_bool(query, ask)
-    found = ask(query)  # type: ignore[arg-type]
+    found = ask(query)
     return found.query if found is not None and found.exact else None
 
 
