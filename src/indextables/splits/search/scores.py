@@ -30,7 +30,7 @@ from indextables.splits.index.tantivy_errors import tantivy_errors
 from indextables.splits.index.values import documents, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask
-from indextables.splits.query.to_tantivy import TermKey, field_name, is_indexed_as_asked, scored_terms
+from indextables.splits.query.to_tantivy import TermKey, field_name, has_index_for, scored_terms
 from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns, leaves
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 from indextables.splits.search.hits import Scores
@@ -127,7 +127,7 @@ def _leaf_scores(
     leaf: Leaf, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
 ) -> Scores:
     column = mapping.find(leaf.target.column)
-    if column is None or not is_indexed_as_asked(leaf, column):
+    if column is None or not has_index_for(leaf, column):
         return np.zeros(table.num_rows, np.float32)
     matched = leaf_mask(leaf, table, mapping).astype(np.float32)
     keys = scored_terms(leaf, column)
