@@ -24,8 +24,8 @@ from indextables.log import replay, transaction_log, versions
 from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_writer import StateWriter
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committed, Committer
 from indextables.log.log_files import POINTER, LogListing, version_path
@@ -94,7 +94,7 @@ def no_reading_back(patch: Patch) -> None:
         return self.store.put_if_absent(version_path(offer.version.version), offer.body)
 
     patch.setattr(Committer, "_create", trusting)
-    patch.setattr(Committer, "_landed", always(None))
+    patch.setattr(Committer, "_landed_version", always(None))
 
 
 def lenient_reader(patch: Patch) -> None:
@@ -292,17 +292,17 @@ def written_over(self: LegacyWriter, path: str, content: bytes) -> None:
 
 
 def believed_unread(patch: Patch) -> None:
-    patch.setattr(Prover, "failure_at", always(None))
+    patch.setattr(CheckpointVerifier, "failure_at", always(None))
     patch.setattr(
         Checkpointer,
-        "_sound",
+        "_usable_state",
         lambda self, version, listing, **_: self.bases.read_state(version, listing.states[version]),
     )
 
 
 def dated_by_themselves(patch: Patch) -> None:
     for module in (state_reader, legacy, replay, versions):
-        patch.setattr(module, "bounded_time", lambda said_ms, file_ms: said_ms or file_ms or 0)
+        patch.setattr(module, "bounded_time", lambda recorded_ms, file_ms: recorded_ms or file_ms or 0)
 
 
 def planned_by_the_committer(patch: Patch) -> None:

@@ -33,10 +33,10 @@ from indextables.log import replay as reading
 from indextables.log.cache import CacheStats, LogCache
 from indextables.log.checkpoint.checkpointer import Checkpointer, CheckpointReport, SpoiledCheckpointError
 from indextables.log.checkpoint.descent import is_of_another_engine
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner, policy_of
 from indextables.log.commit import Committed, Committer, Plan, Proposal
 from indextables.log.log_files import list_log
@@ -128,8 +128,8 @@ class SnapshotLog(Struct, dict=True):
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
-        remembered = self.cache if self.settings.cache.enabled else None
-        self.reader = VersionReader(self.store, remembered, self.settings.read)
+        cache = self.cache if self.settings.cache.enabled else None
+        self.reader = VersionReader(self.store, cache, self.settings.read)
         self.bases = BaseReader(self.reader, self.settings.state_read)
         self._table_id = ""
         self._read: LoadedSnapshot | None = None
@@ -140,13 +140,13 @@ class SnapshotLog(Struct, dict=True):
         Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last look,
         the remembered snapshot is returned without asking the store.
         """
-        known = self._remembered()
-        if known is None:
+        cached = self._from_cache()
+        if cached is None:
             return self.reload()
-        loaded, looked_ms = known
+        loaded, listed_ms = cached
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
-        if patience > 0 and self.now_ms() - looked_ms < patience * 1000:
-            return self._known_again(loaded)
+        if patience > 0 and self.now_ms() - listed_ms < patience * 1000:
+            return self._snapshot_of_same_table(loaded)
         return self._remember(reading.advance(self.store, self.bases, loaded))
 
     def fresh(self) -> Snapshot:
@@ -181,30 +181,30 @@ class SnapshotLog(Struct, dict=True):
         """Forget everything remembered of this table."""
         return self.cache.invalidate(self.store.url)
 
-    def _remembered(self) -> tuple[LoadedSnapshot, int] | None:
+    def _from_cache(self) -> tuple[LoadedSnapshot, int] | None:
         if not self.settings.cache.enabled:
             return None
-        found: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
-        return found
+        cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
+        return cached
 
     def _remember_own(self, version: CommittedVersion) -> None:
-        known = self._remembered()
-        if known is not None and known[0].snapshot.version == version.version - 1 - len(known[0].own):
-            self._remember(replace(known[0], own=(*known[0].own, version)))
+        cached = self._from_cache()
+        if cached is not None and cached[0].snapshot.version == version.version - 1 - len(cached[0].own):
+            self._remember(replace(cached[0], own=(*cached[0].own, version)))
 
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
-        snapshot = self._known_again(loaded)
+        snapshot = self._snapshot_of_same_table(loaded)
         if self.settings.cache.enabled:
             cost = 1_000 * (len(loaded.files) + 1)
             self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
         return snapshot
 
-    def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
+    def _snapshot_of_same_table(self, loaded: LoadedSnapshot) -> Snapshot:
         """Rule R15: what was read, if it is of the table that was read before."""
-        found = loaded.snapshot.metadata.id
-        if not is_same_table(self._table_id, found):
-            raise another_table(self.store.url, self._table_id, found)
-        self._table_id, self._read = found, loaded
+        table_id = loaded.snapshot.metadata.id
+        if not is_same_table(self._table_id, table_id):
+            raise another_table(self.store.url, self._table_id, table_id)
+        self._table_id, self._read = table_id, loaded
         return loaded.snapshot
 
 
@@ -280,11 +280,11 @@ class TransactionLog(SnapshotLog, dict=True):
         return report
 
     def damage(self) -> IndexTablesError | None:
-        """What is wrong with the newest state or checkpoint, read from the store; None if it can be trusted."""
-        return self.prover().newest_failure(list_log(self.store))
+        """What is wrong with the newest checkpoint, read from the store; None if it can be trusted."""
+        return self.verifier().newest_failure(list_log(self.store))
 
     def heal(self) -> IndexTablesError | None:
-        """Write the newest state or checkpoint anew if it is damaged; returns what was wrong with it.
+        """Write the newest checkpoint anew if it is damaged; returns what was wrong with it.
 
         It gets another name; the damaged one stays where it is, and goes when it is old enough.
         """
@@ -314,9 +314,9 @@ class TransactionLog(SnapshotLog, dict=True):
             compact = Compact.ALL
         raise failure
 
-    def prover(self) -> Prover:
-        """A prover of states and checkpoints, which has read nothing yet."""
-        return Prover.of(self.store, self.settings.read, self.settings.state_read)
+    def verifier(self) -> CheckpointVerifier:
+        """A verifier of checkpoints, which has read nothing yet."""
+        return CheckpointVerifier.of(self.store, self.settings.read, self.settings.state_read)
 
     def checkpoint_version(self, snapshot: Snapshot) -> int:
         """The version that a checkpoint of this snapshot would be of: its own, or that of the upgrade it needs first."""
@@ -373,7 +373,7 @@ class TransactionLog(SnapshotLog, dict=True):
         """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
         try:
             report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
-            if report.found:
+            if report.expired:
                 logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
             if report.damaged:
                 self.heal()
@@ -392,7 +392,7 @@ class TransactionLog(SnapshotLog, dict=True):
             write_settings=self.settings.state_write,
             compaction=self.settings.compaction,
             retry=self.settings.state_retry,
-            prover=self.prover,
+            verifier=self.verifier,
             now_ms=self.now_ms,
             new_id=self.new_id,
             rng=self.rng,

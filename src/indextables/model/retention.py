@@ -23,8 +23,8 @@ class LogObject(Struct, frozen=True):
     last_modified_ms: int | None
 
 
-class BaseFiles(Struct, frozen=True):
-    """A state or a checkpoint: its own files, and the manifests or parts it names; None if it cannot be read."""
+class CheckpointFiles(Struct, frozen=True):
+    """A checkpoint, whatever its form: its own files, and the manifests or parts it names; None if it cannot be read."""
 
     files: tuple[LogObject, ...]
     names: frozenset[str] | None = frozenset()
@@ -34,30 +34,32 @@ class LogInventory(Struct, frozen=True):
     """Everything in a log. `manifests` and `parts` are by path; what a base names may be missing from them."""
 
     versions: Mapping[int, LogObject] = field(default_factory=dict)
-    states: Mapping[int, BaseFiles] = field(default_factory=dict)
-    checkpoints: Mapping[int, BaseFiles] = field(default_factory=dict)
+    states: Mapping[int, CheckpointFiles] = field(default_factory=dict)
+    legacy_checkpoints: Mapping[int, CheckpointFiles] = field(default_factory=dict)
     manifests: Mapping[str, LogObject] = field(default_factory=dict)
     parts: Mapping[str, LogObject] = field(default_factory=dict)
 
     @property
     def newest_ms(self) -> int:
         """When the youngest file of the log was written, by the store's clock."""
-        bases = (file for base in (*self.states.values(), *self.checkpoints.values()) for file in base.files)
+        bases = (file for base in (*self.states.values(), *self.legacy_checkpoints.values()) for file in base.files)
         files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *bases)
         return max((file.last_modified_ms or 0 for file in files), default=0)
 
     def without(self, damaged: Collection[int]) -> LogInventory:
-        """The same, with the states and checkpoints of some versions known to be of no use."""
+        """The same, with the checkpoints of some versions known to be of no use."""
         if not damaged:
             return self
         states = {v: replace(base, names=None) if v in damaged else base for v, base in self.states.items()}
-        checkpoints = {v: replace(base, names=None) if v in damaged else base for v, base in self.checkpoints.items()}
-        return replace(self, states=states, checkpoints=checkpoints)
+        checkpoints = {
+            v: replace(base, names=None) if v in damaged else base for v, base in self.legacy_checkpoints.items()
+        }
+        return replace(self, states=states, legacy_checkpoints=checkpoints)
 
     def usable(self) -> tuple[list[int], list[int]]:
-        """The versions of the states and of the checkpoints that are whole."""
-        states = [v for v, state in self.states.items() if _is_whole(state, self.manifests)]
-        return states, [v for v, checkpoint in self.checkpoints.items() if _is_whole(checkpoint, self.parts)]
+        """The versions of the states, and of the older forms of checkpoints, of which no file is missing."""
+        states = [v for v, state in self.states.items() if _is_complete(state, self.manifests)]
+        return states, [v for v, checkpoint in self.legacy_checkpoints.items() if _is_complete(checkpoint, self.parts)]
 
 
 class RetentionPolicy(Struct, frozen=True):
@@ -113,24 +115,24 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
     search = _Search(log, policy, now_ms, anchor=bases[-1])
     first = search.oldest_needed()
     start = max((base for base in bases if base <= first), default=-1)
-    kept = {bases[-1], start, *sorted(states)[-policy.state_versions :]}
-    gone_states = search.old_states(kept)
-    gone_checkpoints = search.old_checkpoints(kept)
-    found = [
+    retained = {bases[-1], start, *sorted(states)[-policy.state_versions :]}
+    gone_states = search.old_states(retained)
+    gone_checkpoints = search.old_legacy_checkpoints(retained)
+    expired = [
         *search.old_versions(start),
-        *_expired_bases(log.states, gone_states, "state"),
-        *_expired_bases(log.checkpoints, gone_checkpoints, "checkpoint"),
-        *search.unnamed(log.checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
+        *_expired_checkpoints(log.states, gone_states, "state"),
+        *_expired_checkpoints(log.legacy_checkpoints, gone_checkpoints, "checkpoint"),
+        *search.unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
         *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
-    return Expiry(bases[-1], tuple(found), start)
+    return Expiry(bases[-1], tuple(expired), start)
 
 
-def _is_whole(base: BaseFiles, known: Mapping[str, LogObject]) -> bool:
-    return base.names is not None and all(name in known for name in base.names)
+def _is_complete(base: CheckpointFiles, present: Mapping[str, LogObject]) -> bool:
+    return base.names is not None and all(name in present for name in base.names)
 
 
-def _expired_bases(bases: Mapping[int, BaseFiles], gone: list[int], kind: str) -> Iterator[Expired]:
+def _expired_checkpoints(bases: Mapping[int, CheckpointFiles], gone: list[int], kind: str) -> Iterator[Expired]:
     for version in gone:
         for file in bases[version].files:
             yield Expired(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
@@ -144,11 +146,11 @@ class _Search(Struct, frozen=True):
 
     def oldest_needed(self) -> int:
         """The oldest version that must stay readable."""
-        kept_anyway = self.anchor - self.policy.versions
+        oldest_retained = self.anchor - self.policy.versions
         young = [
             version
             for version, file in self.log.versions.items()
-            if version >= kept_anyway or not self._older(file, self.policy.log_ms)
+            if version >= oldest_retained or not self._older(file, self.policy.log_ms)
         ]
         return min([self.anchor, *young])
 
@@ -159,14 +161,14 @@ class _Search(Struct, frozen=True):
             if self._older(file, self.policy.log_ms):
                 yield Expired(file.path, "version", version, file.size, f"covered by the checkpoint of version {start}")
 
-    def old_states(self, kept: set[int]) -> list[int]:
-        return self._old(self.log.states, kept, self.policy.state_ms)
+    def old_states(self, retained: set[int]) -> list[int]:
+        return self._old(self.log.states, retained, self.policy.state_ms)
 
-    def old_checkpoints(self, kept: set[int]) -> list[int]:
-        return self._old(self.log.checkpoints, kept, self.policy.checkpoint_ms)
+    def old_legacy_checkpoints(self, retained: set[int]) -> list[int]:
+        return self._old(self.log.legacy_checkpoints, retained, self.policy.checkpoint_ms)
 
     def unnamed(
-        self, bases: Mapping[int, BaseFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
+        self, bases: Mapping[int, CheckpointFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
     ) -> Iterator[Expired]:
         """Manifests or parts that no base which stays names. If one that stays cannot be read, any may be needed."""
         named: set[str] = set()
@@ -180,11 +182,13 @@ class _Search(Struct, frozen=True):
             if self._older(files[path], self.policy.manifest_ms):
                 yield Expired(path, kind, None, files[path].size, "named by no state or checkpoint that is kept")
 
-    def _old(self, bases: Mapping[int, BaseFiles], kept: set[int], limit_ms: int) -> list[int]:
+    def _old(self, bases: Mapping[int, CheckpointFiles], retained: set[int], limit_ms: int) -> list[int]:
         return sorted(
             version
             for version, base in bases.items()
-            if version < self.anchor and version not in kept and all(self._older(file, limit_ms) for file in base.files)
+            if version < self.anchor
+            and version not in retained
+            and all(self._older(file, limit_ms) for file in base.files)
         )
 
     def _older(self, file: LogObject, limit_ms: int) -> bool:

@@ -169,7 +169,7 @@ def plan(
 
 
 def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPolicy:
-    """The retention of the log: what was asked for, and for states and checkpoints no more than that."""
+    """The retention of the log: what was asked for, and for checkpoints no more than that."""
     policy = policy_of(settings)
     log_ms = round(log_hours * HOUR_MS)
     return replace(
@@ -334,7 +334,7 @@ def run(
             log_policy(planned.settings, log_hours=planned.log_retention_hours),
             only={file.path for file in planned.expiry.expired},
             settings=CleanupSettings(failure_policy="fail"),
-            told=lambda done: progress(len(work) + done, total, "files"),
+            on_batch=lambda done: progress(len(work) + done, total, "files"),
         )
 
     cleaned = _again_if_it_fails(clean, retries)

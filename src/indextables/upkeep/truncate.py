@@ -14,7 +14,7 @@ from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, counted, silent, was
-from indextables.model.retention import BaseFiles, Expired, LogInventory, RetentionPolicy, find_expired
+from indextables.model.retention import CheckpointFiles, Expired, LogInventory, RetentionPolicy, find_expired
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
 
@@ -56,7 +56,7 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     damage = log.damage()
     inventory = log.cleaner().inventory()
     if damage is not None:
-        last = max({*inventory.states, *inventory.checkpoints})
+        last = max({*inventory.states, *inventory.legacy_checkpoints})
         inventory, version = inventory.without([last]), max(version, last + 1)
     states, checkpoints = inventory.usable()
     needed = version not in {*states, *checkpoints}
@@ -84,7 +84,7 @@ def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = sile
         planned.policy,
         only={file.path for file in planned.files},
         settings=CleanupSettings(failure_policy="fail"),
-        told=lambda count: progress(count, len(planned.files), "files"),
+        on_batch=lambda count: progress(count, len(planned.files), "files"),
     )
     log.reload()
     return _report(planned, done.deleted, status=SUCCESS)
@@ -95,7 +95,7 @@ def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
     last = max(inventory.states, default=None)
     kept = inventory.states[last].names if last is not None else frozenset()
     known = frozenset(name for name in kept or () if name in inventory.manifests)
-    return replace(inventory, states={**inventory.states, version: BaseFiles((), known)})
+    return replace(inventory, states={**inventory.states, version: CheckpointFiles((), known)})
 
 
 def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -> TruncateReport:

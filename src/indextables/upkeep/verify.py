@@ -29,9 +29,9 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.checkpoint.descent import check_descent
-from indextables.log.checkpoint.proof import differences
 from indextables.log.checkpoint.state_files import StateFiles
-from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
+from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
+from indextables.log.checkpoint.verifier import differences
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, silent
@@ -73,7 +73,7 @@ class LogCheck(Struct):
     @classmethod
     def of(cls, log: TransactionLog) -> LogCheck:
         """A check that has read nothing yet."""
-        return cls(log, log.prover().bases)
+        return cls(log, log.verifier().bases)
 
     def run(self) -> Snapshot | None:
         """Check everything. A file that the cleaner takes away meanwhile is no finding."""
@@ -122,7 +122,7 @@ class LogCheck(Struct):
         """Every state and checkpoint that is sound by itself, oldest first."""
         sound = []
         candidates = [*((v, i, "state") for v, i in listing.states.items())]
-        candidates += [(v, i, "checkpoint") for v, i in listing.checkpoints.items()]
+        candidates += [(v, i, "checkpoint") for v, i in listing.legacy_checkpoints.items()]
         for version, info, check in sorted(candidates, key=lambda c: c[0]):
             try:
                 base = self._base(listing, version, info, check)
@@ -138,12 +138,12 @@ class LogCheck(Struct):
         return sound
 
     def _base(self, listing: LogListing, version: int, info: ObjectInfo, check: str) -> Base | None:
-        """A state or checkpoint, which must speak for itself: its files are not looked for by another way."""
+        """A checkpoint, which must speak for itself: its files are not looked for by another way."""
         older = {v: i for v, i in listing.states.items() if v < version} if check == "state" else {}
         states = {**older, version: info} if check == "state" else {}
         alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
-        found = FoundBase()
-        base = next(self.bases.bases(alone, until=version, found=found))
+        found = BaseSearch()
+        base = next(self.bases.bases(alone, until=version, search=found))
         if found.failures:
             raise found.failures[0]
         if base.header.version != version:
@@ -190,9 +190,9 @@ class LogCheck(Struct):
         if isinstance(pointer, UnusablePointer):
             message = f"The pointer to the newest checkpoint is of no use: {pointer.reason}."
             self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
-        elif pointer.version not in {*listing.states, *listing.checkpoints}:
+        elif pointer.version not in {*listing.states, *listing.legacy_checkpoints}:
             again = list_log(self.log.store)
-            if pointer.version not in {*again.states, *again.checkpoints}:
+            if pointer.version not in {*again.states, *again.legacy_checkpoints}:
                 message = f"The pointer names a checkpoint of version {pointer.version}, which does not exist."
                 self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
 
@@ -332,7 +332,7 @@ def plan(log: TransactionLog, *, full: bool = False) -> VerifyPlan:
         version=None if snapshot is None else snapshot.version,
         full=full,
         versions=len(listing.versions),
-        states=len(listing.states) + len(listing.checkpoints),
+        states=len(listing.states) + len(listing.legacy_checkpoints),
         splits=None if sizes is None else len(sizes),
         size_bytes=None if sizes is None else sum(sizes),
     )

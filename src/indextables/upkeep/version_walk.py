@@ -48,7 +48,7 @@ def timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
 
 def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
     listing = list_log(log.store)
-    known = sorted(v for v in {*listing.versions, *listing.states, *listing.checkpoints} if v <= newest.version)
+    known = sorted(v for v in {*listing.versions, *listing.states, *listing.legacy_checkpoints} if v <= newest.version)
     read = log.reader.read([(v, listing.versions[v]) for v in known if v in listing.versions])
     walk = _TimelineWalk(log, listing, {version.version: version for version in read})
     for version in known:
@@ -101,5 +101,5 @@ class _TimelineWalk:
     def _ending(self, version: int) -> Ending:
         """The time is the store's, not the writer's: a clock that is behind must not make a removal look older."""
         listing = self._listing
-        info = listing.versions.get(version) or listing.states.get(version) or listing.checkpoints[version]
+        info = listing.versions.get(version) or listing.states.get(version) or listing.legacy_checkpoints[version]
         return Ending(version, info.last_modified_ms)

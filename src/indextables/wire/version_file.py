@@ -190,7 +190,7 @@ Checked = TypeVar("Checked", bound=Action)
 _HINT = "Give values of the types that the log has; nothing was written."
 
 
-def encode_proven(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
+def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
     """The bytes of a version file that can be read again; InvalidInputError names the action that could not.
 
     RefusedError if the file would be larger than readers inflate.

@@ -82,11 +82,11 @@ def still_needed(
     """The tombstones that still hide an entry of these manifests."""
     paths = _texts(tombstone.path for tombstone in tombstones)
     dirty = [manifest for manifest in manifests if manifest.tombstone_count]
-    found: set[str] = set()
+    hidden: set[str] = set()
     for entries in _entries(source, dirty):
         column = entries.column("path")
-        found.update(column.filter(pc.is_in(column, value_set=paths)).to_pylist())
-    return tuple(tombstone for tombstone in tombstones if tombstone.path in found)
+        hidden.update(column.filter(pc.is_in(column, value_set=paths)).to_pylist())
+    return tuple(tombstone for tombstone in tombstones if tombstone.path in hidden)
 
 
 def _may_touch_older(source: StateFiles, delta: Delta) -> bool:
@@ -145,9 +145,11 @@ class StateWriter(Struct, frozen=True):
         names = renames(registry, threshold=self.settings.renormalize_threshold)
         writer = self._writer(snapshot, registry, names)
         manifests = self._sorted(snapshot, writer, parts, expected)
-        known = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
+        mappings = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
         counts = (writer.num_files, writer.total_bytes)
-        return self._state(snapshot, manifests, (), counts, {ref: known[ref] for ref in writer.named if ref in known})
+        return self._state(
+            snapshot, manifests, (), counts, {ref: mappings[ref] for ref in writer.named if ref in mappings}
+        )
 
     def _continued(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
         delta = snapshot.delta
@@ -159,9 +161,9 @@ class StateWriter(Struct, frozen=True):
         rewrite = self._to_rewrite(changes, counts, tidy=tidy)
         if is_most_of(rewrite, changes.manifests) or renames(registry, threshold=self.settings.renormalize_threshold):
             return self._anew(snapshot)
-        kept = [manifest for manifest in changes.manifests if manifest not in rewrite]
+        unchanged = [manifest for manifest in changes.manifests if manifest not in rewrite]
         if rewrite:
-            tombstones = still_needed(source, kept, tombstones)
+            tombstones = still_needed(source, unchanged, tombstones)
         writer = self._writer(snapshot, snapshot.schema_registry, {})
         as_written = {manifest.path: manifest for manifest in source.state.manifests}
         parts = [partial(_live_part, source, as_written[manifest.path], delta.touched) for manifest in rewrite]
@@ -169,7 +171,7 @@ class StateWriter(Struct, frozen=True):
         written = self._sorted(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
         added_bytes = pc.sum(delta.files.column("size")).as_py() or 0
         total_bytes = source.state.total_bytes - changes.gone_bytes + added_bytes
-        return self._state(snapshot, [*kept, *written], tombstones, (live, total_bytes), writer.registry)
+        return self._state(snapshot, [*unchanged, *written], tombstones, (live, total_bytes), writer.registry)
 
     def _manifests_after(self, changes: StateChanges, snapshot: Snapshot) -> int:
         return len(changes.manifests) + ceil(len(snapshot.delta.added) / self.settings.entries_per_manifest)

@@ -148,7 +148,9 @@ def _log_names_mappings(snapshot: Snapshot) -> bool:
 
 def _named(snapshot: Snapshot) -> set[str]:
     """Every doc mapping that a live split may have, and maybe more."""
-    later = (action for version in snapshot.tail for action in version.actions if isinstance(action, AddAction))
+    later = (
+        action for version in snapshot.recent_versions for action in version.actions if isinstance(action, AddAction)
+    )
     inline = {a.doc_mapping_json for a in (*snapshot.folded.added.values(), *later) if a.doc_mapping_json}
     return inline | set(snapshot.schema_registry.values())
 
