@@ -27,7 +27,7 @@ from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import StateWriter
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner
-from indextables.log.commit import Committed, Committer
+from indextables.log.commit import CommitResult, Committer
 from indextables.log.log_files import POINTER, LogListing, version_path
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
@@ -130,7 +130,7 @@ def told_as_conflict(self: Committer, *_: Any) -> ConflictError:
     return ConflictError(f"Nothing was committed to {self.store.url}.")
 
 
-def unguarded(self: TransactionLog, committed: Committed) -> None:
+def unguarded(self: TransactionLog, committed: CommitResult) -> None:
     if self._checkpointer.is_due(committed.snapshot):
         self._checkpointer.write(committed.snapshot, only_if_due=True)
 
@@ -267,7 +267,7 @@ def every_table_the_same(patch: Patch) -> None:
 def ten_attempts(patch: Patch) -> None:
     begin = Committer.commit
 
-    def impatient(self: Committer, *args: Any, **named: Any) -> Committed:
+    def impatient(self: Committer, *args: Any, **named: Any) -> CommitResult:
         return begin(replace(self, retry=RetrySettings(max_attempts=10)), *args, **named)
 
     patch.setattr(Committer, "commit", impatient)

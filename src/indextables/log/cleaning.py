@@ -25,7 +25,7 @@ from indextables.log.log_files import list_log
 from indextables.model.retention import (
     HOUR_MS,
     CheckpointFiles,
-    Expired,
+    ExpiredFile,
     Expiry,
     LogInventory,
     LogObject,
@@ -42,8 +42,8 @@ _BATCH = 100
 class CleaningReport(Struct, frozen=True):
     """What a cleaning found to have had its time, and what of it was deleted."""
 
-    expired: tuple[Expired, ...]
-    deleted: tuple[Expired, ...] = ()
+    expired: tuple[ExpiredFile, ...]
+    deleted: tuple[ExpiredFile, ...] = ()
     failures: tuple[str, ...] = ()
     dry_run: bool = False
     damaged: tuple[int, ...] = ()
@@ -166,7 +166,7 @@ class Cleaner(Struct, frozen=True):
     def _deleted(
         self, expiry: Expiry, chosen: CleanupSettings, on_batch: Callable[[int], None] | None
     ) -> CleaningReport:
-        deleted: list[Expired] = []
+        deleted: list[ExpiredFile] = []
         failures: list[str] = []
         for at in range(0, len(expiry.expired), _BATCH):
             batch = expiry.expired[at : at + _BATCH]
@@ -185,7 +185,7 @@ class Cleaner(Struct, frozen=True):
                 failures.append(failure.message)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
 
-    def _delete(self, batch: Sequence[Expired]) -> None:
+    def _delete(self, batch: Sequence[ExpiredFile]) -> None:
         """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
         writer that finds the version before its own still there must be able to trust that its own was never deleted.
         """

@@ -83,7 +83,7 @@ class Proposal(Protocol):
         ...
 
 
-class Committed(Struct, frozen=True):
+class CommitResult(Struct, frozen=True):
     """What came of a commit. `version` is None if there was nothing to do.
 
     `written` is the version where this very call created it; None if it was found to have landed before. `offered` is
@@ -122,7 +122,7 @@ class Committer(Struct, frozen=True):
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], None] = time.sleep
 
-    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> Committed:
+    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> CommitResult:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
         base, began = self.newest(), self.monotonic()
         offer: _Offer | None = None
@@ -134,14 +134,14 @@ class Committer(Struct, frozen=True):
             if offer is None or offer.version.version != base.version + 1:
                 planned = self._checked(read, base, proposal)
                 if not planned.actions:
-                    return Committed(base, None, attempt)
+                    return CommitResult(base, None, attempt)
                 offer = self._offer(base, planned, txn_id)
             try:
                 outcome = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
                 if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
                     snapshot = replay(base, [offer.version])
-                    return Committed(snapshot, snapshot.version, attempt, offer.version, offer.version)
+                    return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self._leave_another_table(offer, base, txn_id)
                 self._pause(attempt)
@@ -149,7 +149,7 @@ class Committer(Struct, frozen=True):
                 version = self._landed_version(base, offer, txn_id)
                 if version is not None:
                     ours = outcome is PutOutcome.CREATED
-                    return Committed(base, version, attempt, offer.version if ours else None, offer.version)
+                    return CommitResult(base, version, attempt, offer.version if ours else None, offer.version)
                 if outcome is PutOutcome.CREATED:
                     take_back(self.reader, offer.version.version, txn_id)
             except _OtherTableError as error:
@@ -370,5 +370,5 @@ def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
 def _is_same_file(info: ObjectInfo, listed: ObjectInfo) -> bool:
     """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
     times, tags = (info.last_modified_ms, listed.last_modified_ms), (info.tag, listed.tag)
-    alike = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
-    return info.size == listed.size and alike and (None in tags or info.tag == listed.tag)
+    same_time = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
+    return info.size == listed.size and same_time and (None in tags or info.tag == listed.tag)

@@ -190,13 +190,13 @@ class Transaction:
 
     def commit(self) -> int | None:
         """Commit; returns the version, or None where there was nothing to do."""
-        gathered = replace(
+        changes = replace(
             self._changes,
             adds=tuple(self._adds.values()),
             removes=tuple(self._removes),
             skips=tuple(self._skips.values()),
         )
-        self.version = self._commit(gathered)
+        self.version = self._commit(changes)
         self.committed = True
         return self.version
 

@@ -38,7 +38,7 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import Committed, Committer, Plan, Proposal
+from indextables.log.commit import CommitResult, Committer, Plan, Proposal
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.transaction import Changes
@@ -92,7 +92,7 @@ class UpkeepCounts(Struct):
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
 
-class _TakingOver(Struct, frozen=True):
+class _TakeoverProposal(Struct, frozen=True):
     """A proposal that also raises the protocol of a table that another engine could go on writing beside us."""
 
     proposal: Proposal
@@ -219,13 +219,13 @@ class TransactionLog(SnapshotLog, dict=True):
         txn_id: str | None = None,
         written: Sequence[str] = (),
         keep_up: bool = True,
-    ) -> Committed:
+    ) -> CommitResult:
         """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time.
 
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
         try:
-            committed = self._committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
+            committed = self._committer.commit(read, _TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
         except IndexTablesError:
@@ -326,21 +326,21 @@ class TransactionLog(SnapshotLog, dict=True):
         """The cleaner of this log."""
         return Cleaner(self.store, self.bases, self.now_ms)
 
-    def _keep_up(self, committed: Committed) -> None:
+    def _keep_up(self, committed: CommitResult) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""
         written, snapshot = committed.written, committed.snapshot
         merged = written is not None and written.info.operation == Operation.MERGE
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
         # As long as the newest state is another engine's, that engine does not see our versions, and writes beside them.
-        shut = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
-        if shut and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
+        closed_to_others = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
+        if closed_to_others and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
             return
         try:
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
             compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
-            settings = self.settings.checkpoint if shut else self._avro_checkpoints
-            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=shut and not tidy)
+            settings = self.settings.checkpoint if closed_to_others else self._avro_checkpoints
+            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=closed_to_others and not tidy)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
@@ -409,13 +409,13 @@ class TransactionLog(SnapshotLog, dict=True):
         return self.settings.checkpoint.format == "avro" and oldest < SUPPORTED_VERSION
 
     def _upgraded(self, snapshot: Snapshot) -> Snapshot:
-        raised = upgraded(
+        protocol = upgraded(
             snapshot.header.protocol,
             min_reader_version=SUPPORTED_VERSION,
             min_writer_version=SUPPORTED_VERSION,
             features=(AVRO_STATE, PARQUET_SPLITS),
         )
-        return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False).snapshot
+        return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=protocol), keep_up=False).snapshot
 
     def _uncompacted(self, snapshot: Snapshot) -> Snapshot:
         source = snapshot.base.source

@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.model.retention import CheckpointFiles, Expired, LogInventory, LogObject, RetentionPolicy, find_expired
+from indextables.model.retention import (
+    CheckpointFiles,
+    ExpiredFile,
+    LogInventory,
+    LogObject,
+    RetentionPolicy,
+    find_expired,
+)
 
 NOW = 1_000_000
 ZERO = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
@@ -130,7 +137,7 @@ def readable(log: LogInventory) -> set[int]:
     return found
 
 
-def without(log: LogInventory, gone: list[Expired]) -> LogInventory:
+def without(log: LogInventory, gone: list[ExpiredFile]) -> LogInventory:
     names = {e.path for e in gone}
     return LogInventory(
         {v: f for v, f in log.versions.items() if f.path not in names},

@@ -230,9 +230,9 @@ class Checkpointer(Struct, frozen=True):
         listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
         newest = max(listing.states, default=-1)
         if newest >= enough:
-            state_there = self._usable_state(newest, listing, thorough=thorough)
-            if state_there is not None:
-                return state_there, False
+            usable = self._usable_state(newest, listing, thorough=thorough)
+            if usable is not None:
+                return usable, False
         if snapshot.version in listing.states:
             raise self._taken(snapshot.version, listing)
         continued = self._on_newest_base(snapshot, listing)

@@ -98,10 +98,10 @@ def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Se
     """The additions that no later action of the checkpoint took back, the last one of each path."""
     folded = replay(Base(), [CommittedVersion(version, info.last_modified_ms or 0, tuple(actions))])
     last = {action.path: action for action in adds}
-    return [_dated(last[path], folded.header) for path in folded.delta.added]
+    return [_with_version(last[path], folded.header) for path in folded.delta.added]
 
 
-def _dated(action: AddAction, header: Header) -> AddAction:
+def _with_version(action: AddAction, header: Header) -> AddAction:
     """The version that added a file is only known where the checkpoint says it; else it is the checkpoint's."""
     if action.added_at_version is not None:
         return action

@@ -58,7 +58,7 @@ class EntrySorter(Struct, frozen=True):
         starts = np.concatenate([[0], np.cumsum([table.num_rows for table in keys])])
         order = self._order(keys)
         for at in range(0, len(order), self.group_rows):
-            yield _gathered(parts, starts, order[at : at + self.group_rows])
+            yield _rows_at(parts, starts, order[at : at + self.group_rows])
 
     def _order(self, tables: Sequence[pa.Table]) -> Places:
         """Row numbers over all tables, in the order of their partition values."""
@@ -76,7 +76,7 @@ class EntrySorter(Struct, frozen=True):
         return order
 
 
-def _gathered(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Table:
+def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Table:
     """The rows with these numbers, in this order."""
     pieces, places = [], []
     for part, first, last in zip(parts, starts, starts[1:], strict=False):

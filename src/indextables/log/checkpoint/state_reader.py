@@ -123,7 +123,7 @@ class BaseReader(Struct, frozen=True):
             if isinstance(action, MetadataAction) and metadata is None:
                 metadata = action
             if isinstance(action, ProtocolAction) and protocol is None:
-                protocol = _raised(action, state.protocol_version)
+                protocol = _raised_protocol(action, state.protocol_version)
         return replace(header, metadata=metadata, protocol=protocol or header.protocol)
 
     def _legacy_base(self, version: int, info: ObjectInfo) -> Base:
@@ -209,7 +209,7 @@ def _plain_protocol(version: int) -> ProtocolAction:
     return ProtocolAction(min_reader_version=version, min_writer_version=version)
 
 
-def _raised(action: ProtocolAction, version: int) -> ProtocolAction:
+def _raised_protocol(action: ProtocolAction, version: int) -> ProtocolAction:
     """The protocol of version 0, at least as high as the state says."""
     return msgspec.structs.replace(
         action,

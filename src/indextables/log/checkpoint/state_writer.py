@@ -60,18 +60,18 @@ def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
     if not _may_touch_older(source, delta):
         return StateChanges(source.state.manifests)
     hidden = {tombstone.path: tombstone.version for tombstone in source.state.tombstones}
-    touched, added = _texts(delta.touched), _texts(delta.added)
+    touched_paths, added_paths = _texts(delta.touched), _texts(delta.added)
     manifests, clashing = [], set()
     gone: set[str] = set()
     gone_bytes = 0
     for manifest, entries in zip(source.state.manifests, _entries(source, source.state.manifests), strict=True):
         live = without_tombstones(entries, hidden)
-        going = live.filter(pc.is_in(live.column("path"), value_set=touched))
-        gone.update(going.column("path").to_pylist())
-        gone_bytes += pc.sum(going.column("size")).as_py() or 0
-        left = live.num_rows - going.num_rows
+        removed_entries = live.filter(pc.is_in(live.column("path"), value_set=touched_paths))
+        gone.update(removed_entries.column("path").to_pylist())
+        gone_bytes += pc.sum(removed_entries.column("size")).as_py() or 0
+        left = live.num_rows - removed_entries.num_rows
         manifests.append(replace(manifest, live_entry_count=left, tombstone_count=manifest.num_entries - left))
-        if pc.any(pc.is_in(entries.column("path"), value_set=added)).as_py():
+        if pc.any(pc.is_in(entries.column("path"), value_set=added_paths)).as_py():
             clashing.add(manifest.path)
     return StateChanges(tuple(manifests), frozenset(gone), gone_bytes, frozenset(clashing))
 
@@ -250,11 +250,11 @@ def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _live_part(
-    source: StateFiles, manifest: ManifestInfo, touched: frozenset[str], columns: Sequence[str] | None
+    source: StateFiles, manifest: ManifestInfo, touched_paths: frozenset[str], columns: Sequence[str] | None
 ) -> pa.Table:
     needed = None if columns is None else ["path", *columns]
     (entries,) = source.live_entries([manifest], columns=needed)
-    if touched:
-        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched), pa.string()))
+    if touched_paths:
+        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched_paths), pa.string()))
         entries = entries.filter(pc.invert(hit))
     return _columns_of(entries, columns)

@@ -59,7 +59,7 @@ class CheckpointVerifier(Struct, frozen=True):
         for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
             if info is not None:
                 failure = self.failure(version, info, self._by_another_way(listing, version))
-                failure = failure or self._stray(version, info, listing)
+                failure = failure or self._descent_failure(version, info, listing)
                 if failure is None:
                     return None
                 failures.append(failure)
@@ -83,7 +83,7 @@ class CheckpointVerifier(Struct, frozen=True):
             return BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path)
         return None
 
-    def _stray(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
+    def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
         """Why a checkpoint does not fit the version file of its number; None if it does, or if there is none."""
         try:
             check_descent(self.bases, self.bases.standalone(version, info), listing)

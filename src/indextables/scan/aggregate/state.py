@@ -146,8 +146,8 @@ def aggregate_split(
 
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """What the rows of a table say. A column that the table lacks holds nulls."""
-    lacking = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
-    for missing in dict.fromkeys(lacking):
+    missing_fields = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
+    for missing in dict.fromkeys(missing_fields):
         table = table.append_column(missing.path[0], pa.nulls(table.num_rows, missing.type))
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(pa.scalar(0, pa.int8()), table.num_rows)])))
 

@@ -1,10 +1,10 @@
-"""Putting a split together: the index after the rows, the hot section after the index, the footer, the seal.
+"""Putting a split together: the index after the rows, the hot section after the index, the footer, its checksum.
 
-The seal: a checksum over everything from the footer start to the end of the file, kept inside that very stretch.
+The footer's checksum is over everything from the footer start to the end of the file, and kept inside that very stretch.
 
-It is an entry of the Parquet key-value metadata with a value of fixed width (`footer start`, `crc32`, as hex digits).
-The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the file stays a
-valid Parquet file. With it one read proves the Parquet metadata, the section table and the hot section at once.
+It is an entry of the Parquet key-value metadata (`indextables.seal`) with a value of fixed width (`footer start`, `crc32`,
+as hex digits). The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the
+file stays a valid Parquet file. With it one read checks the Parquet metadata, the section table and the hot section at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MIN_FOOTER_BYTES = len(FOOTER_CHECKSUM_KEY) + FOOTER_CHECKSUM_WIDTH + 12
 
 
 def write_footer_checksum(path: Path, footer_start: int) -> None:
-    """Fill in the seal of a finished file."""
+    """Fill in the checksum of a finished file's footer."""
     with path.open("r+b") as f:
         f.seek(footer_start)
         footer = f.read()
@@ -75,7 +75,7 @@ def check_footer(footer: bytes, *, footer_start: int, path: str) -> None:
 
 
 def _find(footer: bytes, path: str) -> int:
-    """Where the seal's value starts: after the key, which is followed by a field header and a length."""
+    """Where the checksum's value starts: after the key, which is followed by a field header and a length."""
     key = footer.rfind(FOOTER_CHECKSUM_KEY.encode())
     at = key + len(FOOTER_CHECKSUM_KEY) + 2
     if (
@@ -127,7 +127,7 @@ def finish_split(
     statistics: Statistics,
     incomplete: Mapping[str, int],
 ) -> SplitLayout:
-    """Write everything that follows the rows. The file is complete and sealed when this returns."""
+    """Write everything that follows the rows. The file is complete, with its checksum, when this returns."""
     index_start = body.end_rows()
     files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
     ranges = _append_bodies(body, segment, files) if segment else {}

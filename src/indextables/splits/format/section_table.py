@@ -3,7 +3,7 @@
     Parquet row groups
     index bodies       per field: its .term, .idx, .fieldnorm and .pos data side by side, so one request fetches a field
     hot section        meta.json, the end of every index file, the chunk checksums      <- footer start
-    Parquet footer     page indexes, metadata with this table and the seal              -> end of file
+    Parquet footer     page indexes, metadata with this table and the footer's checksum -> end of file
 
 Places in the hot section count from the footer start; all other offsets count from the start of the file. The store's
 body (the documents without stored fields) is left out: nothing ever reads it.

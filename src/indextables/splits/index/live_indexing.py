@@ -113,8 +113,8 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
         return LiveIndexing(configuration)
     ways = _ways(snapshot, body)
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
-    settled = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
-    wrong = [c for c in settled if (old := configured.find(c.name)) is not None and not same_index(old, c)]
+    agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
+    wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]
     effective = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration)
     named = {*settings.typemap, *settings.tokenizer, *settings.record_option, *settings.nonindexed}
     right = {name: way for name in disputed if name in named and (way := configured.find(name)) is not None}

@@ -174,8 +174,8 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
 def _shrunk(layers: Sequence[Layer]) -> list[bool]:
     """Which layers must look smaller than they are, so that all are on one level."""
     sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
-    alike = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
-    if alike and all(layer.alive is None for layer in layers):
+    similar_sizes = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    if similar_sizes and all(layer.alive is None for layer in layers):
         return [False] * len(layers)
     return [layer.alive is not None or layer.segment.rows > _SMALL for layer in layers]
 

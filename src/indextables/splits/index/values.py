@@ -230,8 +230,8 @@ def _count_long(column: ColumnMapping, texts: pa.Array) -> int:
     # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
     run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
     separators = r"\s" if column.tokenizer == "whitespace" else _ASCII_SEPARATORS
-    suspects = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
-    return sum(has_long_term(text, column) for text in suspects.to_pylist())
+    candidates = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
+    return sum(has_long_term(text, column) for text in candidates.to_pylist())
 
 
 def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
