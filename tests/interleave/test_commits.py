@@ -175,6 +175,6 @@ def test_without_reading_back_r1_a_writer_is_told_the_wrong_thing(monkeypatch: p
         return self.store.put_if_absent(version_path(offer.version.version), offer.body)
 
     monkeypatch.setattr(Committer, "_create", trusting)
-    monkeypatch.setattr(Committer, "_landed", lambda *args: None)
+    monkeypatch.setattr(Committer, "_landed_version", lambda *args: None)
     found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1, stop_at_first=True)
     assert found.violations

@@ -112,7 +112,7 @@ def test_without_doubting_a_short_memory_r13_a_live_split_is_deleted(monkeypatch
         self.store.delete(paths)
         return True
 
-    monkeypatch.setattr(Committer, "_landed", remembered)
+    monkeypatch.setattr(Committer, "_landed_version", remembered)
     monkeypatch.setattr(TransactionLog, "discard", trusting)
     assert explored(slow, grown_table(), faults=0, stop_at_first=True).violations
 
@@ -123,5 +123,5 @@ def test_without_doubting_a_short_memory_r13_rows_stand_in_for_an_error(monkeypa
     def remembered(self: Committer, newest: Any, offer: Any, txn_id: str) -> int | None:
         return offer.version.version if txn_id in newest.header.recent_txn_ids else None
 
-    monkeypatch.setattr(Committer, "_landed", remembered)
+    monkeypatch.setattr(Committer, "_landed_version", remembered)
     assert explored(slow, new_table(), faults=0, stop_at_first=True).violations

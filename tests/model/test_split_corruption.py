@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.errors import BadFileError
-from indextables.splits.format.container import SEAL_KEY
+from indextables.splits.format.container import FOOTER_CHECKSUM_KEY
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_errors import tantivy_errors
 from indextables.splits.read.cache import SplitCache
@@ -110,7 +110,7 @@ def test_other_files(size: int) -> None:
 def test_an_index_of_other_rows_than_the_split_has(rows: bytes) -> None:
     """Every checksum is right; the index just speaks of rows that are not there."""
     data = whole()
-    footer_start = int(data[data.rfind(SEAL_KEY.encode()) + len(SEAL_KEY) + 2 :][:16], 16)
+    footer_start = int(data[data.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2 :][:16], 16)
     assert data.count(b'"max_doc": 400') == 1
     crafted = sealed(data.replace(b'"max_doc": 400', b'"max_doc": ' + rows.lstrip(b"0").rjust(3)), footer_start)
     with tempfile.TemporaryDirectory() as folder, pytest.raises(BadFileError, match=r"x\.split"):

@@ -54,8 +54,8 @@ def test_merging_with_deletions_twice(parts: list[pa.Table], data: st.DataObject
             ]
             sources = [MergeSource(r, m) for r, m in zip(readers, masks, strict=True)]
             expected = pa.concat_tables([p.filter(pa.array(m)) for p, m in zip(parts, masks, strict=True)])
-            stack = data.draw(st.booleans())
-            with merge_splits(sources, SCHEMA, mapping, settings=SCRATCH, stack=stack) as info:
+            reuse_index = data.draw(st.booleans())
+            with merge_splits(sources, SCHEMA, mapping, settings=SCRATCH, reuse_index=reuse_index) as info:
                 if info is None:
                     assert expected.num_rows == 0
                     return

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from indextables.log import log_files
-from indextables.splits.format.container import PLACEHOLDER, SEAL_KEY, SEAL_WIDTH
+from indextables.splits.format.container import FOOTER_CHECKSUM_KEY, FOOTER_CHECKSUM_WIDTH, PLACEHOLDER
 from indextables.splits.format.section_table import TABLE_KEY
 from indextables.wire.avro import assemble, read_container, unpack
 from tests.torture.fuzz_values import NUMBERS, TEXTS, bytes_changed, changed, json_changed, odd_value, text_changed
@@ -211,9 +211,9 @@ def parquet_checkpoint(folder: Path, rng: random.Random) -> str | None:
 def sealed(data: bytes, footer_start: int) -> bytes:
     """A split with its seal put right."""
     tail = bytearray(data[footer_start:])
-    at = tail.rfind(SEAL_KEY.encode()) + len(SEAL_KEY) + 2
-    tail[at : at + SEAL_WIDTH] = PLACEHOLDER.encode()
-    tail[at : at + SEAL_WIDTH] = f"{footer_start:016x}{zlib.crc32(bytes(tail)):08x}".encode()
+    at = tail.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2
+    tail[at : at + FOOTER_CHECKSUM_WIDTH] = PLACEHOLDER.encode()
+    tail[at : at + FOOTER_CHECKSUM_WIDTH] = f"{footer_start:016x}{zlib.crc32(bytes(tail)):08x}".encode()
     return data[:footer_start] + bytes(tail)
 
 
@@ -230,7 +230,7 @@ def split_changed(data: bytes, rng: random.Random) -> bytes:
     """The bytes of a split, of the same length, changed and sealed."""
     metadata = pq.read_metadata(pa.BufferReader(data))
     table = json.loads(metadata.metadata[TABLE_KEY.encode()])
-    seal = data.rfind(SEAL_KEY.encode()) + len(SEAL_KEY) + 2
+    seal = data.rfind(FOOTER_CHECKSUM_KEY.encode()) + len(FOOTER_CHECKSUM_KEY) + 2
     start = int(data[seal : seal + 16], 16)
     where = rng.choice(["rows", "index", "index", "hot", "section table", "footer"])
     if where == "rows" and metadata.num_row_groups:

@@ -113,7 +113,7 @@ RULES: dict[str, Rule] = {
     "R13": Rule(
         "an id that is not remembered is taken for a commit that did not land",
         f"{_MEET}/test_stopped_writers.py::test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named",
-        without(Committer, "_landed", switches.remembered_alone),
+        without(Committer, "_landed_version", switches.remembered_alone),
         switches.stopped_writer,
         explores=True,
     ),

@@ -24,10 +24,10 @@ from indextables.log import replay, transaction_log, versions
 from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_writer import StateWriter
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner
-from indextables.log.commit import Committed, Committer
+from indextables.log.commit import CommitResult, Committer
 from indextables.log.log_files import POINTER, LogListing, version_path
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
@@ -94,7 +94,7 @@ def no_reading_back(patch: Patch) -> None:
         return self.store.put_if_absent(version_path(offer.version.version), offer.body)
 
     patch.setattr(Committer, "_create", trusting)
-    patch.setattr(Committer, "_landed", always(None))
+    patch.setattr(Committer, "_landed_version", always(None))
 
 
 def lenient_reader(patch: Patch) -> None:
@@ -130,7 +130,7 @@ def told_as_conflict(self: Committer, *_: Any) -> ConflictError:
     return ConflictError(f"Nothing was committed to {self.store.url}.")
 
 
-def unguarded(self: TransactionLog, committed: Committed) -> None:
+def unguarded(self: TransactionLog, committed: CommitResult) -> None:
     if self._checkpointer.is_due(committed.snapshot):
         self._checkpointer.write(committed.snapshot, only_if_due=True)
 
@@ -267,7 +267,7 @@ def every_table_the_same(patch: Patch) -> None:
 def ten_attempts(patch: Patch) -> None:
     begin = Committer.commit
 
-    def impatient(self: Committer, *args: Any, **named: Any) -> Committed:
+    def impatient(self: Committer, *args: Any, **named: Any) -> CommitResult:
         return begin(replace(self, retry=RetrySettings(max_attempts=10)), *args, **named)
 
     patch.setattr(Committer, "commit", impatient)
@@ -292,17 +292,17 @@ def written_over(self: LegacyWriter, path: str, content: bytes) -> None:
 
 
 def believed_unread(patch: Patch) -> None:
-    patch.setattr(Prover, "failure_at", always(None))
+    patch.setattr(CheckpointVerifier, "failure_at", always(None))
     patch.setattr(
         Checkpointer,
-        "_sound",
+        "_usable_state",
         lambda self, version, listing, **_: self.bases.read_state(version, listing.states[version]),
     )
 
 
 def dated_by_themselves(patch: Patch) -> None:
     for module in (state_reader, legacy, replay, versions):
-        patch.setattr(module, "bounded_time", lambda said_ms, file_ms: said_ms or file_ms or 0)
+        patch.setattr(module, "bounded_time", lambda recorded_ms, file_ms: recorded_ms or file_ms or 0)
 
 
 def planned_by_the_committer(patch: Patch) -> None:

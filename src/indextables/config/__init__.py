@@ -61,37 +61,37 @@ def resolve(
 
 def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
     """Those entries of a table's configuration that are settings which a table may carry."""
-    return {key: v for key, v in configuration.items() if (found := REGISTRY.known(key)) and found[0].in_table}
+    return {key: v for key, v in configuration.items() if (match := REGISTRY.lookup(key)) and match[0].in_table}
 
 
 def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
     """The settings among these that only a caller may give: a table that carries one would decide over its readers."""
-    found = (REGISTRY.known(key) for key in configuration)
-    return sorted({known[0].key for known in found if known is not None and not known[0].in_table})
+    matches = (REGISTRY.lookup(key) for key in configuration)
+    return sorted({match[0].key for match in matches if match is not None and not match[0].in_table})
 
 
 def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
     """The options that a table keeps: every setting that it may carry, checked, as text without prefix."""
-    kept: dict[str, str] = {}
+    configuration: dict[str, str] = {}
     for key, value in options.items():
-        found, column, _ = REGISTRY.parse(key, value)
-        if found.in_table:
-            kept[found.key if column is None else found.key[:-1] + column] = str(value)
-    return kept
+        setting, column, _ = REGISTRY.parse(key, value)
+        if setting.in_table:
+            configuration[setting.key if column is None else setting.key[:-1] + column] = str(value)
+    return configuration
 
 
 def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
     """Settings that somebody wants to put into a table must be such that a table may carry."""
-    refused = not_of_tables(options)
-    if refused:
-        message = f"{', '.join(refused)} cannot be kept in a table: who opens it decides that, not who wrote it."
+    keys = not_of_tables(options)
+    if keys:
+        message = f"{', '.join(keys)} cannot be kept in a table: who opens it decides that, not who wrote it."
         hint = "Pass it as an option where the table is opened, or set it in the Spark session."
-        raise InvalidInputError(message, hint=hint, keys=refused)
+        raise InvalidInputError(message, hint=hint, keys=keys)
 
 
 def is_setting(key: str) -> bool:
     """Whether a key names a setting."""
-    return REGISTRY.known(key) is not None
+    return REGISTRY.lookup(key) is not None
 
 
 __all__ = [

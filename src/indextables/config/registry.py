@@ -55,16 +55,16 @@ def setting(
     return Setting(key, type, default, doc, secret, in_table)
 
 
-class _Declaring(StructMeta):
+class _SettingsMeta(StructMeta):
     """Makes a group: a struct whose fields have the settings' defaults, and which remembers what they declared."""
 
-    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _Declaring:
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: Any) -> _SettingsMeta:
         settings = {key: value for key, value in body.items() if isinstance(value, Setting)}
         defaults = {key: field(default_factory=dict) if s.per_column else s.default for key, s in settings.items()}
         return super().__new__(cls, name, bases, {**body, **defaults, "declared": settings}, **options)
 
 
-class SettingsGroup(Struct, frozen=True, metaclass=_Declaring):
+class SettingsGroup(Struct, frozen=True, metaclass=_SettingsMeta):
     """The settings that one room receives. What it shows of itself holds no secret."""
 
     declared: ClassVar[Mapping[str, Setting]] = {}
@@ -90,7 +90,7 @@ class Registry:
         self._lower = {key.lower(): key for key in self.settings if not key.endswith(".*")}
         self._families = {key[:-1].lower(): key for key in self.settings if key.endswith(".*")}
 
-    def known(self, key: str) -> tuple[Setting, str | None] | None:
+    def lookup(self, key: str) -> tuple[Setting, str | None] | None:
         """The setting a key names, and the column if it is a per-column key. Keys ignore case, columns do not."""
         bare = bare_key(key)
         exact = self._lower.get(bare.lower())
@@ -103,9 +103,9 @@ class Registry:
 
     def find(self, key: str) -> tuple[Setting, str | None]:
         """The setting a key names; one that does not exist is an error with the nearest that do."""
-        found = self.known(key)
-        if found is not None:
-            return found
+        match = self.lookup(key)
+        if match is not None:
+            return match
         bare = bare_key(key)
         near = nearest(bare.lower(), [*self._lower, *self._families], count=3)
         names = [self._lower.get(n) or self._families[n] for n in near]
@@ -116,14 +116,14 @@ class Registry:
 
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
         """A key and its text as a typed value, or an error that names key, value and what is allowed."""
-        found, column = self.find(key)
+        entry, column = self.find(key)
         try:
-            return found, column, found.type.parse(value)
+            return entry, column, entry.type.parse(value)
         except (ValueError, TypeError, OverflowError):
-            told = "<hidden>" if found.secret else shown(value)
-            message = f"Setting {found.key!r} cannot be {told}."
-            hint = f"Allowed: {found.type.allowed}."
-            raise InvalidInputError(message, hint=hint, key=found.key, allowed=found.type.allowed) from None
+            text = "<hidden>" if entry.secret else shown(value)
+            message = f"Setting {entry.key!r} cannot be {text}."
+            hint = f"Allowed: {entry.type.allowed}."
+            raise InvalidInputError(message, hint=hint, key=entry.key, allowed=entry.type.allowed) from None
 
 
 def bare_key(key: str) -> str:
@@ -137,39 +137,39 @@ class Settings:
     def __init__(self, registry: Registry, layers: Iterable[Mapping[str, object]] = ()) -> None:
         """`layers` come weakest first; later ones win."""
         self._registry = registry
-        self._given: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         for layer in layers:
             for key, value in layer.items():
                 if value is None:
                     continue
-                found, column, parsed = registry.parse(key, value)
+                entry, column, parsed = registry.parse(key, value)
                 if column is None:
-                    self._given[found.key] = parsed
+                    self._values[entry.key] = parsed
                 else:
-                    self._given[found.key] = {**self._given.get(found.key, {}), column: parsed}
+                    self._values[entry.key] = {**self._values.get(entry.key, {}), column: parsed}
 
     def with_layer(self, layer: Mapping[str, object]) -> Settings:
         """The same settings with a stronger layer on top."""
         stronger = Settings(self._registry, [layer])
         merged = Settings(self._registry)
-        merged._given = dict(self._given)
-        for key, value in stronger._given.items():
-            merged._given[key] = {**merged._given.get(key, {}), **value} if key.endswith(".*") else value
+        merged._values = dict(self._values)
+        for key, value in stronger._values.items():
+            merged._values[key] = {**merged._values.get(key, {}), **value} if key.endswith(".*") else value
         return merged
 
     def group(self, group: type[G]) -> G:
         """One room's settings as its frozen struct."""
-        values = {s.field_name: self._given[s.key] for s in declared(group) if s.key in self._given}
+        values = {s.field_name: self._values[s.key] for s in declared(group) if s.key in self._values}
         return group(**values)
 
     def __getitem__(self, key: str) -> Any:
-        found, column = self._registry.find(key)
-        value = self._given.get(found.key, {} if found.per_column else found.default)
+        entry, column = self._registry.find(key)
+        value = self._values.get(entry.key, {} if entry.per_column else entry.default)
         return value if column is None else value.get(column)
 
     def given(self) -> dict[str, Any]:
         """What was set explicitly, secrets hidden."""
-        return {k: "<hidden>" if self._registry.settings[k].secret else v for k, v in self._given.items()}
+        return {k: "<hidden>" if self._registry.settings[k].secret else v for k, v in self._values.items()}
 
     def __repr__(self) -> str:
         return f"Settings({self.given()!r})"

@@ -1,4 +1,4 @@
-"""Settings of states and checkpoints: when and how they are written, compacted, kept and cleaned up."""
+"""Settings of checkpoints: when and how they are written, compacted, kept and cleaned up."""
 
 from __future__ import annotations
 

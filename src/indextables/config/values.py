@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -145,7 +145,9 @@ def names() -> ValueType:
     """A list of names: a comma-separated text or a sequence."""
 
     def parse(value: object) -> tuple[str, ...]:
-        parts = value.split(",") if isinstance(value, str) else list(value)  # type: ignore[call-overload]
+        if not isinstance(value, Iterable):
+            raise TypeError(value)
+        parts = value.split(",") if isinstance(value, str) else value
         return tuple(str(p).strip() for p in parts if str(p).strip())
 
     return ValueType("names", "names separated by commas", parse)

@@ -59,13 +59,13 @@ class LogCache:
         """The remembered value, or None."""
         key = (kind, table, identity)
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
+            entry = self._held.get(key)
+            if entry is None:
                 self._misses[kind, table] += 1
                 return None
             self._hits[kind, table] += 1
             self._held.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int) -> None:
         """Remember a value that costs about this much memory."""
@@ -96,14 +96,14 @@ class LogCache:
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
 
     def _forget(self, key: tuple[str, str, Hashable]) -> None:
-        found = self._held.pop(key, None)
-        if found is not None:
-            self._bytes -= found[1]
+        entry = self._held.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry[1]
 
 
 def _of_table(counts: Counter[tuple[str, str]], table: str | None) -> dict[str, int]:
-    found: Counter[str] = Counter()
+    sums: Counter[str] = Counter()
     for (kind, owner), count in counts.items():
         if table in (None, owner):
-            found[kind] += count
-    return dict(found)
+            sums[kind] += count
+    return dict(sums)

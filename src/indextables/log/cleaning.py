@@ -1,8 +1,8 @@
 """Cleaning the log: taking stock, deciding with `model.retention`, deleting oldest first.
 
-A cleaner never deletes what it has not seen covered: the states or checkpoints that everything kept begins with are read
-from the store and proven first (`log/checkpoint/proof.py`), the newest is looked at again before every batch, and if it has
-gone the cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never
+A cleaner never deletes what it has not seen covered: the checkpoints that everything kept begins with are read
+from the store and checked first (`log/checkpoint/verifier.py`), the newest is looked at again before every batch, and if it
+has gone the cleaner stops. What is old is measured by the store's clock. A deletion that fails leaves a file too many, never
 one too few.
 """
 
@@ -18,14 +18,14 @@ from msgspec.structs import asdict, replace
 from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
 from indextables.log import log_files
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_reader import BaseReader
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.clock import StoreClock
 from indextables.log.log_files import list_log
 from indextables.model.retention import (
     HOUR_MS,
-    BaseFiles,
-    Expired,
+    CheckpointFiles,
+    ExpiredFile,
     Expiry,
     LogInventory,
     LogObject,
@@ -40,14 +40,14 @@ _BATCH = 100
 
 
 class CleaningReport(Struct, frozen=True):
-    """What a cleaning found and deleted."""
+    """What a cleaning found to have had its time, and what of it was deleted."""
 
-    found: tuple[Expired, ...]
-    deleted: tuple[Expired, ...] = ()
+    expired: tuple[ExpiredFile, ...]
+    deleted: tuple[ExpiredFile, ...] = ()
     failures: tuple[str, ...] = ()
     dry_run: bool = False
     damaged: tuple[int, ...] = ()
-    """Versions whose state or checkpoint was found to be of no use as cover; `failures` says why."""
+    """Versions whose checkpoint was found to be of no use as cover; `failures` says why."""
 
     def deleted_of(self, kind: str) -> int:
         """How many files of a kind were deleted."""
@@ -56,7 +56,7 @@ class CleaningReport(Struct, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
         return {
-            "found": [asdict(file) for file in self.found],
+            "found": [asdict(file) for file in self.expired],
             "deleted": len(self.deleted),
             "deleted_bytes": sum(file.size for file in self.deleted),
             "failures": list(self.failures),
@@ -93,11 +93,11 @@ class Cleaner(Struct, frozen=True):
         *,
         only: Collection[str] | None = None,
         settings: CleanupSettings | None = None,
-        told: Callable[[int], None] | None = None,
+        on_batch: Callable[[int], None] | None = None,
     ) -> CleaningReport:
         """Delete what has had its time by the store's clock and is covered by what is proven.
 
-        `only` these files, if they are given. What a damaged state or checkpoint would have to cover stays.
+        `only` these files, if they are given. What a damaged checkpoint would have to cover stays.
         """
         chosen, log = settings or CleanupSettings(), self.inventory()
 
@@ -113,56 +113,60 @@ class Cleaner(Struct, frozen=True):
         failures: dict[int, str] = {}
         while True:
             expiry = expired(now_ms, failures)
-            found = self.uncovered(expiry)
-            if not found:
+            uncovered = self.uncovered(expiry)
+            if not uncovered:
                 break
-            failures |= {version: failure.message for version, failure in found.items()}
-        report = self._deleted(expiry, chosen, told)
+            failures |= {version: failure.message for version, failure in uncovered.items()}
+        report = self._deleted(expiry, chosen, on_batch)
         return replace(report, failures=(*failures.values(), *report.failures), damaged=tuple(failures))
 
     def uncovered(self, expiry: Expiry) -> dict[int, IndexTablesError]:
-        """Which of the states and checkpoints that would stand for what is deleted cannot, and why."""
+        """Which of the checkpoints that would stand for what is deleted cannot, and why."""
         if not expiry.expired:
             return {}
         listing = list_log(self.store)
         versions = self.bases.versions
-        prover = Prover.of(self.store, versions.settings, self.bases.settings)
-        failures = {version: prover.failure_at(listing, version) for version in expiry.covers}
+        verifier = CheckpointVerifier.of(self.store, versions.settings, self.bases.settings)
+        failures = {version: verifier.failure_at(listing, version) for version in expiry.covers}
         return {version: failure for version, failure in failures.items() if failure is not None}
 
     def inventory(self) -> LogInventory:
         """Everything in the log, and what each state and checkpoint names."""
-        found = _Stock()
+        files = _FilesByKind()
         for info in self.store.list(log_files.LOG):
-            found.add(info)
+            files.add(info)
         return LogInventory(
-            versions=found.versions,
-            states={v: BaseFiles(tuple(map(_object, f)), self._manifests(v, f)) for v, f in found.states.items()},
-            checkpoints={v: BaseFiles(tuple(map(_object, f)), self._parts(f)) for v, f in found.checkpoints.items()},
-            manifests=found.manifests,
-            parts=found.parts,
+            versions=files.versions,
+            states={v: CheckpointFiles(tuple(map(_object, f)), self._manifests(v, f)) for v, f in files.states.items()},
+            legacy_checkpoints={
+                v: CheckpointFiles(tuple(map(_object, f)), self._parts(f)) for v, f in files.legacy_checkpoints.items()
+            },
+            manifests=files.manifests,
+            parts=files.parts,
         )
 
     def run(
-        self, expiry: Expiry, *, settings: CleanupSettings | None = None, told: Callable[[int], None] | None = None
+        self, expiry: Expiry, *, settings: CleanupSettings | None = None, on_batch: Callable[[int], None] | None = None
     ) -> CleaningReport:
         """Delete what a plan found, if its cover is proven. A failed batch is reported, or raised if the settings say so.
 
-        `told` hears after each batch how many files are gone.
+        `on_batch` hears after each batch how many files are gone.
         """
         chosen = settings or CleanupSettings()
         if chosen.dry_run:
             return CleaningReport(expiry.expired, dry_run=True)
-        found = self.uncovered(expiry)
-        if found:
+        uncovered = self.uncovered(expiry)
+        if uncovered:
             if chosen.failure_policy == "fail":
-                raise next(iter(found.values()))
-            failures = tuple(failure.message for failure in found.values())
-            return CleaningReport(expiry.expired, failures=failures, damaged=tuple(found))
-        return self._deleted(expiry, chosen, told)
+                raise next(iter(uncovered.values()))
+            failures = tuple(failure.message for failure in uncovered.values())
+            return CleaningReport(expiry.expired, failures=failures, damaged=tuple(uncovered))
+        return self._deleted(expiry, chosen, on_batch)
 
-    def _deleted(self, expiry: Expiry, chosen: CleanupSettings, told: Callable[[int], None] | None) -> CleaningReport:
-        deleted: list[Expired] = []
+    def _deleted(
+        self, expiry: Expiry, chosen: CleanupSettings, on_batch: Callable[[int], None] | None
+    ) -> CleaningReport:
+        deleted: list[ExpiredFile] = []
         failures: list[str] = []
         for at in range(0, len(expiry.expired), _BATCH):
             batch = expiry.expired[at : at + _BATCH]
@@ -172,8 +176,8 @@ class Cleaner(Struct, frozen=True):
                     break
                 self._delete(batch)
                 deleted += batch
-                if told is not None:
-                    told(len(deleted))
+                if on_batch is not None:
+                    on_batch(len(deleted))
             except StorageError as failure:
                 if chosen.failure_policy == "fail":
                     raise
@@ -181,7 +185,7 @@ class Cleaner(Struct, frozen=True):
                 failures.append(failure.message)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
 
-    def _delete(self, batch: Sequence[Expired]) -> None:
+    def _delete(self, batch: Sequence[ExpiredFile]) -> None:
         """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
         writer that finds the version before its own still there must be able to trust that its own was never deleted.
         """
@@ -213,22 +217,22 @@ class Cleaner(Struct, frozen=True):
         named: set[str] = set()
         for path in (file.path for file in files if file.path.startswith(f"{log_files.LOG}/0")):
             try:
-                found = decode_checkpoint(
-                    self.store.get(path), path=path, version=log_files.checkpoint_version_of(path)
+                checkpoint = decode_checkpoint(
+                    self.store.get(path), path=path, version=log_files.legacy_checkpoint_version_of(path)
                 )
             except (BadFileError, NotFoundError):
                 return None
-            if isinstance(found, MultiPartManifest):
-                named.update(f"{log_files.LOG}/{part}" for part in found.parts)
+            if isinstance(checkpoint, MultiPartManifest):
+                named.update(f"{log_files.LOG}/{part}" for part in checkpoint.parts)
         return frozenset(named)
 
 
-class _Stock(Struct):
+class _FilesByKind(Struct):
     """The files of a listing, sorted into kinds. What is of no known kind is left alone."""
 
     versions: dict[int, LogObject] = field(default_factory=dict)
     states: dict[int, list[ObjectInfo]] = field(default_factory=dict)
-    checkpoints: dict[int, list[ObjectInfo]] = field(default_factory=dict)
+    legacy_checkpoints: dict[int, list[ObjectInfo]] = field(default_factory=dict)
     manifests: dict[str, LogObject] = field(default_factory=dict)
     parts: dict[str, LogObject] = field(default_factory=dict)
 
@@ -239,7 +243,7 @@ class _Stock(Struct):
         elif (version := log_files.state_version_of(path)) is not None:
             self.states.setdefault(version, []).append(info)
         elif (version := self._checkpoint_version(path)) is not None:
-            self.checkpoints.setdefault(version, []).append(info)
+            self.legacy_checkpoints.setdefault(version, []).append(info)
         elif path.endswith(".avro"):
             self.manifests[path] = _object(info)
         elif log_files.is_checkpoint_part(path):
@@ -247,8 +251,8 @@ class _Stock(Struct):
 
     @staticmethod
     def _checkpoint_version(path: str) -> int | None:
-        version = log_files.checkpoint_version_of(path)
-        return log_files.checkpoint_note_version_of(path) if version is None else version
+        version = log_files.legacy_checkpoint_version_of(path)
+        return log_files.legacy_note_version_of(path) if version is None else version
 
 
 def _object(info: ObjectInfo) -> LogObject:

@@ -57,11 +57,11 @@ class StoreClock(Struct, frozen=True):
         )
 
 
-def bounded_time(said_ms: int | None, file_ms: int | None) -> int:
+def bounded_time(recorded_ms: int | None, file_ms: int | None) -> int:
     """The time that a file says of itself, but no later than the store received it; the store's where it says none."""
-    if said_ms is None or not 0 < said_ms <= _LAST_MS:
+    if recorded_ms is None or not 0 < recorded_ms <= _LAST_MS:
         return file_ms or 0
-    return said_ms if file_ms is None else min(said_ms, file_ms + GRAIN_MS)
+    return recorded_ms if file_ms is None else min(recorded_ms, file_ms + GRAIN_MS)
 
 
 _LAST_MS = 253_402_300_799_999

@@ -52,7 +52,7 @@ from indextables.model.protocol import check_writable
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.wire.version_file import encode_proven
+from indextables.wire.version_file import encode_verified
 
 READ_BACKS = 3
 AT_ONCE = 3
@@ -83,7 +83,7 @@ class Proposal(Protocol):
         ...
 
 
-class Committed(Struct, frozen=True):
+class CommitResult(Struct, frozen=True):
     """What came of a commit. `version` is None if there was nothing to do.
 
     `written` is the version where this very call created it; None if it was found to have landed before. `offered` is
@@ -122,7 +122,7 @@ class Committer(Struct, frozen=True):
     rng: random.Random = field(default_factory=random.Random)
     sleep: Callable[[float], None] = time.sleep
 
-    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> Committed:
+    def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> CommitResult:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
         base, began = self.newest(), self.monotonic()
         offer: _Offer | None = None
@@ -134,22 +134,22 @@ class Committer(Struct, frozen=True):
             if offer is None or offer.version.version != base.version + 1:
                 planned = self._checked(read, base, proposal)
                 if not planned.actions:
-                    return Committed(base, None, attempt)
+                    return CommitResult(base, None, attempt)
                 offer = self._offer(base, planned, txn_id)
             try:
                 outcome = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
                 if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
-                    whole = replay(base, [offer.version])
-                    return Committed(whole, whole.version, attempt, offer.version, offer.version)
+                    snapshot = replay(base, [offer.version])
+                    return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self._leave_another_table(offer, base, txn_id)
                 self._pause(attempt)
                 base = self.reload() if doubtful else self.newest()
-                landed = self._landed(base, offer, txn_id)
-                if landed is not None:
+                version = self._landed_version(base, offer, txn_id)
+                if version is not None:
                     ours = outcome is PutOutcome.CREATED
-                    return Committed(base, landed, attempt, offer.version if ours else None, offer.version)
+                    return CommitResult(base, version, attempt, offer.version if ours else None, offer.version)
                 if outcome is PutOutcome.CREATED:
                     take_back(self.reader, offer.version.version, txn_id)
             except _OtherTableError as error:
@@ -201,9 +201,9 @@ class Committer(Struct, frozen=True):
         if not is_same_table(read.metadata.id, base.metadata.id):
             raise another_table(self.store.url, read.metadata.id, base.metadata.id)
         if base.version > read.version:
-            found = self._conflict_since(read, base, proposal.intent)
-            if found is not None:
-                raise self._conflict(found, proposal.intent.operation)
+            conflict = self._conflict_since(read, base, proposal.intent)
+            if conflict is not None:
+                raise self._conflict(conflict, proposal.intent.operation)
         return proposal.plan(base, now_ms=self.now_ms())
 
     def _conflict_since(self, read: Snapshot, base: Snapshot, intent: Intent) -> Conflict | None:
@@ -220,7 +220,7 @@ class Committer(Struct, frozen=True):
         protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
         actions = (info, *recorded(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
-        body = encode_proven(actions, url=self.store.url, version=version.version, compress=self.files.compress)
+        body = encode_verified(actions, url=self.store.url, version=version.version, compress=self.files.compress)
         return _Offer(version, body)
 
     def _create(self, offer: _Offer, txn_id: str) -> PutOutcome:
@@ -239,21 +239,21 @@ class Committer(Struct, frozen=True):
                 # A request that failed may still have taken effect: look, as after any other doubtful answer.
                 logger.warning("the answer to creating %s was lost: %s", log_files.version_path(version), error.message)
             try:
-                found = self.reader.read_one(version)
+                existing = self.reader.read_one(version)
             except (StorageError, CorruptTableError) as error:
                 # Could not look: this is neither absence nor another's file. The caller pauses and looks again.
                 logger.warning("%s could not be read back: %s", log_files.version_path(version), error.message)
                 return PutOutcome.UNKNOWN
-            if found is not None:
-                return PutOutcome.CREATED if found.info.txn_id == txn_id else PutOutcome.EXISTS
+            if existing is not None:
+                return PutOutcome.CREATED if existing.info.txn_id == txn_id else PutOutcome.EXISTS
         return PutOutcome.UNKNOWN
 
     def _is_part_of_the_table(self, base: Snapshot) -> bool:
         """R4: whether the version just created plainly continues the log that was read."""
         if base.version < 0:
             return True
-        found, read = self.store.head(log_files.version_path(base.version)), self.listed(base.version)
-        return found is not None and (read is None or _is_same_file(found, read))
+        info, read = self.store.head(log_files.version_path(base.version)), self.listed(base.version)
+        return info is not None and (read is None or _is_same_file(info, read))
 
     def _leave_another_table(self, offer: _Offer, base: Snapshot, txn_id: str) -> None:
         """R15: take back a version that was created in another table, which has the place of the one that was read."""
@@ -263,28 +263,32 @@ class Committer(Struct, frozen=True):
         if before is None or listing.newest > version:
             return
         try:
-            found = self.at_version(before).metadata.id
+            table_id = self.at_version(before).metadata.id
         except VersionNotFoundError:
             return
-        if not is_same_table(base.metadata.id, found):
+        if not is_same_table(base.metadata.id, table_id):
             take_back(self.reader, version, txn_id)
-            raise _OtherTableError(another_table(self.store.url, base.metadata.id, found))
+            raise _OtherTableError(another_table(self.store.url, base.metadata.id, table_id))
 
-    def _landed(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
+    def _landed_version(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
         """R13: the version under which this transaction is part of the table, or None if it surely is not.
 
         A version has at most one id, so a list of n ids reaches back over n versions at least. Beyond that the splits
         tell: where the table is as the transaction wants it, it landed. What others have merged meanwhile tells nothing.
         """
-        version, known = offer.version.version, newest.header.recent_txn_ids
-        if txn_id in known:
+        version, txn_ids = offer.version.version, newest.header.recent_txn_ids
+        if txn_id in txn_ids:
             return version
-        if newest.version - version < len(known) or newest.version < version:
+        if newest.version - version < len(txn_ids) or newest.version < version:
             return None
         if _is_in(newest, offer.version):
             return version
-        found = self.reader.read_one(version)
-        if found is not None and found.info.txn_id != txn_id and self.store.head(log_files.version_path(version - 1)):
+        existing = self.reader.read_one(version)
+        if (
+            existing is not None
+            and existing.info.txn_id != txn_id
+            and self.store.head(log_files.version_path(version - 1))
+        ):
             return None  # the number was never free
         raise self._unknown(offer, txn_id)
 
@@ -294,13 +298,13 @@ class Committer(Struct, frozen=True):
             ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - AT_ONCE - 1))
             self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
 
-    def _conflict(self, found: Conflict, operation: str) -> ConflictError:
+    def _conflict(self, conflict: Conflict, operation: str) -> ConflictError:
         return ConflictError(
-            f"{operation} on {self.store.url} conflicts with version {found.version}: {found.reason}.",
+            f"{operation} on {self.store.url} conflicts with version {conflict.version}: {conflict.reason}.",
             path=self.store.url,
-            version=found.version,
+            version=conflict.version,
             operation=operation,
-            retry_helps=found.retry_helps,
+            retry_helps=conflict.retry_helps,
         )
 
     def _went_back(self, read: Snapshot, base: Snapshot) -> ConflictError:
@@ -340,8 +344,8 @@ def take_back(reader: VersionReader, version: int, txn_id: str) -> None:
 
     Whoever slept since may find another's: the table was removed with the version in it, and made anew up to its number.
     """
-    found = reader.read_one(version)
-    if found is not None and found.info.txn_id == txn_id:
+    existing = reader.read_one(version)
+    if existing is not None and existing.info.txn_id == txn_id:
         reader.store.delete([log_files.version_path(version)])
 
 
@@ -353,18 +357,18 @@ class _OtherTableError(Exception):
         self.conflict = conflict
 
 
-def _is_in(newest: Snapshot, offered: CommittedVersion) -> bool:
+def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
     """Whether a table is as a version wants it: it has what the version adds, and nothing of what it removes."""
-    if not offered.added:
+    if not version.added:
         return False
     live = set(newest.files(columns=["path"]).column("path").to_pylist())
-    metadata = next((a for a in reversed(offered.actions) if isinstance(a, MetadataAction)), None)
-    kept = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
-    return kept and offered.added <= live and not (offered.removed - offered.added) & live
+    metadata = next((a for a in reversed(version.actions) if isinstance(a, MetadataAction)), None)
+    same_metadata = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
+    return same_metadata and version.added <= live and not (version.removed - version.added) & live
 
 
-def _is_same_file(found: ObjectInfo, listed: ObjectInfo) -> bool:
+def _is_same_file(info: ObjectInfo, listed: ObjectInfo) -> bool:
     """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
-    times, tags = (found.last_modified_ms, listed.last_modified_ms), (found.tag, listed.tag)
-    alike = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
-    return found.size == listed.size and alike and (None in tags or found.tag == listed.tag)
+    times, tags = (info.last_modified_ms, listed.last_modified_ms), (info.tag, listed.tag)
+    same_time = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
+    return info.size == listed.size and same_time and (None in tags or info.tag == listed.tag)

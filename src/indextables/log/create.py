@@ -29,7 +29,7 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.schema_registry import recorded
 from indextables.model.snapshot import Snapshot
 from indextables.storage.store import PutOutcome
-from indextables.wire.version_file import encode_proven
+from indextables.wire.version_file import encode_verified
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def create_table(
         engine_info=engine_info,
     )
     actions = (info, *recorded((content.protocol, metadata, *content.actions), metadata, content.protocol))
-    body = encode_proven(actions, url=log.store.url, version=0, compress=log.settings.files.compress)
+    body = encode_verified(actions, url=log.store.url, version=0, compress=log.settings.files.compress)
     snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
     if content.actions:
         _checkpoint(log)
@@ -86,9 +86,9 @@ def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id:
     for _ in range(log.settings.retry.max_attempts):
         if log.store.put_if_absent(log_files.version_path(0), body) is PutOutcome.CREATED:
             return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
-        found = log.reader.read_one(0)
-        if found is not None:
-            if found.info.txn_id == txn_id:
+        existing = log.reader.read_one(0)
+        if existing is not None:
+            if existing.info.txn_id == txn_id:
                 return _confirmed(log, metadata, txn_id, exist_ok=exist_ok)
             return _existing(log, metadata, exist_ok=exist_ok)
         try:
@@ -108,9 +108,9 @@ def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, ex
     return _existing(log, metadata, exist_ok=exist_ok)
 
 
-def _existing(log: TransactionLog, wanted: MetadataAction, *, exist_ok: bool) -> Snapshot:
+def _existing(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool) -> Snapshot:
     snapshot = log.reload()
-    differences = _differences(snapshot.metadata, wanted)
+    differences = _differences(snapshot.metadata, metadata)
     if differences and exist_ok:
         message = f"The table at {log.store.url} exists with {' and '.join(differences)}."
         hint = "Give the columns that it has, or choose another path. Nothing was changed."
@@ -121,10 +121,10 @@ def _existing(log: TransactionLog, wanted: MetadataAction, *, exist_ok: bool) ->
     return snapshot
 
 
-def _differences(found: MetadataAction, wanted: MetadataAction) -> list[str]:
+def _differences(existing: MetadataAction, metadata: MetadataAction) -> list[str]:
     different = []
-    if found.schema_string != wanted.schema_string:
+    if existing.schema_string != metadata.schema_string:
         different.append("another schema")
-    if tuple(found.partition_columns or ()) != tuple(wanted.partition_columns or ()):
-        different.append(f"other partition columns ({', '.join(found.partition_columns or ()) or 'none'})")
+    if tuple(existing.partition_columns or ()) != tuple(metadata.partition_columns or ()):
+        different.append(f"other partition columns ({', '.join(existing.partition_columns or ()) or 'none'})")
     return different

@@ -53,14 +53,14 @@ def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
 
 
 def _history(log: TransactionLog, limit: int | None) -> pa.Table:
-    purged = log.newest().header.txns.get(PURGE_TXN)
+    purge = log.newest().header.txns.get(PURGE_TXN)
     listing = list_log(log.store)
-    readable = {version for version in readable_versions(listing) if purged is None or version >= purged.version}
-    told = sorted({*listing.versions, *listing.states}, reverse=True)[:limit]
+    readable = {version for version in readable_versions(listing) if purge is None or version >= purge.version}
+    versions = sorted({*listing.versions, *listing.states}, reverse=True)[:limit]
     committed = {
-        v.version: v for v in log.reader.read([(v, listing.versions[v]) for v in told if v in listing.versions])
+        v.version: v for v in log.reader.read([(v, listing.versions[v]) for v in versions if v in listing.versions])
     }
-    rows = [_row(version, committed.get(version), listing, version in readable) for version in told]
+    rows = [_row(version, committed.get(version), listing, version in readable) for version in versions]
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
 
@@ -110,7 +110,7 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
 def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int:
     if version in listing.versions:
         return log.reader.read([(version, listing.versions[version])])[0].timestamp_ms
-    info = listing.states.get(version) or listing.checkpoints[version]
+    info = listing.states.get(version) or listing.legacy_checkpoints[version]
     return info.last_modified_ms or 0
 
 
@@ -123,7 +123,7 @@ def _shown(timestamp_ms: int) -> str:
 
 
 def log_action_rows(log: TransactionLog, *, include_all: bool = False) -> pa.Table:
-    """The newest state or checkpoint and every version after it, as rows (`model.action_rows`).
+    """The newest checkpoint and every version after it, as rows (`model.action_rows`).
 
     With `include_all` every version that is left, from the oldest on; a state comes first only where the versions below
     it were cleaned away.
@@ -140,10 +140,10 @@ def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> It
     base = _start(log, listing, oldest=include_all)
     at = base.header.version
     if at >= 0:
-        info = listing.states.get(at) or listing.checkpoints[at]
-        yield action_rows(_said_by(base), version=at, log_file_path=info.path, is_checkpoint=True)
-    wanted = sorted(version for version in listing.versions if version > at)
-    for committed in log.reader.read([(version, listing.versions[version]) for version in wanted]):
+        info = listing.states.get(at) or listing.legacy_checkpoints[at]
+        yield action_rows(_actions_of(base), version=at, log_file_path=info.path, is_checkpoint=True)
+    later = sorted(version for version in listing.versions if version > at)
+    for committed in log.reader.read([(version, listing.versions[version]) for version in later]):
         path = listing.versions[committed.version].path
         yield action_rows(committed.actions, version=committed.version, log_file_path=path)
 
@@ -151,19 +151,19 @@ def _parts(log: TransactionLog, listing: LogListing, *, include_all: bool) -> It
 def _start(log: TransactionLog, listing: LogListing, *, oldest: bool) -> Base:
     """Where the telling begins: the newest base, or the oldest from which the versions go on without a hole."""
     newest = listing.newest
-    found: Base | None = None
+    start: Base | None = None
     for base in log.bases.bases(listing, until=newest):
         if not listing.missing(base.header.version, newest):
-            found = base
+            start = base
             if not oldest:
                 break
-    if found is None:
+    if start is None:
         raise NotFoundError(f"The log of {log.store.url} does not hold a whole table.", path=log.store.url)
-    return found
+    return start
 
 
-def _said_by(base: Base) -> Iterator[LogAction]:
-    """What a state or checkpoint says, as the actions that would say it."""
+def _actions_of(base: Base) -> Iterator[LogAction]:
+    """What a checkpoint says, as the actions that would say it."""
     header = base.header
     yield header.protocol
     if header.metadata is not None:

@@ -1,6 +1,6 @@
 """The names of the log's files, and what a name says.
 
-One listing of the log folder, read as what the log holds: versions, states, checkpoints.
+One listing of the log folder, read as what the log holds: versions, states, checkpoints of older forms.
 """
 
 from __future__ import annotations
@@ -82,24 +82,26 @@ def version_of(path: str) -> int | None:
     return int(digits) if dot and rest == "json" and _is_number(digits) else None
 
 
-def checkpoint_version_of(path: str) -> int | None:
+def legacy_checkpoint_version_of(path: str) -> int | None:
     """The version of a JSON or Parquet checkpoint, or None. Parts of a multi-part JSON checkpoint are None.
 
     A Parquet checkpoint is one file, or a folder of files as Spark writes it.
     """
     digits, rest, in_folder = _checkpoint_name(path)
     if in_folder:
-        known = rest == "checkpoint.parquet" or (rest.startswith("checkpoint.parquet/") and rest.endswith(".parquet"))
+        is_checkpoint = rest == "checkpoint.parquet" or (
+            rest.startswith("checkpoint.parquet/") and rest.endswith(".parquet")
+        )
     else:
-        known = rest == "checkpoint.json"
-    return int(digits) if known and digits else None
+        is_checkpoint = rest == "checkpoint.json"
+    return int(digits) if is_checkpoint and digits else None
 
 
-def checkpoint_note_version_of(path: str) -> int | None:
+def legacy_note_version_of(path: str) -> int | None:
     """The version of a small file beside a Parquet checkpoint, or None."""
     digits, rest, in_folder = _checkpoint_name(path)
-    known = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
-    return int(digits) if known and digits else None
+    is_note = in_folder and (rest == "checkpoint.json" or rest.startswith("checkpoint.parquet/_"))
+    return int(digits) if is_note and digits else None
 
 
 def is_checkpoint_part(path: str) -> bool:
@@ -137,8 +139,8 @@ def state_version_of(path: str) -> int | None:
     folder, _, name = path.removeprefix(f"{LOG}/").partition("/")
     digits = folder.removeprefix(STATE_PREFIX)
     # Other writers leave out the zeros before the number; a longer one than ours is no version.
-    known = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
-    return int(digits) if known and digits else None
+    is_state = name in STATE_FILES and folder.startswith(STATE_PREFIX) and _is_number(digits.zfill(_DIGITS))
+    return int(digits) if is_state and digits else None
 
 
 MOST_HOLES = 1_000
@@ -150,7 +152,7 @@ class LogListing(Struct, frozen=True):
 
     versions: Mapping[int, ObjectInfo]
     states: Mapping[int, ObjectInfo]
-    checkpoints: Mapping[int, ObjectInfo]
+    legacy_checkpoints: Mapping[int, ObjectInfo]
     first_version: int = 0
     impossible: tuple[str, ...] = ()
     """Files named like versions that cannot be: nobody looks into them."""
@@ -158,7 +160,7 @@ class LogListing(Struct, frozen=True):
     @property
     def newest(self) -> int:
         """The highest version that anything in the log speaks of; -1 for no table."""
-        return max([*self.versions, *self.states, *self.checkpoints], default=-1)
+        return max([*self.versions, *self.states, *self.legacy_checkpoints], default=-1)
 
     @property
     def is_empty(self) -> bool:
@@ -198,7 +200,7 @@ def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
             # `_manifest.avro` sorts before `_manifest.json` and wins where both are there.
             states.setdefault(version, info)
             continue
-        version = checkpoint_version_of(info.path)
+        version = legacy_checkpoint_version_of(info.path)
         if version is not None:
             checkpoints.setdefault(version, info)
     return LogListing(versions, states, checkpoints, first_version, tuple(impossible))

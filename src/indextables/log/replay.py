@@ -15,7 +15,7 @@ from indextables.errors import CorruptTableError, LogGapError, NotFoundError, Ta
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import read_pointer
 from indextables.log.checkpoint.descent import check_newest_state, descends
-from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
+from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
 from indextables.log.clock import bounded_time
 from indextables.log.log_files import LogListing, list_log
 from indextables.model.protocol import check_readable
@@ -61,32 +61,32 @@ def _short_listing(store: Store) -> LogListing:
     if pointer is None:
         return list_log(store)
     listing = list_log(store, first_version=pointer.version)
-    known = pointer.version in listing.states or pointer.version in listing.checkpoints
-    return listing if known else list_log(store)
+    is_listed = pointer.version in listing.states or pointer.version in listing.legacy_checkpoints
+    return listing if is_listed else list_log(store)
 
 
-def advance(store: Store, reader: BaseReader, known: LoadedSnapshot) -> LoadedSnapshot:
+def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedSnapshot:
     """The newest version, by one listing from the known base on; whatever looks odd is read from the start."""
-    at = known.snapshot.version
-    listing = list_log(store, first_version=min(known.files))
-    if any(_file(listing, version) != info for version, info in known.files.items()):
+    at = loaded.snapshot.version
+    listing = list_log(store, first_version=min(loaded.files))
+    if any(_file(listing, version) != info for version, info in loaded.files.items()):
         return load(store, reader)
-    if max(listing.states, default=-1) > known.snapshot.base.header.version:
+    if max(listing.states, default=-1) > loaded.snapshot.base.header.version:
         # It may be another engine's, beside versions that are known here.
         check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
-        return known
+        return loaded
     if listing.missing(at, newest):
         return load(store, reader)
-    own = {version.version: version for version in known.own}
-    wanted = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
+    own = {version.version: version for version in loaded.own}
+    version_files = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
     try:
-        own |= {version.version: version for version in reader.versions.read(wanted)}
+        own |= {version.version: version for version in reader.versions.read(version_files)}
     except NotFoundError:
         return load(store, reader)
     later = [_received(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
-    snapshot = replay(known.snapshot, later)
+    snapshot = replay(loaded.snapshot, later)
     check_readable(snapshot.header.protocol, path=store.url)
     _check_metadata(store, snapshot)
     return LoadedSnapshot(snapshot, _files(listing, snapshot))
@@ -106,24 +106,24 @@ def _load(
     until = listing.newest if version is None else version
     if version is not None and not 0 <= version <= listing.newest:
         raise version_not_found(store.url, listing, version)
-    found = FoundBase()
-    for base in reader.bases(listing, until=until, found=found):
+    search = BaseSearch()
+    for base in reader.bases(listing, until=until, search=search):
         missing = listing.missing(base.header.version, until)
-        if not missing and descends(reader, base, listing, found):
+        if not missing and descends(reader, base, listing, search):
             return _replayed(store, reader, listing, base, until)
     if not last_try:
         raise LogMovedError
     if version is not None:
         raise version_not_found(store.url, listing, version)
-    if found.failures:
-        raise found.failures[0]
+    if search.failures:
+        raise search.failures[0]
     raise _gap(store.url, missing)
 
 
 def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
-    wanted = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
+    version_files = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
     try:
-        snapshot = replay(base, reader.versions.read(wanted))
+        snapshot = replay(base, reader.versions.read(version_files))
     except NotFoundError as error:
         raise LogMovedError from error
     check_readable(snapshot.header.protocol, path=store.url)
@@ -159,14 +159,14 @@ def _file(listing: LogListing, version: int) -> ObjectInfo | None:
 
 def readable_versions(listing: LogListing) -> list[int]:
     """The versions that the files of a full listing can reconstruct."""
-    starts = {*listing.states, *listing.checkpoints}
-    found: list[int] = []
+    starts = {*listing.states, *listing.legacy_checkpoints}
+    readable: list[int] = []
     # Only what has a file can be reached; the numbers between may be more than anybody can count.
     for version in sorted({*listing.versions, *starts}):
-        after_known = version in listing.versions and (version == 0 or (bool(found) and found[-1] == version - 1))
-        if after_known or version in starts:
-            found.append(version)
-    return found
+        continues = version in listing.versions and (version == 0 or (bool(readable) and readable[-1] == version - 1))
+        if continues or version in starts:
+            readable.append(version)
+    return readable
 
 
 def version_not_found(url: str, listing: LogListing, version: int) -> VersionNotFoundError:

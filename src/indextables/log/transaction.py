@@ -101,16 +101,16 @@ class Changes(Struct, frozen=True):
         return newest is not None and newest.version >= version
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
-        found = [] if self.selected is None else to_actions(self.selected(snapshot))
+        selection = [] if self.selected is None else to_actions(self.selected(snapshot))
         if not self.removes:
-            return found
+            return selection
         files = snapshot.all_files
         chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(self.removes, pa.string())))
         missing = set(self.removes) - set(chosen.column("path").to_pylist())
         if missing:
             message = f"{min(missing)} is not part of version {snapshot.version} and cannot be removed."
             raise InvalidInputError(message, path=min(missing), version=snapshot.version)
-        return list({action.path: action for action in (*found, *to_actions(chosen))}.values())
+        return list({action.path: action for action in (*selection, *to_actions(chosen))}.values())
 
     def _remove(self, file: AddAction, now_ms: int) -> RemoveAction:
         return RemoveAction(
@@ -190,13 +190,13 @@ class Transaction:
 
     def commit(self) -> int | None:
         """Commit; returns the version, or None where there was nothing to do."""
-        gathered = replace(
+        changes = replace(
             self._changes,
             adds=tuple(self._adds.values()),
             removes=tuple(self._removes),
             skips=tuple(self._skips.values()),
         )
-        self.version = self._commit(gathered)
+        self.version = self._commit(changes)
         self.committed = True
         return self.version
 
@@ -215,9 +215,9 @@ def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) 
     action = as_read_back(action, what=f"{action.path} in a transaction on {root}")
     values = action.partition_values or {}
     if set(values) != set(partition_columns):
-        wanted = ", ".join(partition_columns) or "none"
+        expected = ", ".join(partition_columns) or "none"
         raise InvalidInputError(
-            f"{action.path} has values for the partition columns {', '.join(values) or 'none'}; the table has {wanted}.",
+            f"{action.path} has values for the partition columns {', '.join(values) or 'none'}; the table has {expected}.",
             path=action.path,
             partition_columns=list(partition_columns),
         )

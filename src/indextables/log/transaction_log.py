@@ -33,12 +33,12 @@ from indextables.log import replay as reading
 from indextables.log.cache import CacheStats, LogCache
 from indextables.log.checkpoint.checkpointer import Checkpointer, CheckpointReport, SpoiledCheckpointError
 from indextables.log.checkpoint.descent import is_of_another_engine
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import Committed, Committer, Plan, Proposal
+from indextables.log.commit import CommitResult, Committer, Plan, Proposal
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.transaction import Changes
@@ -92,7 +92,7 @@ class UpkeepCounts(Struct):
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
 
-class _TakingOver(Struct, frozen=True):
+class _TakeoverProposal(Struct, frozen=True):
     """A proposal that also raises the protocol of a table that another engine could go on writing beside us."""
 
     proposal: Proposal
@@ -128,8 +128,8 @@ class SnapshotLog(Struct, dict=True):
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
-        remembered = self.cache if self.settings.cache.enabled else None
-        self.reader = VersionReader(self.store, remembered, self.settings.read)
+        cache = self.cache if self.settings.cache.enabled else None
+        self.reader = VersionReader(self.store, cache, self.settings.read)
         self.bases = BaseReader(self.reader, self.settings.state_read)
         self._table_id = ""
         self._read: LoadedSnapshot | None = None
@@ -141,13 +141,13 @@ class SnapshotLog(Struct, dict=True):
         Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last look,
         the remembered snapshot is returned without asking the store.
         """
-        known = self._remembered()
-        if known is None:
+        cached = self._from_cache()
+        if cached is None:
             return self.reload()
-        loaded, looked_ms = known
+        loaded, listed_ms = cached
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
-        if patience > 0 and self.now_ms() - looked_ms < patience * 1000:
-            return self._known_again(loaded)
+        if patience > 0 and self.now_ms() - listed_ms < patience * 1000:
+            return self._snapshot_of_same_table(loaded)
         return self._remember(reading.advance(self.store, self.bases, loaded))
 
     def fresh(self) -> Snapshot:
@@ -182,30 +182,30 @@ class SnapshotLog(Struct, dict=True):
         """Forget everything remembered of this table."""
         return self.cache.invalidate(self.store.url)
 
-    def _remembered(self) -> tuple[LoadedSnapshot, int] | None:
+    def _from_cache(self) -> tuple[LoadedSnapshot, int] | None:
         if not self.settings.cache.enabled:
             return None
-        found: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
-        return found
+        cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
+        return cached
 
     def _remember_own(self, version: CommittedVersion) -> None:
-        known = self._remembered()
-        if known is not None and known[0].snapshot.version == version.version - 1 - len(known[0].own):
-            self._remember(replace(known[0], own=(*known[0].own, version)))
+        cached = self._from_cache()
+        if cached is not None and cached[0].snapshot.version == version.version - 1 - len(cached[0].own):
+            self._remember(replace(cached[0], own=(*cached[0].own, version)))
 
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
-        snapshot = self._known_again(loaded)
+        snapshot = self._snapshot_of_same_table(loaded)
         if self.settings.cache.enabled:
             cost = 1_000 * (len(loaded.files) + 1)
             self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
         return snapshot
 
-    def _known_again(self, loaded: LoadedSnapshot) -> Snapshot:
+    def _snapshot_of_same_table(self, loaded: LoadedSnapshot) -> Snapshot:
         """Rule R15: what was read, if it is of the table that was read before."""
-        found = loaded.snapshot.metadata.id
-        if not is_same_table(self._table_id, found):
-            raise another_table(self.store.url, self._table_id, found)
-        self._table_id, self._read = found, loaded
+        table_id = loaded.snapshot.metadata.id
+        if not is_same_table(self._table_id, table_id):
+            raise another_table(self.store.url, self._table_id, table_id)
+        self._table_id, self._read = table_id, loaded
         return loaded.snapshot
 
 
@@ -220,13 +220,13 @@ class TransactionLog(SnapshotLog, dict=True):
         txn_id: str | None = None,
         written: Sequence[str] = (),
         keep_up: bool = True,
-    ) -> Committed:
+    ) -> CommitResult:
         """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time.
 
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
         try:
-            committed = self._committer.commit(read, _TakingOver(proposal), txn_id=txn_id or self.new_id())
+            committed = self._committer.commit(read, _TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
         except IndexTablesError:
@@ -298,11 +298,11 @@ class TransactionLog(SnapshotLog, dict=True):
         return report
 
     def damage(self) -> IndexTablesError | None:
-        """What is wrong with the newest state or checkpoint, read from the store; None if it can be trusted."""
-        return self.prover().newest_failure(list_log(self.store))
+        """What is wrong with the newest checkpoint, read from the store; None if it can be trusted."""
+        return self.verifier().newest_failure(list_log(self.store))
 
     def heal(self) -> IndexTablesError | None:
-        """Write the newest state or checkpoint anew if it is damaged; returns what was wrong with it.
+        """Write the newest checkpoint anew if it is damaged; returns what was wrong with it.
 
         It gets another name; the damaged one stays where it is, and goes when it is old enough.
         """
@@ -332,9 +332,9 @@ class TransactionLog(SnapshotLog, dict=True):
             compact = Compact.ALL
         raise failure
 
-    def prover(self) -> Prover:
-        """A prover of states and checkpoints, which has read nothing yet."""
-        return Prover.of(self.store, self.settings.read, self.settings.state_read)
+    def verifier(self) -> CheckpointVerifier:
+        """A verifier of checkpoints, which has read nothing yet."""
+        return CheckpointVerifier.of(self.store, self.settings.read, self.settings.state_read)
 
     def checkpoint_version(self, snapshot: Snapshot) -> int:
         """The version that a checkpoint of this snapshot would be of: its own, or that of the upgrade it needs first."""
@@ -344,21 +344,21 @@ class TransactionLog(SnapshotLog, dict=True):
         """The cleaner of this log."""
         return Cleaner(self.store, self.bases, self.now_ms)
 
-    def _keep_up(self, committed: Committed) -> None:
+    def _keep_up(self, committed: CommitResult) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""
         written, snapshot = committed.written, committed.snapshot
         merged = written is not None and written.info.operation == Operation.MERGE
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
         # As long as the newest state is another engine's, that engine does not see our versions, and writes beside them.
-        shut = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
-        if shut and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
+        closed_to_others = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
+        if closed_to_others and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
             return
         try:
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
             compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
-            settings = self.settings.checkpoint if shut else self._avro_checkpoints
-            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=shut and not tidy)
+            settings = self.settings.checkpoint if closed_to_others else self._avro_checkpoints
+            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=closed_to_others and not tidy)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
@@ -391,7 +391,7 @@ class TransactionLog(SnapshotLog, dict=True):
         """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
         try:
             report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
-            if report.found:
+            if report.expired:
                 logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
             if report.damaged:
                 self.heal()
@@ -410,7 +410,7 @@ class TransactionLog(SnapshotLog, dict=True):
             write_settings=self.settings.state_write,
             compaction=self.settings.compaction,
             retry=self.settings.state_retry,
-            prover=self.prover,
+            verifier=self.verifier,
             now_ms=self.now_ms,
             new_id=self.new_id,
             rng=self.rng,
@@ -427,13 +427,13 @@ class TransactionLog(SnapshotLog, dict=True):
         return self.settings.checkpoint.format == "avro" and oldest < SUPPORTED_VERSION
 
     def _upgraded(self, snapshot: Snapshot) -> Snapshot:
-        raised = upgraded(
+        protocol = upgraded(
             snapshot.header.protocol,
             min_reader_version=SUPPORTED_VERSION,
             min_writer_version=SUPPORTED_VERSION,
             features=(AVRO_STATE, PARQUET_SPLITS),
         )
-        return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=raised), keep_up=False).snapshot
+        return self.commit(snapshot, Changes(Operation.PROTOCOL, protocol=protocol), keep_up=False).snapshot
 
     def _uncompacted(self, snapshot: Snapshot) -> Snapshot:
         source = snapshot.base.source

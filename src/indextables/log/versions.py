@@ -32,12 +32,12 @@ class VersionReader(Struct, frozen=True):
     cache: LogCache | None
     settings: LogReadSettings
 
-    def read(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
+    def read(self, files: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         """These versions, in the order asked for. A file that has gone is NotFoundError."""
-        known = [self._remembered(version, info) for version, info in wanted]
-        missing = [pair for pair, found in zip(wanted, known, strict=True) if found is None]
+        cached = [self._from_cache(version, info) for version, info in files]
+        missing = [pair for pair, version in zip(files, cached, strict=True) if version is None]
         fetched = iter(self._fetch_all(missing))
-        return [found if found is not None else next(fetched) for found in known]
+        return [version if version is not None else next(fetched) for version in cached]
 
     def read_one(self, version: int) -> CommittedVersion | None:
         """One version that no listing has shown yet; None if it is not there."""
@@ -47,29 +47,29 @@ class VersionReader(Struct, frozen=True):
             return None
         return decode_version(self.store.url, version, data, file_ms=None)
 
-    def _remembered(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
-        found = self.cache.get("versions", self.store.url, info) if self.cache else None
-        return found if isinstance(found, CommittedVersion) and found.version == version else None
+    def _from_cache(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
+        cached = self.cache.get("versions", self.store.url, info) if self.cache else None
+        return cached if isinstance(cached, CommittedVersion) and cached.version == version else None
 
-    def _fetch_all(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
+    def _fetch_all(self, files: Sequence[tuple[int, ObjectInfo]]) -> list[CommittedVersion]:
         # Local files are read fastest one after the other: threads only contend for the interpreter.
-        if not wanted or self.settings.parallelism < 2 or self.store.local_path(log_files.LOG) is not None:
-            return list(self._one_by_one(wanted))
-        pool = ThreadPoolExecutor(min(self.settings.parallelism, len(wanted)), thread_name_prefix="indextables-log")
+        if not files or self.settings.parallelism < 2 or self.store.local_path(log_files.LOG) is not None:
+            return list(self._one_by_one(files))
+        pool = ThreadPoolExecutor(min(self.settings.parallelism, len(files)), thread_name_prefix="indextables-log")
         try:
-            return list(pool.map(lambda pair: self._fetch(*pair), wanted, timeout=self.settings.timeout_seconds))
+            return list(pool.map(lambda pair: self._fetch(*pair), files, timeout=self.settings.timeout_seconds))
         except FutureTimeoutError as error:
-            raise self._too_slow(len(wanted)) from error
+            raise self._too_slow(len(files)) from error
         finally:
             # Not waited for: a request that hangs would hold up the answer that it hangs.
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def _one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> Iterator[CommittedVersion]:
+    def _one_by_one(self, files: Sequence[tuple[int, ObjectInfo]]) -> Iterator[CommittedVersion]:
         deadline = time.monotonic() + self.settings.timeout_seconds
-        for version, info in wanted:
+        for version, info in files:
             yield self._fetch(version, info)
             if time.monotonic() > deadline:
-                raise self._too_slow(len(wanted))
+                raise self._too_slow(len(files))
 
     def _too_slow(self, count: int) -> UnavailableError:
         return UnavailableError(
@@ -110,5 +110,5 @@ def _relative(root: str, action: LogAction) -> LogAction:
 
 def _is_plainly_inside(path: str) -> bool:
     """Whether a path is relative and harmless at first sight, as almost every one is; others get a closer look."""
-    odd = "//" in path or "/." in path or ":" in path or path[-1:] == "/"
-    return not odd and path[:1].isalnum() and path.isprintable()
+    irregular = "//" in path or "/." in path or ":" in path or path[-1:] == "/"
+    return not irregular and path[:1].isalnum() and path.isprintable()

@@ -119,18 +119,18 @@ def _fields(action: LogAction) -> list[tuple[str, Any]]:
     if isinstance(action, UnknownAction):
         return [("action_type", action.key), ("unknown_fields", action.value)]
     prefix = _PREFIXES[type(action)]
-    found: list[tuple[str, Any]] = [("action_type", ACTION_KEYS[type(action)])]
+    pairs: list[tuple[str, Any]] = [("action_type", ACTION_KEYS[type(action)])]
     for name in action.__struct_fields__:
         value = getattr(action, name)
         if name == "unknown":
-            found.append(("unknown_fields", value or None))
+            pairs.append(("unknown_fields", value or None))
         elif name == "format":
-            found += [("metadata_format_provider", value.provider), ("metadata_format_options", value.options)]
+            pairs += [("metadata_format_provider", value.provider), ("metadata_format_options", value.options)]
         elif isinstance(action, SkipAction):
-            found.append((_SPELLED.get(name, name), value))
+            pairs.append((_SPELLED.get(name, name), value))
         else:
-            found.append((prefix + name, value))
-    return found
+            pairs.append((prefix + name, value))
+    return pairs
 
 
 def _column(field: pa.Field, values: list[Any] | None, length: int) -> pa.Array:

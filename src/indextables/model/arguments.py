@@ -83,8 +83,8 @@ def byte_size(size: int | str) -> int:
 
 def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:
     """The error that says what an argument is and what was given instead."""
-    given = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
-    return InvalidInputError(f"{name} is {expected}, not {given}.", hint=hint, argument=name)
+    description = "None" if value is None else f"{_shown(value)} ({type(value).__name__})"
+    return InvalidInputError(f"{name} is {expected}, not {description}.", hint=hint, argument=name)
 
 
 def _shown(value: Any) -> str:

@@ -98,8 +98,8 @@ class FileRanges:
         bare = pc.is_null(low).to_numpy(zero_copy_only=False) & pc.is_null(high).to_numpy(zero_copy_only=False)
         if nulls or (bare & self._careful).any():
             count, records = null_counts(self._files["stats"], column.name)
-            told = pc.fill_null(self._files["num_records"], UNKNOWN_COUNT).to_numpy()
-            records = np.where(told >= 0, told, records)
+            counts = pc.fill_null(self._files["num_records"], UNKNOWN_COUNT).to_numpy()
+            records = np.where(counts >= 0, counts, records)
             can_null = count != 0
             can_value = ~((count > 0) & (count == records))
         return ColumnRange(low, high, can_value, can_null)
@@ -121,8 +121,8 @@ class FileRanges:
     @cached_property
     def _careful(self) -> Mask:
         """The files whose statistics carry null counts."""
-        found = pc.fill_null(pc.match_substring(self._files["stats"], '"nullCount"'), False)
-        mask: Mask = found.to_numpy()
+        counted = pc.fill_null(pc.match_substring(self._files["stats"], '"nullCount"'), False)
+        mask: Mask = counted.to_numpy()
         return mask
 
     @cached_property
@@ -140,14 +140,14 @@ class FileRanges:
 
 def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The bounds, without those pairs whose lower end lies above the upper one: they were not made in our order."""
-    crossed = pc.greater(low, high)
+    inverted = pc.greater(low, high)
     if pa.types.is_floating(low.type):
-        crossed = pc.and_(pc.or_(crossed, pc.is_nan(low)), pc.invert(pc.is_nan(high)))
-    crossed = pc.fill_null(crossed, False)
-    if not pc.any(crossed).as_py():
+        inverted = pc.and_(pc.or_(inverted, pc.is_nan(low)), pc.invert(pc.is_nan(high)))
+    inverted = pc.fill_null(inverted, False)
+    if not pc.any(inverted).as_py():
         return low, high
     nothing = pa.scalar(None, low.type)
-    return pc.if_else(crossed, nothing, low), pc.if_else(crossed, nothing, high)
+    return pc.if_else(inverted, nothing, low), pc.if_else(inverted, nothing, high)
 
 
 def _often_uncompared(arrow: pa.DataType) -> bool:
@@ -200,60 +200,62 @@ def _replace(texts: pa.Array, where: Mask, change: Callable[[str], str | None]) 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
-def can_pass(test: ColumnTest, known: ColumnRange) -> Mask:
+def can_pass(test: ColumnTest, column_range: ColumnRange) -> Mask:
     """Where some value within the range passes."""
     if isinstance(test, Comparison):
-        return _can_compare(test.operator, test, known)
+        return _can_compare(test.operator, test, column_range)
     if isinstance(test, In):
-        return _can_be_listed(test, known)
+        return _can_be_listed(test, column_range)
     if isinstance(test, TextMatch) and test.kind == "starts_with":
-        return _can_begin(test.text, known)
-    found = _possible(_of_single_values(known, outcome_of(test, known.low)))
-    return found & _can_begin(literal_prefix(test.pattern), known) if isinstance(test, Like) else found
+        return _can_begin(test.text, column_range)
+    mask = _possible(_of_single_values(column_range, outcome_of(test, column_range.low)))
+    return mask & _can_begin(literal_prefix(test.pattern), column_range) if isinstance(test, Like) else mask
 
 
-def can_fail(test: ColumnTest, known: ColumnRange) -> Mask:
+def can_fail(test: ColumnTest, column_range: ColumnRange) -> Mask:
     """Where some value within the range does not pass."""
     if isinstance(test, Comparison):
         if test.operator != "=":
-            return _can_compare(_OPPOSITE[test.operator], test, known)
+            return _can_compare(_OPPOSITE[test.operator], test, column_range)
         value, arrow = test.literal.value, test.column.type
-        others = (pc.invert(compare("=", end, value, arrow)) for end in (known.low, known.high))
+        others = (pc.invert(compare("=", end, value, arrow)) for end in (column_range.low, column_range.high))
         return np.logical_or(*(_possible(other) for other in others))
     if isinstance(test, TextMatch) and test.kind == "starts_with":
-        return _can_begin_otherwise(test.text, known)
-    return _possible(_of_single_values(known, pc.invert(outcome_of(test, known.low))))
+        return _can_begin_otherwise(test.text, column_range)
+    return _possible(_of_single_values(column_range, pc.invert(outcome_of(test, column_range.low))))
 
 
-def _can_compare(operator: str, test: Comparison, known: ColumnRange) -> Mask:
+def _can_compare(operator: str, test: Comparison, column_range: ColumnRange) -> Mask:
     value, arrow = test.literal.value, test.column.type
     if operator == "=":
-        return _possible(compare("<=", known.low, value, arrow)) & _possible(compare(">=", known.high, value, arrow))
-    end = known.low if operator in ("<", "<=") else known.high
+        return _possible(compare("<=", column_range.low, value, arrow)) & _possible(
+            compare(">=", column_range.high, value, arrow)
+        )
+    end = column_range.low if operator in ("<", "<=") else column_range.high
     return _possible(compare(operator, end, value, arrow))
 
 
-def _can_be_listed(test: In, known: ColumnRange) -> Mask:
+def _can_be_listed(test: In, column_range: ColumnRange) -> Mask:
     """Where at least one listed value lies within the range: fewer of them lie below it than up to its end."""
     values = np.sort(_orderable(pa.array([v.value for v in test.literals], test.column.type)))
-    found = np.ones(len(known.low), np.bool_)
+    mask = np.ones(len(column_range.low), np.bool_)
     if values.dtype == object:
         # Objects are slow to search: first leave out what the least and the greatest of them rule out.
         outside = {"<=": values[-1], ">=": values[0]}
         for operator, end in outside.items():
-            found &= _can_compare(operator, Comparison(operator, test.column, Literal(end)), known)
-    rows = pa.array(np.flatnonzero(found))
-    below = _count(values, known.low.take(rows), "left", 0)
-    up_to = _count(values, known.high.take(rows), "right", len(values))
-    found[found] = up_to > below
-    return found
+            mask &= _can_compare(operator, Comparison(operator, test.column, Literal(end)), column_range)
+    rows = pa.array(np.flatnonzero(mask))
+    below = _count(values, column_range.low.take(rows), "left", 0)
+    up_to = _count(values, column_range.high.take(rows), "right", len(values))
+    mask[mask] = up_to > below
+    return mask
 
 
 def _count(values: npt.NDArray[Any], ends: pa.Array, side: Any, unknown: int) -> npt.NDArray[np.int64]:
     """How many of the sorted values lie below each end (`left`), or up to and with it (`right`)."""
     counts = np.full(len(ends), unknown, np.int64)
-    given = pc.is_valid(ends).to_numpy(zero_copy_only=False)
-    counts[given] = np.searchsorted(values, _orderable(ends.drop_null()), side)
+    present = pc.is_valid(ends).to_numpy(zero_copy_only=False)
+    counts[present] = np.searchsorted(values, _orderable(ends.drop_null()), side)
     return counts
 
 
@@ -271,22 +273,22 @@ def _orderable(values: pa.Array) -> npt.NDArray[Any]:
     return objects
 
 
-def _can_begin(prefix: str, known: ColumnRange) -> Mask:
+def _can_begin(prefix: str, column_range: ColumnRange) -> Mask:
     """The texts with a prefix are those from the prefix itself up to, not including, its successor."""
-    arrow, beyond = known.low.type, successor(prefix)
-    found = _possible(compare(">=", known.high, prefix, arrow))
-    return found if beyond is None else found & _possible(compare("<", known.low, beyond, arrow))
+    arrow, beyond = column_range.low.type, successor(prefix)
+    mask = _possible(compare(">=", column_range.high, prefix, arrow))
+    return mask if beyond is None else mask & _possible(compare("<", column_range.low, beyond, arrow))
 
 
-def _can_begin_otherwise(prefix: str, known: ColumnRange) -> Mask:
-    arrow, beyond = known.low.type, successor(prefix)
-    found = _possible(compare("<", known.low, prefix, arrow))
-    return found if beyond is None else found | _possible(compare(">=", known.high, beyond, arrow))
+def _can_begin_otherwise(prefix: str, column_range: ColumnRange) -> Mask:
+    arrow, beyond = column_range.low.type, successor(prefix)
+    mask = _possible(compare("<", column_range.low, prefix, arrow))
+    return mask if beyond is None else mask | _possible(compare(">=", column_range.high, beyond, arrow))
 
 
-def _of_single_values(known: ColumnRange, outcome: pa.Array) -> pa.Array:
+def _of_single_values(column_range: ColumnRange, outcome: pa.Array) -> pa.Array:
     """The outcome where both bounds are the same value, hence the only one; elsewhere nothing is known."""
-    return pc.if_else(pc.equal(known.low, known.high), outcome, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.equal(column_range.low, column_range.high), outcome, pa.scalar(None, pa.bool_()))
 
 
 def _possible(outcome: pa.Array) -> Mask:
@@ -318,28 +320,28 @@ class BoundsFinder:
         return for_all, by_type
 
     def _partitions(self, ranges: FileRanges) -> dict[str, Bounds]:
-        found = {}
+        by_column = {}
         for name in self._partition_columns:
             if name not in self._types:
                 continue
             spread = ranges.range_of(Column((name,), self._types[name]), nulls=False)
             unreadable = pc.is_null(spread.low).to_numpy(zero_copy_only=False) & spread.can_value
             if not unreadable.any():
-                found[name] = (_end(spread.low, "min"), _end(spread.high, "max"))
-        return {name: bounds for name, bounds in found.items() if bounds != (None, None)}
+                by_column[name] = (_end(spread.low, "min"), _end(spread.high, "max"))
+        return {name: bounds for name, bounds in by_column.items() if bounds != (None, None)}
 
     def _statistics(self, files: pa.Table, ranges: FileRanges) -> dict[str, Bounds]:
         # A column is bounded only if it is in every file, so the first file names all that can be.
         first = {key for side in ("min_values", "max_values") for key, _ in files.column(side)[0].as_py() or ()}
-        found = {}
+        by_column = {}
         for name in sorted(first - set(self._partition_columns)):
             if name not in self._types:
                 continue
             spread = ranges.range_of(Column((name,), self._types[name]), nulls=False)
             low = None if spread.low.null_count else _end(spread.low, "min")
             high = None if spread.high.null_count else _end(spread.high, "max")
-            found[name] = (low, high)
-        return {name: bounds for name, bounds in found.items() if bounds != (None, None)}
+            by_column[name] = (low, high)
+        return {name: bounds for name, bounds in by_column.items() if bounds != (None, None)}
 
     def _agreeing(self, files: pa.Table, name: str, typed: Bounds) -> Bounds | None:
         texts, _ = TextMaps(files.column("partition_values")).lookup(name)

@@ -103,8 +103,8 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
     """The same decision where the versions in between are gone: by what was read against what is there now."""
-    looks = intent.replaces or intent.adds or intent.reindexes
-    live = set(newest.all_files.column("path").to_pylist()) if looks else set()
+    needs_files = intent.replaces or intent.adds or intent.reindexes
+    live = set(newest.all_files.column("path").to_pylist()) if needs_files else set()
     reason = None
     if intent.replaces - live:
         reason = f"{_some(intent.replaces - live)} no longer part of the table"
@@ -129,9 +129,9 @@ def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersio
     if doubled:
         return f"{_some(doubled)} already part of the table"
     if theirs.info.operation == Operation.PURGE:
-        purged = intent.adds & theirs.removed
-        if purged:
-            return f"{_some(purged)} taken for an orphan and purged"
+        conflicting = intent.adds & theirs.removed
+        if conflicting:
+            return f"{_some(conflicting)} taken for an orphan and purged"
         if intent.revives:
             return "splits were purged meanwhile"
     if intent.reindexes and theirs.added:
@@ -166,15 +166,15 @@ def is_same_table(one_id: str, other_id: str) -> bool:
     return one_id == other_id or not (one_id and other_id)
 
 
-def another_table(url: str, known_id: str, found_id: str) -> ConflictError:
+def another_table(url: str, expected_id: str, actual_id: str) -> ConflictError:
     """The error of whoever knows a table in whose place there is another one now."""
     return ConflictError(
-        f"The table at {url} is another one than before: it was {known_id}, and now it is {found_id}.",
+        f"The table at {url} is another one than before: it was {expected_id}, and now it is {actual_id}.",
         hint="It was deleted and created again. Nothing was committed; open it anew with Table.open(path), and look "
         "whether what you are about to do is meant for the new table.",
         path=url,
-        table_id=known_id,
-        found_id=found_id,
+        table_id=expected_id,
+        found_id=actual_id,
         retry_helps=False,
     )
 

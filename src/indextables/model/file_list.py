@@ -95,10 +95,10 @@ def to_actions(files: pa.Table) -> list[AddAction]:
             array = _one_array(files.column(field.name), field.type)
             if len(array) == 0 or array.null_count < len(array):
                 columns[field.name] = _values(array)
-        return _made(columns)
+        return _add_actions(columns)
 
 
-def _made(columns: dict[str, list[Any]]) -> list[AddAction]:
+def _add_actions(columns: dict[str, list[Any]]) -> list[AddAction]:
     if "unknown" in columns:
         columns["unknown"] = [msgspec.json.decode(text) if text else {} for text in columns["unknown"]]
     if not columns:
@@ -134,7 +134,7 @@ def _values(array: pa.Array) -> list[Any]:
         return _maps(array)
     if pa.types.is_list(array.type):
         texts, starts = _texts(array.values), array.offsets.to_numpy().tolist()
-        return _nulls_kept(array, [tuple(texts[s:e]) for s, e in pairwise(starts)])
+        return _with_nulls(array, [tuple(texts[s:e]) for s, e in pairwise(starts)])
     if array.null_count == 0 or pa.types.is_string(array.type):
         return _texts(array)
     return list(array.to_pylist())
@@ -156,16 +156,16 @@ def _maps(array: pa.Array) -> list[Any]:
         shared = [names[code] for code in codes[:width]]
         rows = zip(*[iter(values)] * width, strict=True)
         return [dict(zip(shared, row, strict=False)) for row in rows]
-    spelled = [names[code] for code in codes.tolist()]
+    key_texts = [names[code] for code in codes.tolist()]
     starts = (offsets - first).tolist()
-    made = [dict(zip(spelled[s:e], values[s:e], strict=False)) for s, e in pairwise(starts)]
-    return _nulls_kept(array, made)
+    maps = [dict(zip(key_texts[s:e], values[s:e], strict=False)) for s, e in pairwise(starts)]
+    return _with_nulls(array, maps)
 
 
-def _nulls_kept(array: pa.Array, made: list[Any]) -> list[Any]:
+def _with_nulls(array: pa.Array, values: list[Any]) -> list[Any]:
     if array.null_count == 0:
-        return made
-    return [value if ok else None for value, ok in zip(made, array.is_valid().to_pylist(), strict=True)]
+        return values
+    return [value if ok else None for value, ok in zip(values, array.is_valid().to_pylist(), strict=True)]
 
 
 def _map_array(values: Sequence[Mapping[str, str | None] | None], kind: pa.DataType) -> pa.Array:
@@ -182,8 +182,9 @@ def _list_array(values: Sequence[Sequence[str] | None], kind: pa.DataType) -> pa
 
 def _offsets(values: Sequence[Sequence[Any] | Mapping[str, Any] | None]) -> pa.Array:
     """Offsets of a list array: a null offset marks a null list, and must not be the last one."""
-    if None not in values:
-        return pa.array(list(accumulate(map(len, values), initial=0)), pa.int32())  # type: ignore[arg-type]
+    lists = [v for v in values if v is not None]
+    if len(lists) == len(values):
+        return pa.array(list(accumulate(map(len, lists), initial=0)), pa.int32())
     ends = list(accumulate((len(v) if v else 0 for v in values), initial=0))
     starts: list[int | None] = [None if v is None else s for v, s in zip(values, ends, strict=False)]
     return pa.array([*starts, ends[-1]], pa.int32())

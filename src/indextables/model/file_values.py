@@ -25,10 +25,10 @@ class TextMaps:
 
     def lookup(self, key: str) -> tuple[pa.Array, Mask]:
         """The text under a key per map, NULL where there is none; and whether the key is there at all."""
-        found = [chunk.lookup(key) for chunk in self._chunks]
-        if not found:
+        lookups = [chunk.lookup(key) for chunk in self._chunks]
+        if not lookups:
             return pa.array([], pa.string()), np.zeros(0, np.bool_)
-        return pa.concat_arrays([texts for texts, _ in found]), np.concatenate([mask for _, mask in found])
+        return pa.concat_arrays([texts for texts, _ in lookups]), np.concatenate([mask for _, mask in lookups])
 
 
 class _MapChunk:
@@ -87,8 +87,8 @@ class _MapChunk:
 def null_counts(stats: pa.ChunkedArray, column: str) -> tuple[Counts, Counts]:
     """The null count of a column and the number of records that each `stats` JSON says; -1 where it says none."""
     texts = pc.fill_null(stats.combine_chunks() if isinstance(stats, pa.ChunkedArray) else stats, "{}")
-    found = _read_together(texts, column)
-    return found if found is not None else _read_singly(texts, column)
+    counts = _read_together(texts, column)
+    return counts if counts is not None else _read_singly(texts, column)
 
 
 def _read_together(texts: pa.Array, column: str) -> tuple[Counts, Counts] | None:
@@ -96,9 +96,9 @@ def _read_together(texts: pa.Array, column: str) -> tuple[Counts, Counts] | None
     if len(texts) == 0:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(texts)], texts.cast(pa.string())), "\n")[0].as_buffer()
-    wanted = pa.struct([pa.field(column, pa.int64())])
+    fields = pa.struct([pa.field(column, pa.int64())])
     options = pj.ParseOptions(
-        explicit_schema=pa.schema([("numRecords", pa.int64()), ("nullCount", wanted)]),
+        explicit_schema=pa.schema([("numRecords", pa.int64()), ("nullCount", fields)]),
         unexpected_field_behavior="ignore",
     )
     try:

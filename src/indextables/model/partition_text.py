@@ -30,8 +30,8 @@ def unescape(text: str) -> str:
 
 def _character(match: re.Match[str]) -> str:
     """Nobody escapes letters and digits: in `per%cent` there is no escape."""
-    found = chr(int(match[1], 16))
-    return match[0] if found.isalnum() else found
+    character = chr(int(match[1], 16))
+    return match[0] if character.isalnum() else character
 
 
 def folder_value(value: str | None) -> str:
@@ -50,7 +50,7 @@ def is_doubtful(value: str | None) -> bool:
     return value is not None and ("%" in value or value == NULL_PARTITION)
 
 
-def meant(path: str, values: Values, low: Values, high: Values) -> dict[str, str | None]:
+def intended_values(path: str, values: Values, low: Values, high: Values) -> dict[str, str | None]:
     """The partition values that an entry means. `low` and `high` are the bounds it gives of its columns.
 
     The other engine does not escape `%`, so its text alone can mean two values; the bounds of the column, where they
@@ -60,7 +60,7 @@ def meant(path: str, values: Values, low: Values, high: Values) -> dict[str, str
         # Earlier releases gave the text that stands for null a folder of that very name.
         return dict(values)
     return {
-        column: _meant(value, low.get(column), high.get(column)) if _is_folder(path, column, value) else value
+        column: _intended_value(value, low.get(column), high.get(column)) if _is_folder(path, column, value) else value
         for column, value in values.items()
     }
 
@@ -69,11 +69,11 @@ def _is_folder(path: str, column: str, value: str | None) -> bool:
     """Whether a folder of the path spells the value as the log does, where we would have escaped it."""
     if not is_doubtful(value):
         return False
-    spelled = {f"{column}={value}", f"{escape(column)}={value}"}
-    return not spelled.isdisjoint(path.split("/")[:-1])
+    folders = {f"{column}={value}", f"{escape(column)}={value}"}
+    return not folders.isdisjoint(path.split("/")[:-1])
 
 
-def _meant(value: str | None, low: str | None, high: str | None) -> str | None:
+def _intended_value(value: str | None, low: str | None, high: str | None) -> str | None:
     assert value is not None
     if low is not None and low == high and _spells(value, low):
         return low

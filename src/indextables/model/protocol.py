@@ -92,8 +92,8 @@ def upgraded(
         )
     unknown = sorted(set(features) - _KNOWN_FEATURES)
     if unknown:
-        known = ", ".join(sorted(_KNOWN_FEATURES))
-        raise InvalidInputError(f"Unknown protocol features: {', '.join(unknown)}.", hint=f"Known: {known}.")
+        names = ", ".join(sorted(_KNOWN_FEATURES))
+        raise InvalidInputError(f"Unknown protocol features: {', '.join(unknown)}.", hint=f"Known: {names}.")
     reader = max(current.min_reader_version, min_reader_version)
     writer = max(current.min_writer_version, min_writer_version)
     return ProtocolAction(

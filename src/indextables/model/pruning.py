@@ -44,15 +44,15 @@ def may_match(
     """Which files must be read: FALSE only where no row can match. Without statistics only partition values count."""
     left = files.select(PRUNING_COLUMNS)
     exact, rest = _split(bound, frozenset(partition_columns))
-    kept = _Possible(FileRanges(left, partition_columns), nulls=False).true(exact)
+    mask = _Possible(FileRanges(left, partition_columns), nulls=False).true(exact)
     if not statistics or isinstance(rest, Constant):
-        return pa.array(kept)
+        return pa.array(mask)
     # The statistics of the files that are left cost less than those of all.
-    rows = np.flatnonzero(kept)
-    if len(rows) < len(kept):
+    rows = np.flatnonzero(mask)
+    if len(rows) < len(mask):
         left = left.take(pa.array(rows))
     possible = _Possible(FileRanges(left, partition_columns), nulls=False).true(rest)
-    return _mask(rows[possible], len(kept))
+    return _mask(rows[possible], len(mask))
 
 
 def ranges_may_match(bound: Predicate, ranges: Ranges) -> Mask:
@@ -138,7 +138,7 @@ class _Possible:
     def __init__(self, ranges: Ranges, *, nulls: bool) -> None:
         self._ranges = ranges
         self._nulls = nulls
-        self._known: dict[tuple[tuple[str, ...], bool], ColumnRange] = {}
+        self._by_column: dict[tuple[tuple[str, ...], bool], ColumnRange] = {}
 
     def true(self, tree: Predicate) -> Mask:
         """Where TRUE is possible."""
@@ -164,29 +164,29 @@ class _Possible:
         assert isinstance(tree, ColumnTest)
         return self._range(tree.column, nulls=self._nulls).can_null
 
-    def _decided(self, tree: Predicate, wanted: bool) -> Mask:
+    def _decided(self, tree: Predicate, outcome: bool) -> Mask:
         if isinstance(tree, And | Or):
-            join = _every if isinstance(tree, And) is wanted else _any
-            return join([self._decided(c, wanted) for c in tree.children])
+            join = _every if isinstance(tree, And) is outcome else _any
+            return join([self._decided(c, outcome) for c in tree.children])
         if isinstance(tree, Not):
-            return self._decided(tree.child, not wanted)
+            return self._decided(tree.child, not outcome)
         if isinstance(tree, Constant):
-            return self._everywhere(tree.value is wanted)
+            return self._everywhere(tree.value is outcome)
         if isinstance(tree, IsNull | IsNotNull):
-            known = self._range(tree.column, nulls=True)
-            return known.can_null if isinstance(tree, IsNull) is wanted else known.can_value
+            column_range = self._range(tree.column, nulls=True)
+            return column_range.can_null if isinstance(tree, IsNull) is outcome else column_range.can_value
         assert isinstance(tree, ColumnTest)
-        known = self._range(tree.column, nulls=self._nulls)
-        return (can_pass(tree, known) if wanted else can_fail(tree, known)) & known.can_value
+        column_range = self._range(tree.column, nulls=self._nulls)
+        return (can_pass(tree, column_range) if outcome else can_fail(tree, column_range)) & column_range.can_value
 
     def _everywhere(self, holds: bool) -> Mask:
         return np.full(self._ranges.count, holds)
 
     def _range(self, column: Column, *, nulls: bool) -> ColumnRange:
         key = (column.path, nulls)
-        if key not in self._known:
-            self._known[key] = self._ranges.range_of(column, nulls=nulls)
-        return self._known[key]
+        if key not in self._by_column:
+            self._by_column[key] = self._ranges.range_of(column, nulls=nulls)
+        return self._by_column[key]
 
 
 def _every(masks: Sequence[Mask]) -> Mask:

@@ -40,8 +40,8 @@ class Report(Struct, frozen=True):
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """The fields that hold several things, each as rows of plain values."""
-        found = {name: value for name, value in self._fields().items() if _is_detail(value)}
-        return {name: [_row(item) for item in value] for name, value in found.items()}
+        details = {name: value for name, value in self._fields().items() if _is_detail(value)}
+        return {name: [_row(item) for item in value] for name, value in details.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -114,16 +114,16 @@ def text_table(rows: Sequence[Mapping[str, Any]]) -> str:
 def html_table(rows: Sequence[Mapping[str, Any]], *, markup: Mapping[str, Callable[[Any], str]] | None = None) -> str:
     """Rows as an HTML table. `markup` makes the HTML of some columns; everything else is escaped."""
     names = list(rows[0]) if rows else []
-    made = markup or {}
+    renderers = markup or {}
     head = "".join(f"<th>{escape(name)}</th>" for name in names)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row.get(n), made.get(n))}</td>" for n in names) + "</tr>" for row in rows
+        "<tr>" + "".join(f"<td>{_cell(row.get(n), renderers.get(n))}</td>" for n in names) + "</tr>" for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any, made: Callable[[Any], str] | None) -> str:
-    return made(value) if made else escape(_text(value))
+def _cell(value: Any, render: Callable[[Any], str] | None) -> str:
+    return render(value) if render else escape(_text(value))
 
 
 def _is_detail(value: Any) -> bool:

@@ -1,8 +1,8 @@
 """Which files of a log are still needed, and which have had their time. A pure decision over what a listing shows.
 
 What is retained is what something retained can reach. The oldest version that must stay readable sets a horizon: the
-newest base at or below it stays, and every version after that base. Everything older may go once it is old enough, and a
-file whose age is not known never is.
+newest checkpoint at or below it stays, and every version after that checkpoint. Everything older may go once it is old
+enough, and a file whose age is not known never is.
 """
 
 from __future__ import annotations
@@ -23,57 +23,66 @@ class LogObject(Struct, frozen=True):
     last_modified_ms: int | None
 
 
-class BaseFiles(Struct, frozen=True):
-    """A state or a checkpoint: its own files, and the manifests or parts it names; None if it cannot be read."""
+class CheckpointFiles(Struct, frozen=True):
+    """A checkpoint, whatever its form: its own files, and the manifests or parts it names; None if it cannot be read."""
 
     files: tuple[LogObject, ...]
     names: frozenset[str] | None = frozenset()
 
 
 class LogInventory(Struct, frozen=True):
-    """Everything in a log. `manifests` and `parts` are by path; what a base names may be missing from them."""
+    """Everything in a log. `manifests` and `parts` are by path; what a checkpoint names may be missing from them."""
 
     versions: Mapping[int, LogObject] = field(default_factory=dict)
-    states: Mapping[int, BaseFiles] = field(default_factory=dict)
-    checkpoints: Mapping[int, BaseFiles] = field(default_factory=dict)
+    states: Mapping[int, CheckpointFiles] = field(default_factory=dict)
+    legacy_checkpoints: Mapping[int, CheckpointFiles] = field(default_factory=dict)
     manifests: Mapping[str, LogObject] = field(default_factory=dict)
     parts: Mapping[str, LogObject] = field(default_factory=dict)
 
     @property
     def newest_ms(self) -> int:
         """When the youngest file of the log was written, by the store's clock."""
-        bases = (file for base in (*self.states.values(), *self.checkpoints.values()) for file in base.files)
-        files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *bases)
+        checkpoint_files = (
+            file
+            for checkpoint in (*self.states.values(), *self.legacy_checkpoints.values())
+            for file in checkpoint.files
+        )
+        files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *checkpoint_files)
         return max((file.last_modified_ms or 0 for file in files), default=0)
 
     def without(self, damaged: Collection[int]) -> LogInventory:
-        """The same, with the states and checkpoints of some versions known to be of no use."""
+        """The same, with the checkpoints of some versions known to be of no use."""
         if not damaged:
             return self
-        states = {v: replace(base, names=None) if v in damaged else base for v, base in self.states.items()}
-        checkpoints = {v: replace(base, names=None) if v in damaged else base for v, base in self.checkpoints.items()}
-        return replace(self, states=states, checkpoints=checkpoints)
+        states = {
+            v: replace(checkpoint, names=None) if v in damaged else checkpoint for v, checkpoint in self.states.items()
+        }
+        legacy = {
+            v: replace(checkpoint, names=None) if v in damaged else checkpoint
+            for v, checkpoint in self.legacy_checkpoints.items()
+        }
+        return replace(self, states=states, legacy_checkpoints=legacy)
 
     def usable(self) -> tuple[list[int], list[int]]:
-        """The versions of the states and of the checkpoints that are whole."""
-        states = [v for v, state in self.states.items() if _is_whole(state, self.manifests)]
-        return states, [v for v, checkpoint in self.checkpoints.items() if _is_whole(checkpoint, self.parts)]
+        """The versions of the states, and of the older forms of checkpoints, of which no file is missing."""
+        states = [v for v, state in self.states.items() if _is_complete(state, self.manifests)]
+        return states, [v for v, checkpoint in self.legacy_checkpoints.items() if _is_complete(checkpoint, self.parts)]
 
 
 class RetentionPolicy(Struct, frozen=True):
-    """How long things are kept. Zero everywhere keeps the newest base and what comes after it."""
+    """How long things are kept. Zero everywhere keeps the newest checkpoint and what comes after it."""
 
     log_ms: int
     state_ms: int
     checkpoint_ms: int
     manifest_ms: int
     versions: int = 0
-    """How many version files before the newest base are kept whatever their age."""
+    """How many version files before the newest checkpoint are kept whatever their age."""
     state_versions: int = 1
     """How many of the newest states are kept whatever their age."""
 
 
-class Expired(Struct, frozen=True):
+class ExpiredFile(Struct, frozen=True):
     """A file that may be deleted, and why."""
 
     path: str
@@ -84,19 +93,19 @@ class Expired(Struct, frozen=True):
 
 
 class Expiry(Struct, frozen=True):
-    """What may be deleted, in the order in which it must be: versions oldest first, bases, then what only they named.
+    """What may be deleted, in the order in which it must be: versions oldest first, checkpoints, then what only they named.
 
-    `anchor` is the newest base; without it nothing is expired. `start` is the base that everything kept begins with; -1 if
-    that is version 0. What is expired may go only if both are proven to be what they should be.
+    `anchor` is the newest checkpoint; without it nothing is expired. `start` is the checkpoint that everything kept begins
+    with; -1 if that is version 0. What is expired may go only if both were checked to be what they should be.
     """
 
     anchor: int | None
-    expired: tuple[Expired, ...] = ()
+    expired: tuple[ExpiredFile, ...] = ()
     start: int = -1
 
     @property
     def covers(self) -> frozenset[int]:
-        """The bases without which the table, or a version that must stay readable, would be lost."""
+        """The checkpoints without which the table, or a version that must stay readable, would be lost."""
         return frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
 
     def only(self, paths: Collection[str]) -> Expiry:
@@ -106,34 +115,36 @@ class Expiry(Struct, frozen=True):
 
 def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> Expiry:
     """What has had its time."""
-    states, checkpoints = log.usable()
-    bases = sorted({*states, *checkpoints})
-    if not bases:
+    states, legacy = log.usable()
+    checkpoints = sorted({*states, *legacy})
+    if not checkpoints:
         return Expiry(None)
-    search = _Search(log, policy, now_ms, anchor=bases[-1])
+    search = _Search(log, policy, now_ms, anchor=checkpoints[-1])
     first = search.oldest_needed()
-    start = max((base for base in bases if base <= first), default=-1)
-    kept = {bases[-1], start, *sorted(states)[-policy.state_versions :]}
-    gone_states = search.old_states(kept)
-    gone_checkpoints = search.old_checkpoints(kept)
-    found = [
+    start = max((version for version in checkpoints if version <= first), default=-1)
+    retained = {checkpoints[-1], start, *sorted(states)[-policy.state_versions :]}
+    gone_states = search.old_states(retained)
+    gone_checkpoints = search.old_legacy_checkpoints(retained)
+    expired = [
         *search.old_versions(start),
-        *_expired_bases(log.states, gone_states, "state"),
-        *_expired_bases(log.checkpoints, gone_checkpoints, "checkpoint"),
-        *search.unnamed(log.checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
+        *_expired_checkpoints(log.states, gone_states, "state"),
+        *_expired_checkpoints(log.legacy_checkpoints, gone_checkpoints, "checkpoint"),
+        *search.unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
         *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
-    return Expiry(bases[-1], tuple(found), start)
+    return Expiry(checkpoints[-1], tuple(expired), start)
 
 
-def _is_whole(base: BaseFiles, known: Mapping[str, LogObject]) -> bool:
-    return base.names is not None and all(name in known for name in base.names)
+def _is_complete(checkpoint: CheckpointFiles, present: Mapping[str, LogObject]) -> bool:
+    return checkpoint.names is not None and all(name in present for name in checkpoint.names)
 
 
-def _expired_bases(bases: Mapping[int, BaseFiles], gone: list[int], kind: str) -> Iterator[Expired]:
+def _expired_checkpoints(
+    checkpoints: Mapping[int, CheckpointFiles], gone: list[int], kind: str
+) -> Iterator[ExpiredFile]:
     for version in gone:
-        for file in bases[version].files:
-            yield Expired(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
+        for file in checkpoints[version].files:
+            yield ExpiredFile(file.path, kind, version, file.size, f"{kind} superseded and past its retention")
 
 
 class _Search(Struct, frozen=True):
@@ -144,47 +155,51 @@ class _Search(Struct, frozen=True):
 
     def oldest_needed(self) -> int:
         """The oldest version that must stay readable."""
-        kept_anyway = self.anchor - self.policy.versions
+        oldest_retained = self.anchor - self.policy.versions
         young = [
             version
             for version, file in self.log.versions.items()
-            if version >= kept_anyway or not self._older(file, self.policy.log_ms)
+            if version >= oldest_retained or not self._older(file, self.policy.log_ms)
         ]
         return min([self.anchor, *young])
 
-    def old_versions(self, start: int) -> Iterator[Expired]:
-        """Version files below the base that everything needed starts from; that base's own version stays (rule R3)."""
+    def old_versions(self, start: int) -> Iterator[ExpiredFile]:
+        """Version files below the checkpoint that everything needed starts from; its own version stays (rule R3)."""
         for version in sorted(v for v in self.log.versions if v < start):
             file = self.log.versions[version]
             if self._older(file, self.policy.log_ms):
-                yield Expired(file.path, "version", version, file.size, f"covered by the checkpoint of version {start}")
+                yield ExpiredFile(
+                    file.path, "version", version, file.size, f"covered by the checkpoint of version {start}"
+                )
 
-    def old_states(self, kept: set[int]) -> list[int]:
-        return self._old(self.log.states, kept, self.policy.state_ms)
+    def old_states(self, retained: set[int]) -> list[int]:
+        return self._old(self.log.states, retained, self.policy.state_ms)
 
-    def old_checkpoints(self, kept: set[int]) -> list[int]:
-        return self._old(self.log.checkpoints, kept, self.policy.checkpoint_ms)
+    def old_legacy_checkpoints(self, retained: set[int]) -> list[int]:
+        return self._old(self.log.legacy_checkpoints, retained, self.policy.checkpoint_ms)
 
     def unnamed(
-        self, bases: Mapping[int, BaseFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
-    ) -> Iterator[Expired]:
-        """Manifests or parts that no base which stays names. If one that stays cannot be read, any may be needed."""
+        self, checkpoints: Mapping[int, CheckpointFiles], gone: list[int], files: Mapping[str, LogObject], kind: str
+    ) -> Iterator[ExpiredFile]:
+        """Manifests or parts that no checkpoint which stays names. If one that stays cannot be read, any may be needed."""
         named: set[str] = set()
-        for version, base in bases.items():
+        for version, checkpoint in checkpoints.items():
             if version in gone:
                 continue
-            if base.names is None:
+            if checkpoint.names is None:
                 return
-            named |= base.names
+            named |= checkpoint.names
         for path in sorted(set(files) - named):
             if self._older(files[path], self.policy.manifest_ms):
-                yield Expired(path, kind, None, files[path].size, "named by no state or checkpoint that is kept")
+                yield ExpiredFile(path, kind, None, files[path].size, "named by no state or checkpoint that is kept")
 
-    def _old(self, bases: Mapping[int, BaseFiles], kept: set[int], limit_ms: int) -> list[int]:
+    def _old(self, checkpoints: Mapping[int, CheckpointFiles], retained: set[int], limit_ms: int) -> list[int]:
         return sorted(
             version
-            for version, base in bases.items()
-            if version < self.anchor and version not in kept and all(self._older(file, limit_ms) for file in base.files)
+            for version, checkpoint in checkpoints.items()
+            if version < self.anchor
+            and version not in retained
+            and all(self._older(file, limit_ms) for file in checkpoint.files)
         )
 
     def _older(self, file: LogObject, limit_ms: int) -> bool:

@@ -39,9 +39,11 @@ def schema_from_json(text: str) -> pa.Schema:
         schema = pa.schema([field_from_json(f) for f in spark["fields"]])
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError, pa.ArrowException) as error:
         raise CorruptTableError(f"The schemaString of the table cannot be read: {error}.") from None
-    twice = [name for name, number in Counter(schema.names).items() if number > 1]
-    if twice:
-        raise CorruptTableError(f"The schemaString of the table has two columns {shown(twice[0])}.", column=twice[0])
+    duplicates = [name for name, number in Counter(schema.names).items() if number > 1]
+    if duplicates:
+        raise CorruptTableError(
+            f"The schemaString of the table has two columns {shown(duplicates[0])}.", column=duplicates[0]
+        )
     return schema
 
 
@@ -76,21 +78,21 @@ def check_recorded(schema_json: str, partition_columns: Sequence[str]) -> None:
         columns = schema_from_json(schema_json).names
     except UnsupportedError:
         return
-    strange = [name for name in partition_columns if name not in columns]
-    if strange or len(set(partition_columns)) < len(partition_columns):
+    unknown = [name for name in partition_columns if name not in columns]
+    if unknown or len(set(partition_columns)) < len(partition_columns):
         what = (
-            f"the partition column {shown(strange[0])}, which is no column" if strange else "a partition column twice"
+            f"the partition column {shown(unknown[0])}, which is no column" if unknown else "a partition column twice"
         )
         raise CorruptTableError(f"The metadata of the table names {what}.", columns=list(partition_columns))
 
 
 def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[str, ...]:
     """The partition columns in the schema's spelling: they exist, are atomic and distinct, and are not all columns."""
-    spelled = [find_column(schema, name, role="partition column") for name in columns]
-    twice = sorted({name for name in spelled if spelled.count(name) > 1})
-    if twice:
-        raise InvalidInputError(f"Partition columns are named twice: {_quoted(twice)}.", columns=twice)
-    for name in spelled:
+    names = [find_column(schema, name, role="partition column") for name in columns]
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise InvalidInputError(f"Partition columns are named twice: {_quoted(duplicates)}.", columns=duplicates)
+    for name in names:
         kind = schema.field(name).type
         if not is_partitionable(kind):
             raise InvalidInputError(
@@ -98,20 +100,20 @@ def check_partition_columns(schema: pa.Schema, columns: Sequence[str]) -> tuple[
                 hint="Partition by numbers, text, booleans, dates or timestamps.",
                 column=name,
             )
-    if spelled and len(spelled) == len(schema):
+    if names and len(names) == len(schema):
         raise InvalidInputError(
-            f"Every column is a partition column: {_quoted(spelled)}.", hint="Leave at least one column for the data."
+            f"Every column is a partition column: {_quoted(names)}.", hint="Leave at least one column for the data."
         )
-    return tuple(spelled)
+    return tuple(names)
 
 
 def find_column(schema: pa.Schema, name: str, *, role: str = "column") -> str:
     """The schema's spelling of a column name; exact first, then without regard to case."""
     if name in schema.names:
         return name
-    for known in schema.names:
-        if known.lower() == name.lower():
-            return str(known)
+    for candidate in schema.names:
+        if candidate.lower() == name.lower():
+            return str(candidate)
     raise InvalidInputError(
         f"There is no {role} {name!r}.", hint=f"The columns are {_quoted(schema.names)}.", column=name
     )
@@ -196,19 +198,19 @@ _NORMAL: dict[pa.DataType, pa.DataType] = {
 
 
 def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
-    seen: dict[str, str] = {}
+    by_key: dict[str, str] = {}
     for field in fields:
         if not field.name:
             raise InvalidInputError(f"A column{_inside(parents)} has no name.", hint="Give every column a name.")
         key = field.name.lower()
-        if key in seen:
-            names = [seen[key], field.name]
+        if key in by_key:
+            names = [by_key[key], field.name]
             raise InvalidInputError(
                 f"Two columns{_inside(parents)} have the same name: {_quoted(names)}.",
                 hint="Names that differ only by case count as the same; rename one.",
                 columns=names,
             )
-        seen[key] = field.name
+        by_key[key] = field.name
         for child in _children(field.type):
             _check_names(child, (*parents, field.name))
 
@@ -255,11 +257,11 @@ def schema_differences(table: pa.Schema, data: pa.Schema) -> tuple[SchemaDiffere
 
 def mismatch(differences: Iterable[SchemaDifference], *, what: str = "The data does") -> SchemaMismatchError:
     """The error that names all differences at once."""
-    found = list(differences)
+    faults = list(differences)
     return SchemaMismatchError(
-        f"{what} not fit the table's schema: {'; '.join(str(d) for d in found)}.",
-        hint=" ".join(dict.fromkeys(_way_out(d) for d in found)),
-        differences=[{"kind": d.kind, "column": d.column, "table": d.table, "data": d.data} for d in found],
+        f"{what} not fit the table's schema: {'; '.join(str(d) for d in faults)}.",
+        hint=" ".join(dict.fromkeys(_way_out(d) for d in faults)),
+        differences=[{"kind": d.kind, "column": d.column, "table": d.table, "data": d.data} for d in faults],
     )
 
 
@@ -292,34 +294,34 @@ def _struct_differences(
     table: Sequence[pa.Field], data: Sequence[pa.Field], parents: tuple[str, ...]
 ) -> list[SchemaDifference]:
     theirs = _by_name(data)
-    known = _by_name(table)
-    found: list[SchemaDifference] = []
+    fields = _by_name(table)
+    differences: list[SchemaDifference] = []
     for field in table:
         path = ".".join((*parents, field.name))
         other = theirs.get(field.name.lower())
         if other is None:
-            found.append(SchemaDifference("missing", path, type_name(field.type), None))
+            differences.append(SchemaDifference("missing", path, type_name(field.type), None))
         else:
-            found += _field_differences(field, other, (*parents, field.name))
+            differences += _field_differences(field, other, (*parents, field.name))
     for field in data:
-        if field.name.lower() not in known:
+        if field.name.lower() not in fields:
             path = ".".join((*parents, field.name))
-            found.append(SchemaDifference("extra", path, None, type_name(field.type)))
-    return found
+            differences.append(SchemaDifference("extra", path, None, type_name(field.type)))
+    return differences
 
 
 def _field_differences(table: pa.Field, data: pa.Field, path: tuple[str, ...]) -> list[SchemaDifference]:
-    found: list[SchemaDifference] = []
+    differences: list[SchemaDifference] = []
     if data.nullable and not table.nullable:
-        found.append(SchemaDifference("nullability", ".".join(path), type_name(table.type), type_name(data.type)))
+        differences.append(SchemaDifference("nullability", ".".join(path), type_name(table.type), type_name(data.type)))
     pairs = _nested(table.type, data.type)
     if pa.types.is_struct(table.type) and pa.types.is_struct(data.type):
-        return found + _struct_differences(list(table.type), list(data.type), path)
+        return differences + _struct_differences(list(table.type), list(data.type), path)
     if pairs:
-        return found + [d for name, a, b in pairs for d in _field_differences(a, b, (*path, name))]
+        return differences + [d for name, a, b in pairs for d in _field_differences(a, b, (*path, name))]
     if table.type != data.type:
-        found.append(SchemaDifference("type", ".".join(path), type_name(table.type), type_name(data.type)))
-    return found
+        differences.append(SchemaDifference("type", ".".join(path), type_name(table.type), type_name(data.type)))
+    return differences
 
 
 def _nested(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, pa.Field]]:
@@ -333,9 +335,9 @@ def _nested(table: pa.DataType, data: pa.DataType) -> list[tuple[str, pa.Field, 
 
 def _merge_fields(table: Sequence[pa.Field], data: Sequence[pa.Field]) -> list[pa.Field]:
     theirs = _by_name(data)
-    known = _by_name(table)
+    fields = _by_name(table)
     merged = [_merge_field(f, theirs[f.name.lower()]) if f.name.lower() in theirs else f for f in table]
-    return merged + [f.with_nullable(True) for f in data if f.name.lower() not in known]
+    return merged + [f.with_nullable(True) for f in data if f.name.lower() not in fields]
 
 
 def _merge_field(table: pa.Field, data: pa.Field) -> pa.Field:

@@ -62,8 +62,10 @@ def registry_of(configuration: Mapping[str, str] | None) -> dict[str, str]:
 
 def without_registry(metadata: MetadataAction) -> MetadataAction:
     """Metadata but for the doc mappings in its configuration: what is left is what people and settings say."""
-    kept = {key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)}
-    return msgspec.structs.replace(metadata, configuration=kept)
+    configuration = {
+        key: text for key, text in (metadata.configuration or {}).items() if not key.startswith(KEY_PREFIX)
+    }
+    return msgspec.structs.replace(metadata, configuration=configuration)
 
 
 def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: ProtocolAction) -> tuple[LogAction, ...]:
@@ -76,8 +78,8 @@ def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: P
     written = list(actions)
     if protocol.min_reader_version < RECORDED_SINCE:
         return tuple(written)
-    known = {k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)}
-    grown = dict(known)
+    mappings = {k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)}
+    grown = dict(mappings)
     for place, action in enumerate(written):
         if isinstance(action, AddAction) and action.doc_mapping_json is not None:
             ref = _hash_or(action.doc_mapping_json, "")
@@ -85,7 +87,7 @@ def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: P
                 grown.setdefault(KEY_PREFIX + ref, action.doc_mapping_json)
                 written[place] = msgspec.structs.replace(action, doc_mapping_json=None, doc_mapping_ref=ref)
     places = [place for place, action in enumerate(written) if isinstance(action, MetadataAction)]
-    if not places and grown != known:
+    if not places and grown != mappings:
         first = next((p for p, a in enumerate(written) if isinstance(a, AddAction)), 0)
         written.insert(first, metadata)
         places = [first]
@@ -112,20 +114,20 @@ def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table
         except (ValueError, RecursionError):
             continue
         grown.setdefault(hashes[text], text)
-    found = _looked_up(inline, hashes)
+    refs = _mapped_names(inline, hashes)
     # Taken by position: a conditional would leave the large texts in memory, unseen under the nulls.
-    rows = pc.if_else(found.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline))))
-    return _with_mappings(files, inline.take(rows), pc.coalesce(found, files.column(_REF))), grown
+    rows = pc.if_else(refs.is_valid(), pa.scalar(None, pa.int64()), pa.array(np.arange(len(inline))))
+    return _with_mappings(files, inline.take(rows), pc.coalesce(refs, files.column(_REF))), grown
 
 
 def with_mappings(actions: Iterable[AddAction], registry: Mapping[str, str]) -> list[AddAction]:
     """Splits with the doc mapping that they name filled in where they carry none. Ten thousand of them share one text."""
-    found = []
+    completed = []
     for action in actions:
         text = registry.get(action.doc_mapping_ref or "")
         bare = action.doc_mapping_json is None and text is not None
-        found.append(msgspec.structs.replace(action, doc_mapping_json=text) if bare else action)
-    return found
+        completed.append(msgspec.structs.replace(action, doc_mapping_json=text) if bare else action)
+    return completed
 
 
 def renames(registry: Mapping[str, str], *, threshold: int) -> dict[str, str]:
@@ -143,7 +145,7 @@ def renamed(files: pa.Table, names: Mapping[str, str]) -> pa.Table:
     if not names:
         return files
     refs = files.column(_REF)
-    return _with_mappings(files, files.column(_JSON), pc.coalesce(_looked_up(refs, names), refs))
+    return _with_mappings(files, files.column(_JSON), pc.coalesce(_mapped_names(refs, names), refs))
 
 
 def in_use(files: pa.Table) -> set[str]:
@@ -158,7 +160,7 @@ def _hash_or(text: str, fallback: str) -> str:
         return fallback
 
 
-def _looked_up(texts: pa.ChunkedArray, names: Mapping[str, str]) -> pa.ChunkedArray:
+def _mapped_names(texts: pa.ChunkedArray, names: Mapping[str, str]) -> pa.ChunkedArray:
     """Each text's value in `names`, null where it has none."""
     positions = pc.index_in(texts, value_set=pa.array(list(names), pa.string()))
     return pa.array(list(names.values()), pa.string()).take(positions.combine_chunks())

@@ -1,6 +1,6 @@
 """A snapshot is a fold over actions: start here to read the code.
 
-A `Base` is what a state or checkpoint says (or nothing, for a table that has none); `replay` folds the versions after it,
+A `Base` is what a checkpoint says (or nothing, for a table that has none); `replay` folds the versions after it,
 in order, action by action, and the last word on a path, on the metadata, on the protocol and on each writer's `txn` wins.
 
 The base's file list may hold a million rows and is not read until somebody asks for it; the versions after it are a
@@ -39,10 +39,10 @@ RECENT_TXN_IDS = 1_000
 
 
 class FileSource(Protocol):
-    """Where the file list of a base comes from. `wanted` may rule out whole parts of it before they are fetched."""
+    """Where the file list of a base comes from. `part_filter` may rule out whole parts of it before they are fetched."""
 
-    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The live files of the base, at least those in parts that `wanted` keeps; just these columns if they are named."""
+    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files of the base, at least those in parts that `part_filter` keeps; just these columns, if named."""
         ...
 
 
@@ -59,9 +59,9 @@ class PartFilter(Protocol):
 
 
 class NoFiles(Struct, frozen=True):
-    """The file source of a table that has no state and no checkpoint."""
+    """The file source of a table that has no checkpoint."""
 
-    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """No files."""
         return _selected(empty_file_list(), columns)
 
@@ -104,7 +104,7 @@ class Header(Struct, frozen=True):
 
 
 class Base(Struct, frozen=True):
-    """What a state or checkpoint says: the header at its version and where its files are listed."""
+    """What a replay starts from, as a checkpoint says it: the header at its version and where its files are listed."""
 
     header: Header = Header()
     source: FileSource = NoFiles()
@@ -128,8 +128,8 @@ class Delta(Struct, frozen=True, dict=True):
     def over(self, base: pa.Table) -> pa.Table:
         """The base's files with this delta laid over them, in the base's columns."""
         if self.touched and base.num_rows:
-            touched = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
-            base = base.filter(pc.invert(touched))
+            overlaid = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
+            base = base.filter(pc.invert(overlaid))
         added = self.files.select(base.column_names)
         return pa.concat_tables([base, added]) if base.num_rows else added
 
@@ -137,14 +137,14 @@ class Delta(Struct, frozen=True, dict=True):
 class Snapshot(Struct, frozen=True, dict=True):
     """The table at one version: a base, what is known to have changed since, and versions not yet laid over it.
 
-    The header is folded at once; the file changes of `tail` only when somebody asks for files, so that a writer that
-    appends to a huge table never touches its file list.
+    The header is folded at once; the file changes of `recent_versions` only when somebody asks for files, so that a
+    writer that appends to a huge table never touches its file list.
     """
 
     header: Header
     base: Base = Base()
     folded: Delta = Delta()
-    tail: tuple[CommittedVersion, ...] = ()
+    recent_versions: tuple[CommittedVersion, ...] = ()
 
     @property
     def version(self) -> int:
@@ -166,19 +166,19 @@ class Snapshot(Struct, frozen=True, dict=True):
     @cached_property
     def delta(self) -> Delta:
         """What the versions since the base changed."""
-        return _folded_files(self.folded, self.tail) if self.tail else self.folded
+        return _folded_files(self.folded, self.recent_versions) if self.recent_versions else self.folded
 
     @cached_property
     def all_files(self) -> pa.Table:
         """Every live file as an Arrow table (see `model.files`)."""
         return self.delta.over(self.base.source.files())
 
-    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """Live files, at least those in the parts of the list that `wanted` keeps; just these columns if they are named."""
-        if (wanted is None and columns is None) or "all_files" in self.__dict__:
+    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """Live files, at least those in the parts of the list that `part_filter` keeps; just these columns, if named."""
+        if (part_filter is None and columns is None) or "all_files" in self.__dict__:
             return _selected(self.all_files, columns)
         read = None if columns is None else list(dict.fromkeys(["path", *columns]))
-        return _selected(self.delta.over(self.base.source.files(wanted, columns=read)), columns)
+        return _selected(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)
 
 
 def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
@@ -190,9 +190,9 @@ def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snap
     later = tuple(versions)
     if isinstance(start, Base):
         return Snapshot(_folded_header(start.header, later), start, Delta(), later)
-    known = "delta" in start.__dict__
-    folded, tail = (start.delta, later) if known else (start.folded, start.tail + later)
-    return Snapshot(_folded_header(start.header, later), start.base, folded, tail)
+    has_delta = "delta" in start.__dict__
+    folded, recent = (start.delta, later) if has_delta else (start.folded, start.recent_versions + later)
+    return Snapshot(_folded_header(start.header, later), start.base, folded, recent)
 
 
 def _folded_files(delta: Delta, versions: Iterable[CommittedVersion]) -> Delta:

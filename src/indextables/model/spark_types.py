@@ -120,10 +120,10 @@ def _typed_field(
     if not _is_text(name):
         raise CorruptTableError(f"A column has a name that is no text: {shown(name)}.")
     arrow, widened = _type_from_json(spark, name, depth)
-    kept = dict(metadata or {})
+    entries = dict(metadata or {})
     if widened:
-        kept[TYPE_KEY] = json.dumps(spark, ensure_ascii=False, separators=(",", ":")).encode()
-    return pa.field(name, arrow, nullable=nullable, metadata=kept or None)
+        entries[TYPE_KEY] = json.dumps(spark, ensure_ascii=False, separators=(",", ":")).encode()
+    return pa.field(name, arrow, nullable=nullable, metadata=entries or None)
 
 
 def _is_text(name: str) -> bool:
@@ -157,9 +157,9 @@ def _type_from_json(spark: Any, name: str, depth: int) -> tuple[pa.DataType, boo
 
 def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
     word = spark.strip().lower()
-    known = _BY_NAME.get(_ALIASES.get(word, word))
-    if known is not None:
-        return known, False
+    atomic = _BY_NAME.get(_ALIASES.get(word, word))
+    if atomic is not None:
+        return atomic, False
     if match := _DECIMAL.fullmatch(_ALIASES.get(word, word)):
         digits, scale = match[1].lstrip("0") or "0", match[2]
         if len(digits) > 2 or len(scale) > 3 or not 0 <= int(scale) <= int(digits) <= MAX_DECIMAL_PRECISION:
@@ -174,9 +174,9 @@ def _atomic_from_name(spark: str, name: str) -> tuple[pa.DataType, bool]:
 
 
 def _type_to_json(field: pa.Field) -> Any:
-    remembered = (field.metadata or {}).get(TYPE_KEY)
-    if remembered is not None:
-        spark = json.loads(remembered)
+    recorded = (field.metadata or {}).get(TYPE_KEY)
+    if recorded is not None:
+        spark = json.loads(recorded)
         if _type_from_json(spark, field.name, 0)[0].equals(field.type):
             return spark
     arrow = field.type
@@ -219,5 +219,5 @@ def _spark_metadata(arrow: dict[bytes, bytes]) -> dict[str, Any]:
             text[key.decode()] = value.decode()
         except UnicodeDecodeError:
             binary[base64.b64encode(key).decode()] = base64.b64encode(value).decode()
-    kept = {FOREIGN_KEY: text, FOREIGN_BINARY_KEY: binary}
-    return spark | {key: pairs for key, pairs in kept.items() if pairs}
+    foreign = {FOREIGN_KEY: text, FOREIGN_BINARY_KEY: binary}
+    return spark | {key: pairs for key, pairs in foreign.items() if pairs}

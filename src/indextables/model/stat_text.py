@@ -143,10 +143,10 @@ def _read_decimal(text: str, arrow: pa.DataType) -> decimal.Decimal:
 
 
 def _read_boolean(text: str, _arrow: pa.DataType) -> bool:
-    known = {"true": True, "false": False}
-    if text.lower() not in known:
+    words = {"true": True, "false": False}
+    if text.lower() not in words:
         raise ValueError(text)
-    return known[text.lower()]
+    return words[text.lower()]
 
 
 def _read_date(text: str, _arrow: pa.DataType) -> Any:
@@ -160,21 +160,21 @@ def _read_timestamp(text: str, arrow: pa.DataType) -> Any:
         if not _LARGEST_MILLIS < abs(micros) <= _LARGEST_MICROS:
             raise ValueError(text)
         return timestamp_of(micros, zone=zone)
-    found = parse_timestamp(text, cut=False)
-    if (found.tzinfo is not None) is not zone:
+    moment = parse_timestamp(text, cut=False)
+    if (moment.tzinfo is not None) is not zone:
         # Without a zone the instant depends on the writer's session; with one, the local time does.
         raise ValueError(text)
-    return found
+    return moment
 
 
 def _decode_distinct(texts: pa.Array, arrow: pa.DataType) -> pa.Array:
     encoded = texts.dictionary_encode()
     values = [None if t is None else decode_value(t, arrow) for t in encoded.dictionary.to_pylist()]
     if pa.types.is_timestamp(arrow):
-        known = pa.array([None if v is None else micros_of(v) for v in values], pa.int64()).cast(arrow)
+        decoded = pa.array([None if v is None else micros_of(v) for v in values], pa.int64()).cast(arrow)
     else:
-        known = pa.array(values, arrow)
-    return known.take(encoded.indices)
+        decoded = pa.array(values, arrow)
+    return decoded.take(encoded.indices)
 
 
 _READERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[str, pa.DataType], Any]], ...] = (

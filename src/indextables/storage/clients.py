@@ -5,7 +5,7 @@ Keys from AWS's own files, `~/.aws/credentials` and `~/.aws/config`, which obsto
 Only profiles that hold a key pair; one that signs on in the browser needs a provider class such as
 `obstore.auth.boto3:Boto3CredentialProvider`.
 
-Our settings as obstore's. What is not given is left out, so that obstore asks the cloud's own environment for it.
+Our settings as obstore's. What is not present_only is left out, so that obstore asks the cloud's own environment for it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from indextables.storage.location import Location
 from indextables.storage.remote import read_failure
 
 # What obstore finds by itself comes first, as it does for AWS's own tools.
-_FOUND_BY_OBSTORE = (
+_READ_BY_OBSTORE = (
     "AWS_ACCESS_KEY_ID",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
@@ -63,7 +63,7 @@ class AwsProfile(Struct, frozen=True):
 
 def find_profile(environment: Mapping[str, str]) -> AwsProfile | None:
     """The profile that applies, if it holds a key pair and the environment holds nothing that goes before it."""
-    if any(environment.get(name) for name in _FOUND_BY_OBSTORE):
+    if any(environment.get(name) for name in _READ_BY_OBSTORE):
         return None
     folder = Path(environment.get("HOME") or Path.home()) / ".aws"
     profile = AwsProfile(
@@ -95,7 +95,7 @@ _LONGEST_TRANSFER = timedelta(hours=6)
 
 def s3_config(place: Location, aws: AwsSettings) -> dict[str, Any]:
     """Settings of an S3 client. With the bucket in the host name, obstore wants it in the endpoint too."""
-    config = given(
+    config = present_only(
         access_key_id=aws.access_key,
         secret_access_key=aws.secret_key,
         token=aws.session_token,
@@ -115,7 +115,7 @@ def azure_config(place: Location, azure: AzureSettings) -> dict[str, Any]:
     if azure.use_emulator:
         return _emulator(azure.endpoint)
     account, _, domain = place.host.partition(".")
-    config = given(
+    config = present_only(
         account_name=account or azure.account_name,
         account_key=azure.account_key,
         sas_key=azure.sas_token.removeprefix("?") if azure.sas_token else None,
@@ -136,7 +136,7 @@ def gcs_config(gcp: GcpSettings) -> dict[str, Any]:
     """Settings of a Google client; the key is its JSON text or the path of its file."""
     key = gcp.service_account_key
     inline = key is not None and key.lstrip().startswith("{")
-    return given(
+    return present_only(
         service_account_key=key if inline else None,
         service_account=None if inline else key,
         base_url=gcp.endpoint,
@@ -166,15 +166,17 @@ def retry_config(requests: RequestSettings) -> Any:
     }
 
 
-def given(**config: str | None) -> dict[str, Any]:
-    """What was given of a configuration."""
+def present_only(**config: str | None) -> dict[str, Any]:
+    """What was present_only of a configuration."""
     return {key: value for key, value in config.items() if value}
 
 
 def _emulator(endpoint: str | None) -> dict[str, Any]:
-    """Azurite at its usual address or the one given."""
+    """Azurite at its usual address or the one present_only."""
     address = (endpoint or "http://127.0.0.1:10000").rstrip("/").removesuffix(f"/{EMULATOR_ACCOUNT}")
-    return given(account_name=EMULATOR_ACCOUNT, account_key=EMULATOR_KEY, endpoint=f"{address}/{EMULATOR_ACCOUNT}")
+    return present_only(
+        account_name=EMULATOR_ACCOUNT, account_key=EMULATOR_KEY, endpoint=f"{address}/{EMULATOR_ACCOUNT}"
+    )
 
 
 def _connection(text: str) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _connection(text: str) -> dict[str, Any]:
     account, endpoint = parts.get("accountname"), parts.get("blobendpoint")
     if endpoint is None and account and (suffix := parts.get("endpointsuffix")):
         endpoint = f"{parts.get('defaultendpointsprotocol', 'https')}://{account}.blob.{suffix}"
-    return given(
+    return present_only(
         account_name=account,
         account_key=parts.get("accountkey"),
         sas_key=parts.get("sharedaccesssignature", "").removeprefix("?"),
@@ -222,12 +224,12 @@ def load_provider(dotted: str) -> Callable[[], Any]:
     if not colon:
         module, _, name = dotted.rpartition(".")
     try:
-        found = getattr(importlib.import_module(module), name)
+        attribute = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
         hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
-    provider: Callable[[], Any] = found() if isinstance(found, type) else found
+    provider: Callable[[], Any] = attribute() if isinstance(attribute, type) else attribute
     return provider
 
 
@@ -239,7 +241,7 @@ def _s3(place: Location, settings: StoreSettings) -> ObjectStore:
     elif not aws.access_key and (profile := find_profile(os.environ)):
         provider = profile
         if not (aws.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):
-            config.update(given(region=profile.keys().get("region")))
+            config.update(present_only(region=profile.keys().get("region")))
     return S3Store(
         place.container,
         config=cast(Any, config),

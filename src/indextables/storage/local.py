@@ -76,20 +76,20 @@ def _sorted_entries(root: str, folder: str, start_after: str) -> list[tuple[str,
     Nothing is asked of the disk about the rest, so that the end of a long log is found quickly.
     """
     base = f"{folder}/" if folder else ""
-    found = []
+    paths_and_entries = []
     try:
         with os.scandir(os.path.join(root, folder)) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     path = f"{base}{entry.name}/"
                     if path > start_after or start_after.startswith(path):
-                        found.append((path, entry))
+                        paths_and_entries.append((path, entry))
                 elif (path := base + entry.name) > start_after and not entry.name.startswith(TEMP_PREFIX):
-                    found.append((path, entry))
+                    paths_and_entries.append((path, entry))
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found.sort(key=itemgetter(0))
-    return found
+    paths_and_entries.sort(key=itemgetter(0))
+    return paths_and_entries
 
 
 def _file_info(path: str, entry: os.DirEntry[str]) -> ObjectInfo | None:
@@ -133,7 +133,7 @@ class LocalStore:
         """The whole file."""
         full = self._full(path)
         try:
-            with open(full, "rb", opener=_opened) as file:
+            with open(full, "rb", opener=_descriptor) as file:
                 return file.read()
         except OSError as error:
             raise self._failure("read", path, error) from error
@@ -148,7 +148,7 @@ class LocalStore:
         for start, length in ranges:
             check_range(path, start, length)
         try:
-            with open(full, "rb", buffering=0, opener=_opened) as file:
+            with open(full, "rb", buffering=0, opener=_descriptor) as file:
                 parts = [_read_at(file, start, length) for start, length in ranges]
         except OSError as error:
             raise self._failure("read", path, error) from error
@@ -177,22 +177,22 @@ class LocalStore:
     def put_file(self, path: str, source: Path) -> None:
         """Copy a file into the store."""
         try:
-            opened = open(source, "rb")  # noqa: SIM115 (a missing source is the caller's mistake, not the store's)
+            source_file = open(source, "rb")  # noqa: SIM115 (a missing source is the caller's mistake, not the store's)
         except OSError as error:
             raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
-        with opened:
-            self._replace(path, lambda file: shutil.copyfileobj(opened, file, 1 << 20))
+        with source_file:
+            self._replace(path, lambda file: shutil.copyfileobj(source_file, file, 1 << 20))
 
     def head(self, path: str) -> ObjectInfo | None:
         """Size and time of the file, or None."""
         full = self._full(path)
         try:
-            found = os.stat(full)
+            status = os.stat(full)
         except _ABSENT:
             return None
         except OSError as error:
             raise self._failure("look at", path, error) from error
-        return info_of(path, found) if stat.S_ISREG(found.st_mode) else None
+        return info_of(path, status) if stat.S_ISREG(status.st_mode) else None
 
     def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
         """Files at or below the folder, sorted; folders are read one by one as the listing proceeds."""
@@ -235,7 +235,7 @@ class LocalStore:
     def _replace(self, path: str, fill: Callable[[BinaryIO], None]) -> None:
         full = self._full(path)
         try:
-            with self._staged(full, fill) as temp, _opened_folder(os.path.dirname(full)) as folder:
+            with self._staged(full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
                 _drop_checksum(full)
                 os.replace(temp, full)
                 os.fsync(folder)
@@ -243,7 +243,7 @@ class LocalStore:
             raise self._failure("write", path, error) from error
 
     def _link(self, path: str, temp: str, full: str) -> PutOutcome:
-        with _opened_folder(os.path.dirname(full)) as folder:
+        with _folder_descriptor(os.path.dirname(full)) as folder:
             return self._link_and_sync(path, temp, full, folder)
 
     def _link_and_sync(self, path: str, temp: str, full: str, folder: int) -> PutOutcome:
@@ -315,7 +315,7 @@ def _drop_checksum(full: str) -> None:
         os.unlink(f"{folder}/.{name}.crc")
 
 
-def _opened(full: str, flags: int) -> int:
+def _descriptor(full: str, flags: int) -> int:
     """A file, opened to be read. A pipe or a device in its place would be read for ever: like a folder, it is no file."""
     handle = os.open(full, flags | getattr(os, "O_NONBLOCK", 0))
     if stat.S_ISREG(os.fstat(handle).st_mode):
@@ -350,12 +350,12 @@ def _make_folder(folder: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    with _opened_folder(folder) as handle:
+    with _folder_descriptor(folder) as handle:
         os.fsync(handle)
 
 
 @contextmanager
-def _opened_folder(folder: str) -> Iterator[int]:
+def _folder_descriptor(folder: str) -> Iterator[int]:
     """A handle by which a new name is made durable, taken before the name is given: too few descriptors are found then."""
     handle = os.open(folder, os.O_RDONLY)
     try:
@@ -366,9 +366,9 @@ def _opened_folder(folder: str) -> Iterator[int]:
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
     """An unbuffered write may take less than it was given."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[file.write(remaining) :]
 
 
 def _read_at(file: BinaryIO, start: int, length: int) -> bytes:

@@ -92,8 +92,8 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
         return _local(text)
     kind = _KINDS.get(match[1].lower())
     if kind is None:
-        known = ", ".join(f"{scheme}://" for scheme in _KINDS)
-        raise InvalidInputError(f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {known}.")
+        schemes = ", ".join(f"{scheme}://" for scheme in _KINDS)
+        raise InvalidInputError(f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {schemes}.")
     if kind == "local":
         return _local(unquote(urlsplit(text).path))
     return _remote(kind, match[1].lower(), text[match.end() :])
@@ -140,13 +140,13 @@ def partition_folder(values: Mapping[str, str | None]) -> str:
 
 def partition_values(path: str) -> dict[str, str | None]:
     """The partition values that the folders of a path spell; folders without `=` and the file name say nothing."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for folder in path.split("/")[:-1]:
         column, equals, value = folder.partition("=")
         if not equals:
             continue
         name = unescape(column)
-        if not name or name in found:
+        if not name or name in values:
             raise InvalidInputError(f"Folder {folder!r} of {path!r} names no column of its own.", path=path)
-        found[name] = None if value == NULL_PARTITION else unescape(value)
-    return found
+        values[name] = None if value == NULL_PARTITION else unescape(value)
+    return values

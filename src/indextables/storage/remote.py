@@ -160,8 +160,8 @@ def read_failure(error: BaseException, secrets: Iterable[str]) -> Failure:
     text = str(error)
     summary = text.partition("\n\nDebug source")[0]
     status, retries = _STATUS.search(summary), _RETRIES.search(summary)
-    found = _CODE.search(text) or _CODE_OF_ONE.search(summary)
-    code = found[1] if found else ""
+    code_match = _CODE.search(text) or _CODE_OF_ONE.search(summary)
+    code = code_match[1] if code_match else ""
     number = int(status[1]) if status else int(code) if code.isdigit() else None
     return Failure(
         status=number,
@@ -203,8 +203,8 @@ def to_error(failure: Failure, *, verb: str, url: str, path: str) -> IndexTables
 def _reason(summary: str, text: str) -> str:
     """What the store said, in one line: its status, code and message, or else the last clause of obstore's summary."""
     status, code, message, retries = (p.search(text) for p in (_STATUS, _CODE, _MESSAGE, _RETRIES))
-    said = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
-    answer = " ".join((f"{status[1]} {said}" if status and code else said).split())
+    reason = f"{code[1]}: {message[1]}" if code and message else summary.rpartition(" - ")[2]
+    answer = " ".join((f"{status[1]} {reason}" if status and code else reason).split())
     repeated = f" (after {retries[1]} retries)" if retries else ""
     return f"{answer[:400].rstrip(' .')}{repeated}."
 
@@ -245,7 +245,7 @@ class RemoteStore:
         self._secrets = tuple(secrets)
         self._sorts = sorts
         self._backoff = backoff or Backoff()
-        self._container_seen = False
+        self._container_exists = False
 
     def __repr__(self) -> str:
         return f"RemoteStore({self._url!r})"
@@ -280,10 +280,10 @@ class RemoteStore:
         full = self._full(path)
         for start, length in ranges:
             check_range(path, start, length)
-        wanted = [(start, length) for start, length in ranges if length]
-        if not wanted:
+        nonempty = [(start, length) for start, length in ranges if length]
+        if not nonempty:
             return [b""] * len(ranges)
-        starts, lengths = zip(*wanted, strict=True)
+        starts, lengths = zip(*nonempty, strict=True)
         read = iter(
             self._call("read", path, lambda: obstore.get_ranges(self._client, full, starts=starts, lengths=lengths))
         )
@@ -303,7 +303,7 @@ class RemoteStore:
                 raise to_error(self._write_failure(failure), verb="create", url=self._url, path=path) from None
             log.warning("whether %s in %s was created is unknown: %s", path, self._url, failure.reason)
             return PutOutcome.UNKNOWN
-        self._container_seen = True
+        self._container_exists = True
         return PutOutcome.CREATED
 
     def put(self, path: str, data: bytes) -> None:
@@ -327,7 +327,7 @@ class RemoteStore:
         try:
             meta = self._call("look at", path, lambda: obstore.head(self._client, full))
         except NotFoundError:
-            self._see_container()
+            self._check_container()
             return None
         return self._info(meta)
 
@@ -372,7 +372,7 @@ class RemoteStore:
             if verb == "write":
                 failure = self._write_failure(failure)
             raise to_error(failure, verb=verb, url=self._url, path=path) from None
-        self._container_seen = True
+        self._container_exists = True
         return answer
 
     def _listed(self, folder: str, start_after: str) -> Iterator[ObjectInfo]:
@@ -392,14 +392,14 @@ class RemoteStore:
         try:
             self._backoff.run(lambda: self._call("delete", "", lambda: obstore.delete(self._client, batch)))
         except NotFoundError:
-            self._see_container()
+            self._check_container()
             if len(batch) > 1:
                 for full in batch:
                     self._delete_batch([full])
 
-    def _see_container(self) -> None:
+    def _check_container(self) -> None:
         """A missing object means absence only if its container is there; HEAD and DELETE do not say. Asked once."""
-        if not self._container_seen:
+        if not self._container_exists:
             next(self._listed("", ""), None)
 
     def _info(self, meta: Any) -> ObjectInfo:

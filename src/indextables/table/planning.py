@@ -52,7 +52,7 @@ from indextables.upkeep import operation as tasks
 from indextables.write import incoming, row_write
 
 if TYPE_CHECKING:
-    from indextables.upkeep.delete import DeletePlan, Rewritten
+    from indextables.upkeep.delete import DeletePlan, RewriteResult
     from indextables.write.row_write import RowWrite
 
 Options = Mapping[str, object] | None
@@ -218,7 +218,7 @@ def _commit_rows(
     return table._commit(replace(changes, adds=both, removes=rest.removes), both)
 
 
-def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, Rewritten]:
+def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, RewriteResult]:
     """The splits that hold rows which match and others too, written anew with the others only; not committed."""
     planned = delete.plan(table._snapshot, url=table.path, where=where)
     parallelism = table.settings.group(MergeSettings).parallelism

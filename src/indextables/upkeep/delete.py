@@ -56,9 +56,9 @@ class DeleteTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
         """Find the rows, and write the others anew."""
-        opened = store or open_store(self.rewriter.spec)
+        split_store = store or open_store(self.rewriter.spec)
         entry = self.source.entry(self.partition_values)
-        split = open_table_split(opened, entry, self.rewriter.schema, self.rewriter.partition_columns)
+        split = open_table_split(split_store, entry, self.rewriter.schema, self.rewriter.partition_columns)
         with ExitStack() as closed:
             if isinstance(split.reader, ForeignReader):
                 closed.enter_context(closing(split.reader))
@@ -70,7 +70,7 @@ class DeleteTask(Struct, frozen=True):
             added = self.rewriter.rewrite(
                 [(self.source, MergeSource(split.reader, alive))],
                 self.partition_values,
-                store=opened,
+                store=split_store,
                 naming=naming or Naming(),
                 num_merge_ops=self.source.num_merge_ops,
                 # Its rows are all in the table already; what goes is told by the removal of the split it replaces.
@@ -98,8 +98,8 @@ class DeletePlan(Report, frozen=True):
     version: int
     where: Predicate | None
     query: Query | None
-    whole: tuple[str, ...]
-    whole_rows: int | None
+    removed_splits: tuple[str, ...]
+    removed_rows: int | None
     """Rows of the splits that go whole; None if the log does not say."""
     candidates: tuple[str, ...]
     sources: tuple[ListedSplit, ...]
@@ -111,11 +111,13 @@ class DeletePlan(Report, frozen=True):
         message = "No row matches."
         if rows:
             message = (
-                f"{counted(rows, 'row')} would be deleted: {counted(len(self.whole), 'split')} would be removed, "
+                f"{counted(rows, 'row')} would be deleted: {counted(len(self.removed_splits), 'split')} would be removed, "
                 f"{len(self.candidates)} would be looked into."
             )
         status = DRY_RUN if rows else NO_ACTION
-        return DeleteReport(self.table_path, status, rows, len(self.candidates), len(self.whole), None, message)
+        return DeleteReport(
+            self.table_path, status, rows, len(self.candidates), len(self.removed_splits), None, message
+        )
 
 
 def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query: Query | None = None) -> DeletePlan:
@@ -127,23 +129,23 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
     if where is not None:
         possible &= np.asarray(may_match(where, files, partition_columns=columns))
         certain &= np.asarray(all_match(where, files, partition_columns=columns))
-    whole = files.filter(pa.array(possible & certain))
-    counts = whole.column("num_records").to_pylist()
+    removed = files.filter(pa.array(possible & certain))
+    counts = removed.column("num_records").to_pylist()
     sources = source_splits(files.filter(pa.array(possible & ~certain)), snapshot.schema_registry)
     return DeletePlan(
         table_path=url,
         version=snapshot.version,
         where=where,
         query=query,
-        whole=tuple(whole.column("path").to_pylist()),
-        whole_rows=None if None in counts else sum(counts),
+        removed_splits=tuple(removed.column("path").to_pylist()),
+        removed_rows=None if None in counts else sum(counts),
         candidates=tuple(source.path for _, source in sources),
         sources=tuple(sources),
         read=snapshot,
     )
 
 
-class Rewritten(Struct, frozen=True):
+class RewriteResult(Struct, frozen=True):
     """Splits that were written anew; none of them is part of the table yet."""
 
     outcomes: tuple[DeleteOutcome, ...]
@@ -172,7 +174,7 @@ def rewrite(
     settings: Settings,
     execute: Execute[DeleteTask, DeleteOutcome],
     progress: Progress = silent,
-) -> Rewritten:
+) -> RewriteResult:
     """Look into the candidates of a plan and write anew those that hold rows to delete. All, or an error and none."""
     rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
     work = [
@@ -184,9 +186,9 @@ def rewrite(
             outcomes.append(outcome)
             progress(len(outcomes), len(work), "splits")
     except BaseException:
-        discard(store, [action.path for action in Rewritten(tuple(outcomes)).adds])
+        discard(store, [action.path for action in RewriteResult(tuple(outcomes)).adds])
         raise
-    return Rewritten(tuple(outcomes))
+    return RewriteResult(tuple(outcomes))
 
 
 def run(
@@ -201,28 +203,28 @@ def run(
 ) -> DeleteReport:
     """Delete the rows. ConflictError if another writer has replaced one of the splits; nothing is committed then."""
     done = rewrite(planned, store=log.store, spec=spec, settings=settings, execute=execute, progress=progress)
-    told = {"where": planned.where, "query": planned.query}
+    condition = {"where": planned.where, "query": planned.query}
     changes = Changes(
         Operation.DELETE,
         adds=done.adds,
-        removes=[*planned.whole, *done.removes],
-        parameters={name: str(value) for name, value in told.items() if value is not None},
-        metrics={"numDeletedRecords": done.deleted + (planned.whole_rows or 0)},
+        removes=[*planned.removed_splits, *done.removes],
+        parameters={name: str(value) for name, value in condition.items() if value is not None},
+        metrics={"numDeletedRecords": done.deleted + (planned.removed_rows or 0)},
         engine_info=engine_info,
     )
     version = log.commit(planned.read, changes, written=[action.path for action in done.adds]).version
-    rows = None if planned.whole_rows is None else planned.whole_rows + done.deleted
+    rows = None if planned.removed_rows is None else planned.removed_rows + done.deleted
     rewritten = len(done.adds)
     return DeleteReport(
         table_path=planned.table_path,
         status=NO_ACTION if version is None else SUCCESS,
         deleted_rows=rows,
         splits_rewritten=rewritten,
-        splits_removed=len(planned.whole) + len(done.removes) - rewritten,
+        splits_removed=len(planned.removed_splits) + len(done.removes) - rewritten,
         version=version,
-        message="No row matches." if version is None else _said(rows),
+        message="No row matches." if version is None else _message(rows),
     )
 
 
-def _said(rows: int | None) -> str:
+def _message(rows: int | None) -> str:
     return "Rows were deleted." if rows is None else f"{counted(rows, 'row')} {was(rows)} deleted."

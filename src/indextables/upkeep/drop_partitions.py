@@ -82,7 +82,9 @@ def _partitions(gone: Sequence[tuple[dict[str, str | None] | None, int]]) -> tup
     sizes: dict[tuple[tuple[str, str | None], ...], list[int]] = {}
     for values, size in gone:
         sizes.setdefault(tuple((values or {}).items()), []).append(size)
-    return tuple(DroppedPartition(dict(values), len(found), sum(found)) for values, found in sizes.items())
+    return tuple(
+        DroppedPartition(dict(values), len(split_sizes), sum(split_sizes)) for values, split_sizes in sizes.items()
+    )
 
 
 def _report(planned: DropPlan, gone: tuple[DroppedPartition, ...], version: int | None, status: str) -> DropReport:

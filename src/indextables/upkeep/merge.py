@@ -205,10 +205,10 @@ def plan(
 ) -> MergePlan:
     """Group the small splits of a snapshot; those in cooldown are left alone."""
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
-    ready = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    eligible = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
     disputes = live_indexing(snapshot).disputes
     registry = snapshot.schema_registry
-    listed = source_splits(_worthwhile(ready, registry, bounds, disputes), registry, disputes)
+    listed = source_splits(_worthwhile(eligible, registry, bounds, disputes), registry, disputes)
     groups = sorted(
         _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )
@@ -219,7 +219,7 @@ def plan(
         where=where,
         groups=tuple(groups[: bounds.max_dest_splits]),
         groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
-        cooling_files=chosen.num_rows - ready.num_rows,
+        cooling_files=chosen.num_rows - eligible.num_rows,
         read=snapshot,
         decided=() if disputes is None else tuple(sorted(disputes.right)),
     )
@@ -232,8 +232,8 @@ def _worthwhile(
     # Compared as whole numbers: a size that no float can hold would end the comparison.
     limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
     small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
-    odd = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
-    return files.filter(pc.or_(small, pa.chunked_array([odd])))
+    to_rewrite = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
+    return files.filter(pc.or_(small, pa.chunked_array([to_rewrite])))
 
 
 def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
@@ -290,14 +290,14 @@ class MergeTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
         """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
-        merging = _Merging(self, store or open_store(self.rewriter.spec), naming or Naming())
+        merging = _GroupMerge(self, store or open_store(self.rewriter.spec), naming or Naming())
         try:
             return merging.run()
         except IndexTablesError as error:
             return MergeOutcome(self.group, failed=tuple(merging.failed), error=error)
 
 
-class _Merging:
+class _GroupMerge:
     """One run of a task: the sources that are left, and those that had to be left out."""
 
     def __init__(self, task: MergeTask, store: Store, naming: Naming) -> None:
@@ -330,9 +330,9 @@ class _Merging:
         return not isinstance(error, StorageError) or self._doubted <= {source.path}
 
     def _merge(self, sources: Sequence[SourceSplit]) -> AddAction | None:
-        with ExitStack() as opened:
+        with ExitStack() as resources:
             return self._task.rewriter.rewrite(
-                [(source, MergeSource(self._open(source, opened))) for source in sources],
+                [(source, MergeSource(self._open(source, resources))) for source in sources],
                 self._task.group.partition_values,
                 store=self._store,
                 naming=self._naming,
@@ -340,12 +340,12 @@ class _Merging:
                 data_change=False,
             )
 
-    def _open(self, source: SourceSplit, opened: ExitStack) -> SplitReader | ForeignReader:
+    def _open(self, source: SourceSplit, resources: ExitStack) -> SplitReader | ForeignReader:
         place = open_source(self._store, source.path, size=source.size)
         body = self._task.rewriter.body
         reader = open_split(place, body, footer_start=source.footer_start, num_records=source.num_records)
         if isinstance(reader, ForeignReader):
-            opened.enter_context(closing(reader))
+            resources.enter_context(closing(reader))
         return reader
 
 
@@ -428,14 +428,14 @@ class _Merge(Struct):
     def _changes(self, outcomes: Sequence[MergeOutcome], live: Container[str]) -> Changes:
         sources = [source for outcome in outcomes for source in outcome.merged]
         skips = [SkipRequest(f.path, f.reason, "merge", self.cooldown_hours) for f in _failed(outcomes, live)]
-        told = {} if self.planned.where is None else {"where": str(self.planned.where)}
+        parameters = {} if self.planned.where is None else {"where": str(self.planned.where)}
         return Changes(
             Operation.MERGE if sources else Operation.SKIP,
             adds=[outcome.added for outcome in outcomes if outcome.added is not None],
             removes=[source.path for source in sources],
             removes_change_data=False,
             skips=skips,
-            parameters={"targetSize": self.planned.target_bytes, **told},
+            parameters={"targetSize": self.planned.target_bytes, **parameters},
             metrics={"numMergeGroups": sum(1 for o in outcomes if o.merged), "numSkippedFiles": len(skips)},
             engine_info=self.engine_info,
         )
@@ -444,15 +444,15 @@ class _Merge(Struct):
         self, outcomes: Sequence[MergeOutcome], newest: Snapshot, live: Container[str], conflict: ConflictError
     ) -> list[MergeOutcome]:
         """The groups whose splits are all live still. If that is not what stood in the way, none is left."""
-        kept = [outcome for outcome in outcomes if all(source.path in live for source in outcome.merged)]
-        if len(kept) == len(outcomes) or layout(newest.metadata) != layout(self.planned.read.metadata):
-            kept = []
-        gone = [outcome for outcome in outcomes if outcome not in kept]
+        current = [outcome for outcome in outcomes if all(source.path in live for source in outcome.merged)]
+        if len(current) == len(outcomes) or layout(newest.metadata) != layout(self.planned.read.metadata):
+            current = []
+        gone = [outcome for outcome in outcomes if outcome not in current]
         self._discard(gone)
         for outcome in gone:
-            told = {"partition_values": outcome.group.partition_values, "splits": len(outcome.merged)}
-            self.dropped.append({**told, "reason": conflict.message})
-        return kept
+            context = {"partition_values": outcome.group.partition_values, "splits": len(outcome.merged)}
+            self.dropped.append({**context, "reason": conflict.message})
+        return current
 
     def _discard(self, outcomes: Iterable[MergeOutcome]) -> None:
         self.log.discard(_paths(outcomes), since=self.planned.read.version)

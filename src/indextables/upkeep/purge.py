@@ -84,11 +84,11 @@ class Retention(Struct, frozen=True):
     @classmethod
     def checked(cls, settings: PurgeSettings, *, split_hours: float | None, log_hours: float | None) -> Retention:
         """The settings, with what this purge asks for on top."""
-        found = cls(
+        retention = cls(
             settings.split_hours if split_hours is None else split_hours,
             settings.log_hours if log_hours is None else log_hours,
         )
-        for hours, what in ((found.split_hours, "splits"), (found.log_hours, "version files")):
+        for hours, what in ((retention.split_hours, "splits"), (retention.log_hours, "version files")):
             if not 0 <= hours < inf:
                 hint = "Give a number of hours, 0 or more."
                 raise InvalidInputError(
@@ -101,7 +101,7 @@ class Retention(Struct, frozen=True):
                     hint="If nobody is, open the table with options={'purge.retentionCheckEnabled': False}.",
                     hours=hours,
                 )
-        return found
+        return retention
 
 
 class PurgePlan(Report, frozen=True):
@@ -143,10 +143,10 @@ def plan(
     policy = log_policy(settings, log_hours=retention.log_hours)
     expiry = find_expired(log.cleaner().inventory(), policy, now_ms=now_ms)
     newest = log.fresh()
-    known = timeline(log, newest)
+    history = timeline(log, newest)
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
-    search = _PurgeSearch(known, _file_names(known.live.difference(o.path for o in objects)), retention, now_ms)
+    search = _PurgeSearch(history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms)
     splits = [*search.orphans(o for o in objects if not o.path.startswith(f"{log_files.LOG}/"))]
     gone = {file.path for file in splits} | {expired.path for expired in expiry.expired}
     leftovers = [
@@ -161,7 +161,7 @@ def plan(
         files=(*splits, *leftovers),
         expiry=expiry,
         in_flight=frozenset(search.in_flight),
-        unreadable_before=max((known.ended[f.path].version for f in splits if f.path in known.ended), default=0),
+        unreadable_before=max((history.ended[f.path].version for f in splits if f.path in history.ended), default=0),
         read=newest,
         settings=settings,
         now_ms=now_ms,
@@ -169,7 +169,7 @@ def plan(
 
 
 def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPolicy:
-    """The retention of the log: what was asked for, and for states and checkpoints no more than that."""
+    """The retention of the log: what was asked for, and for checkpoints no more than that."""
     policy = policy_of(settings)
     log_ms = round(log_hours * HOUR_MS)
     return replace(
@@ -184,59 +184,59 @@ def log_policy(settings: RetentionSettings, *, log_hours: float) -> RetentionPol
 class _PurgeSearch:
     """A search for what nobody needs."""
 
-    def __init__(self, known: Timeline, missed: frozenset[str], retention: Retention, now_ms: int) -> None:
+    def __init__(self, history: Timeline, missed: frozenset[str], retention: Retention, now_ms: int) -> None:
         self.in_flight: set[str] = set()
-        self._known = known
+        self._history = history
         self._missed = missed
         self._keep_ms = round(retention.split_hours * HOUR_MS)
         self._now_ms = now_ms
 
     def orphans(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
         """Splits that are not live, and old enough since they were, or since they were written."""
-        for found in objects:
-            if not found.path.endswith(".split") or found.path in self._known.live:
+        for info in objects:
+            if not info.path.endswith(".split") or info.path in self._history.live:
                 continue
-            ended = self._known.ended.get(found.path)
-            since = self._since(found, ended)
+            ended = self._history.ended.get(info.path)
+            since = self._since(info, ended)
             if since is None or self._now_ms - since < self._keep_ms:
                 continue
-            if self._missed and self._missed & _file_names([found.path]):
+            if self._missed and self._missed & _file_names([info.path]):
                 continue
-            if ended is None and self._may_be_in_flight(found):
-                self.in_flight.add(found.path)
+            if ended is None and self._may_be_in_flight(info):
+                self.in_flight.add(info.path)
             reason = f"removed by version {ended.version}" if ended else "part of no version that the log tells of"
-            yield PurgeFile(found.path, "split", found.size, f"{reason}, {_age(self._now_ms - since)} ago")
+            yield PurgeFile(info.path, "split", info.size, f"{reason}, {_age(self._now_ms - since)} ago")
 
     def checksums(self, objects: Iterable[ObjectInfo], gone: set[str]) -> Iterator[PurgeFile]:
         """Hadoop's checksum files whose file is gone, or goes now."""
         listed = {o.path: o for o in objects}
-        for path, found in listed.items():
+        for path, info in listed.items():
             folder, _, name = path.rpartition("/")
-            if not (name.startswith(".") and name.endswith(".crc")) or not self._older(found, self._keep_ms):
+            if not (name.startswith(".") and name.endswith(".crc")) or not self._older(info, self._keep_ms):
                 continue
             checked = f"{folder}/{name[1:-4]}" if folder else name[1:-4]
             if checked in gone or checked not in listed:
-                yield PurgeFile(path, "checksum", found.size, f"checksum of {checked}, which is gone")
+                yield PurgeFile(path, "checksum", info.size, f"checksum of {checked}, which is gone")
 
     def unfinished(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
         """What writers that died have left."""
-        for found in objects:
-            if self._older(found, max(self._keep_ms, WRITING_MS)):
-                yield PurgeFile(found.path, "temporary", found.size, "left behind by a writer")
+        for info in objects:
+            if self._older(info, max(self._keep_ms, WRITING_MS)):
+                yield PurgeFile(info.path, "temporary", info.size, "left behind by a writer")
 
-    def _may_be_in_flight(self, found: ObjectInfo) -> bool:
+    def _may_be_in_flight(self, info: ObjectInfo) -> bool:
         """By its age; where the retention is shorter than that takes, every one may be, whatever the clocks say."""
-        return min(self._keep_ms, self._now_ms - (found.last_modified_ms or 0)) < IN_FLIGHT_MS
+        return min(self._keep_ms, self._now_ms - (info.last_modified_ms or 0)) < IN_FLIGHT_MS
 
-    def _since(self, found: ObjectInfo, ended: Ending | None) -> int | None:
+    def _since(self, info: ObjectInfo, ended: Ending | None) -> int | None:
         """From when on the age of a split counts; None if that is not known."""
-        last = ended or self._known.untraced
-        if found.last_modified_ms is None or last is None:
-            return found.last_modified_ms
-        return None if last.at_ms is None else max(found.last_modified_ms, last.at_ms)
+        last = ended or self._history.untraced
+        if info.last_modified_ms is None or last is None:
+            return info.last_modified_ms
+        return None if last.at_ms is None else max(info.last_modified_ms, last.at_ms)
 
-    def _older(self, found: ObjectInfo, limit_ms: int) -> bool:
-        return found.last_modified_ms is not None and self._now_ms - found.last_modified_ms >= limit_ms
+    def _older(self, info: ObjectInfo, limit_ms: int) -> bool:
+        return info.last_modified_ms is not None and self._now_ms - info.last_modified_ms >= limit_ms
 
 
 def _file_names(paths: Iterable[str]) -> frozenset[str]:
@@ -251,11 +251,11 @@ def _age(ms: int) -> str:
 
 def sizes_by_kind(files: Iterable[PurgeFile]) -> Mapping[str, tuple[int, int]]:
     """Number and bytes of the files of each kind."""
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for file in files:
-        count, size = found.get(file.kind, (0, 0))
-        found[file.kind] = count + 1, size + file.size
-    return found
+        count, size = sizes.get(file.kind, (0, 0))
+        sizes[file.kind] = count + 1, size + file.size
+    return sizes
 
 
 T = TypeVar("T")
@@ -334,7 +334,7 @@ def run(
             log_policy(planned.settings, log_hours=planned.log_retention_hours),
             only={file.path for file in planned.expiry.expired},
             settings=CleanupSettings(failure_policy="fail"),
-            told=lambda done: progress(len(work) + done, total, "files"),
+            on_batch=lambda done: progress(len(work) + done, total, "files"),
         )
 
     cleaned = _again_if_it_fails(clean, retries)
@@ -344,9 +344,9 @@ def run(
 
 def preview(planned: PurgePlan, log: TransactionLog) -> PurgeReport:
     """What a dry run reports."""
-    found, damage = tuple(planned.all_files()), log.damage()
-    status = DRY_RUN if found or damage else NO_ACTION
-    return _report(planned, found, status=status, duration_ms=0, dry_run=True, damage=damage)
+    files, damage = tuple(planned.all_files()), log.damage()
+    status = DRY_RUN if files or damage else NO_ACTION
+    return _report(planned, files, status=status, duration_ms=0, dry_run=True, damage=damage)
 
 
 def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
@@ -356,11 +356,11 @@ def by_the_stores_clock(planned: PurgePlan, log: TransactionLog) -> PurgePlan:
         return planned
     retention = Retention(planned.retention_hours, planned.log_retention_hours)
     again = plan(log, retention=retention, settings=planned.settings, now_ms=now_ms)
-    promised = {file.path for file in planned.all_files()}
+    planned_paths = {file.path for file in planned.all_files()}
     return replace(
         planned,
-        files=tuple(file for file in again.files if file.path in promised),
-        expiry=again.expiry.only(promised),
+        files=tuple(file for file in again.files if file.path in planned_paths),
+        expiry=again.expiry.only(planned_paths),
         in_flight=planned.in_flight | again.in_flight,
     )
 
@@ -380,8 +380,8 @@ class _Newest:
         self._retains = planned.retention_hours > 0
         # The fence itself adds nothing; where it came right after what the plan read there is nothing in between.
         at = planned.read.version
-        self._looked_until = fence.version if fence.version == at + 1 else at
-        self._known: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._checked_until = fence.version if fence.version == at + 1 else at
+        self._live_paths: tuple[int, frozenset[str]] = (-1, frozenset())
         self._revived: set[str] = set()
         self._untold = False
 
@@ -399,22 +399,22 @@ class _Newest:
     def _live(self) -> frozenset[str]:
         newest = self._log.fresh()
         self._look_back(newest.version)
-        if newest.version != self._known[0]:
+        if newest.version != self._live_paths[0]:
             paths = newest.files(columns=["path"]).column("path").to_pylist()
-            self._known = newest.version, frozenset(paths)
-        return self._known[1]
+            self._live_paths = newest.version, frozenset(paths)
+        return self._live_paths[1]
 
     def _look_back(self, newest: int) -> None:
-        if newest <= self._looked_until:
+        if newest <= self._checked_until:
             return
         try:
-            for version in self._log.since(self._looked_until, newest):
+            for version in self._log.since(self._checked_until, newest):
                 self._revived |= version.added
         except VersionNotFoundError as gone:
             if self._retains:
                 self._untold = True
                 logger.warning("splits are left to the next purge of %s: %s", self._log.store.url, gone.message)
-        self._looked_until = newest
+        self._checked_until = newest
 
 
 def _again_if_it_fails(act: Callable[[], T], retries: int) -> T:
@@ -444,8 +444,8 @@ class _Fence(Struct, frozen=True):
         actions: list[LogAction] = [TxnAction(app_id=PURGE_TXN, version=horizon, last_updated=now_ms)]
         if planned.in_flight:
             live = set(snapshot.files(columns=["path"]).column("path").to_pylist())
-            condemned = sorted(planned.in_flight - live)
-            actions += [RemoveAction(path=path, deletion_timestamp=now_ms, data_change=False) for path in condemned]
+            paths = sorted(planned.in_flight - live)
+            actions += [RemoveAction(path=path, deletion_timestamp=now_ms, data_change=False) for path in paths]
         return Plan(actions, self._info())
 
     def _info(self) -> CommitInfo:
@@ -472,7 +472,7 @@ def _report(
     dry_run: bool = False,
     damage: IndexTablesError | None = None,
 ) -> PurgeReport:
-    found, done = sizes_by_kind(planned.all_files()), sizes_by_kind(() if dry_run else files)
+    planned_sizes, deleted_sizes = sizes_by_kind(planned.all_files()), sizes_by_kind(() if dry_run else files)
 
     def count(kinds: Mapping[str, tuple[int, int]], *names: str) -> int:
         return sum(kinds[name][0] for name in names if name in kinds)
@@ -487,14 +487,14 @@ def _report(
     return PurgeReport(
         table_path=planned.table_path,
         status=status,
-        orphaned_files_found=count(found, "split"),
-        orphaned_files_deleted=count(done, "split"),
+        orphaned_files_found=count(planned_sizes, "split"),
+        orphaned_files_deleted=count(deleted_sizes, "split"),
         size_bytes_deleted=0 if dry_run else size,
         retention_hours=planned.retention_hours,
-        tx_log_files_deleted=count(done, "version", "checkpoint", "checkpoint part"),
-        expired_states_found=count(found, "state"),
-        expired_states_deleted=count(done, "state"),
-        manifests_deleted=count(done, "manifest"),
+        tx_log_files_deleted=count(deleted_sizes, "version", "checkpoint", "checkpoint part"),
+        expired_states_found=count(planned_sizes, "state"),
+        expired_states_deleted=count(deleted_sizes, "state"),
+        manifests_deleted=count(deleted_sizes, "manifest"),
         dry_run=dry_run,
         duration_ms=duration_ms,
         message=message,

@@ -73,17 +73,17 @@ class RepairReport(Report, frozen=True):
     left_out: tuple[LeftOut, ...] = ()
 
 
-class FoundSplit(Struct, frozen=True):
-    """A split that was found, and what it says of itself."""
+class DescribedSplit(Struct, frozen=True):
+    """A split in the store, and what it says of itself."""
 
     path: str
     modified_ms: int
-    said: SplitDescription
+    description: SplitDescription
 
     @property
     def replaces(self) -> tuple[str, ...]:
         """Marks of the splits whose rows it holds."""
-        return self.said.origin.replaces if self.said.origin else ()
+        return self.description.origin.replaces if self.description.origin else ()
 
 
 class TableLayout(Struct, frozen=True):
@@ -92,29 +92,29 @@ class TableLayout(Struct, frozen=True):
     schema_json: str
     partition_columns: tuple[str, ...]
     configuration: Mapping[str, str]
-    splits: tuple[FoundSplit, ...]
+    splits: tuple[DescribedSplit, ...]
 
-    def values_of(self, split: FoundSplit) -> dict[str, str | None] | None:
+    def values_of(self, split: DescribedSplit) -> dict[str, str | None] | None:
         """The partition of a split: as it says itself, else as its folders spell it; None if it fits no partition."""
-        origin = split.said.origin
-        found = dict(origin.partition_values) if origin else partition_values(split.path)
-        if set(found) != set(self.partition_columns):
+        origin = split.description.origin
+        values = dict(origin.partition_values) if origin else partition_values(split.path)
+        if set(values) != set(self.partition_columns):
             return None
-        return {name: found[name] for name in self.partition_columns}
+        return {name: values[name] for name in self.partition_columns}
 
 
-def layout_of(splits: Sequence[FoundSplit], *, url: str) -> TableLayout:
+def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
     """The layout of the table that these splits, the oldest first, make up. The newest has the last word."""
     if not splits:
         raise TableNotFoundError(f"None of the splits at {url} can be read.", path=url)
     newest_first = [*reversed(splits)]
-    origin = next((split.said.origin for split in newest_first if split.said.origin), None)
+    origin = next((split.description.origin for split in newest_first if split.description.origin), None)
     columns = origin.partition_columns if origin else tuple(partition_values(newest_first[0].path))
     schema = _schema(newest_first)
     missing = [pa.field(name, pa.string()) for name in columns if name not in schema.names]
     schema = pa.schema([*schema, *missing])
     body = pa.schema([f for f in schema if f.name not in columns])
-    mapping = next((split.said.mapping for split in newest_first if split.said.mapping), None)
+    mapping = next((split.description.mapping for split in newest_first if split.description.mapping), None)
     return TableLayout(
         schema_json=schema_to_json(schema),
         partition_columns=columns,
@@ -123,19 +123,19 @@ def layout_of(splits: Sequence[FoundSplit], *, url: str) -> TableLayout:
     )
 
 
-def _schema(newest_first: Sequence[FoundSplit]) -> pa.Schema:
+def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
     """Every column of every split; where a split tells the table's schema, its columns and their order as it says."""
-    told = dict.fromkeys(split.said.origin.schema for split in newest_first if split.said.origin)
-    schemas = [schema_from_json(text) for text in told]
-    known = schemas[0] if schemas else normalize(newest_first[0].said.schema)
+    texts = dict.fromkeys(split.description.origin.schema for split in newest_first if split.description.origin)
+    schemas = [schema_from_json(text) for text in texts]
+    schema = schemas[0] if schemas else normalize(newest_first[0].description.schema)
     for other in schemas[1:]:
-        known = merge_schemas(known, other)
+        schema = merge_schemas(schema, other)
     for split in newest_first:
-        if split.said.origin is None:
-            names = {name.lower() for name in known.names}
-            more = [f for f in normalize(split.said.schema) if f.name.lower() not in names]
-            known = merge_schemas(known, pa.schema([*known, *more])) if more else known
-    return known
+        if split.description.origin is None:
+            names = {name.lower() for name in schema.names}
+            more = [f for f in normalize(split.description.schema) if f.name.lower() not in names]
+            schema = merge_schemas(schema, pa.schema([*schema, *more])) if more else schema
+    return schema
 
 
 class RebuildPlan(Report, frozen=True):
@@ -205,20 +205,20 @@ def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = 
     files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
     if not files:
         raise TableNotFoundError(f"There are no splits at {store.url} to rebuild a table from.", path=store.url)
-    found, bad = _described(store, files, parallelism, progress)
-    marks = {mark for split in found for mark in split.replaces}
-    replaced = [split for split in found if path_mark(split.path) in marks]
-    layout = layout_of([split for split in found if split not in replaced], url=store.url)
-    left_out = [*bad, *(LeftOut(split.path, "its rows are in another split") for split in replaced)]
+    splits, unreadable = _describe_splits(store, files, parallelism, progress)
+    marks = {mark for split in splits for mark in split.replaces}
+    replaced = [split for split in splits if path_mark(split.path) in marks]
+    layout = layout_of([split for split in splits if split not in replaced], url=store.url)
+    left_out = [*unreadable, *(LeftOut(split.path, "its rows are in another split") for split in replaced)]
     adds = []
     for split in layout.splits:
         values = layout.values_of(split)
         if values is None:
-            bad.append(LeftOut(split.path, "it belongs to a table with other partition columns"))
-            left_out.append(bad[-1])
+            unreadable.append(LeftOut(split.path, "it belongs to a table with other partition columns"))
+            left_out.append(unreadable[-1])
         else:
-            adds.append(split.said.add_action(values, modification_time=split.modified_ms))
-    return RebuildPlan(store.url, len(files), len(adds), tuple(left_out), len(bad), layout, tuple(adds))
+            adds.append(split.description.add_action(values, modification_time=split.modified_ms))
+    return RebuildPlan(store.url, len(files), len(adds), tuple(left_out), len(unreadable), layout, tuple(adds))
 
 
 def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> RepairReport:
@@ -236,25 +236,28 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
     return planned.report(SUCCESS)
 
 
-def _described(
+def _describe_splits(
     store: Store, files: Sequence[ObjectInfo], parallelism: int, progress: Progress
-) -> tuple[list[FoundSplit], list[LeftOut]]:
+) -> tuple[list[DescribedSplit], list[LeftOut]]:
     """What each split says of itself, the oldest first; and those that cannot be read."""
 
-    def look(info: ObjectInfo) -> FoundSplit | LeftOut:
+    def look(info: ObjectInfo) -> DescribedSplit | LeftOut:
         try:
-            said = describe_split(open_source(store, info.path, size=info.size))
-            return FoundSplit(info.path, info.last_modified_ms or 0, said)
+            description = describe_split(open_source(store, info.path, size=info.size))
+            return DescribedSplit(info.path, info.last_modified_ms or 0, description)
         except (CorruptTableError, UnsupportedError, NotFoundError) as error:
             return LeftOut(info.path, error.message)
 
-    found: list[FoundSplit] = []
-    bad: list[LeftOut] = []
+    splits: list[DescribedSplit] = []
+    unreadable: list[LeftOut] = []
     with ThreadPoolExecutor(min(parallelism, len(files)), thread_name_prefix="indextables-repair") as pool:
         for done, split in enumerate(pool.map(look, files), start=1):
-            (found if isinstance(split, FoundSplit) else bad).append(split)  # type: ignore[arg-type]
+            if isinstance(split, DescribedSplit):
+                splits.append(split)
+            else:
+                unreadable.append(split)
             progress(done, len(files), "splits")
-    return sorted(found, key=lambda split: (split.modified_ms, split.path)), bad
+    return sorted(splits, key=lambda split: (split.modified_ms, split.path)), unreadable
 
 
 class CopyPlan(Report, frozen=True):
@@ -303,10 +306,10 @@ def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
         )
     snapshot = _newest_readable(source)
     files = snapshot.all_files
-    there = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
+    sizes = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
     adds, left_out = [], []
     for action in with_mappings(to_actions(files), snapshot.schema_registry):
-        size = there.get(action.path)
+        size = sizes.get(action.path)
         if size == action.size:
             adds.append(msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None))
         else:
@@ -327,8 +330,8 @@ def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
 def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> RepairReport:
     """Write the copy; TableExistsError if there is a table in that place."""
     header = planned.snapshot.header
-    kept = {action.path for action in planned.adds}
-    skips = [skip for skip in header.skips.values() if skip.path in kept]
+    paths = {action.path for action in planned.adds}
+    skips = [skip for skip in header.skips.values() if skip.path in paths]
     actions: list[LogAction] = [*header.txns.values(), *planned.adds, *skips]
     first = FirstVersion(
         operation=Operation.REPAIR,

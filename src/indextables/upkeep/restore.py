@@ -58,7 +58,7 @@ class RestorePlan(Report, frozen=True):
 
     def preview(self) -> RestoreReport:
         """What a dry run reports."""
-        changes = self.files_added or self.files_removed or _brought_back(self.target, self.read) is not None
+        changes = self.files_added or self.files_removed or _restored_metadata(self.target, self.read) is not None
         return RestoreReport(
             table_path=self.table_path,
             status=DRY_RUN if changes else NO_ACTION,
@@ -66,7 +66,7 @@ class RestorePlan(Report, frozen=True):
             restored_version=self.restored_version,
             files_added=self.files_added,
             files_removed=self.files_removed,
-            message=_said(self.restored_version, "would be brought back") if changes else _NOTHING,
+            message=_message(self.restored_version, "would be brought back") if changes else _NOTHING,
         )
 
 
@@ -99,20 +99,22 @@ def run(planned: RestorePlan, log: TransactionLog, *, engine_info: str | None = 
         restored_version=planned.restored_version,
         files_added=planned.files_added if written is None else len(written.added),
         files_removed=planned.files_removed if written is None else len(written.removed),
-        message=_said(planned.restored_version, "was brought back") if done else _NOTHING,
+        message=_message(planned.restored_version, "was brought back") if done else _NOTHING,
     )
 
 
-def _said(version: int, what: str) -> str:
+def _message(version: int, what: str) -> str:
     return f"Version {version} {what} as a new version."
 
 
 def check_splits(store: Store, snapshot: Snapshot) -> None:
     """MissingSplitError unless every split of a snapshot is in the store with the size that the log says."""
     files = snapshot.files(columns=["path", "size"])
-    wanted = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
-    there = dict(_present(store, wanted)) if len(wanted) <= _FEW else {i.path: i.size for i in store.list()}
-    missing = sorted(path for path, size in wanted.items() if there.get(path) != size)
+    recorded_sizes = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+    actual_sizes = (
+        dict(_present(store, recorded_sizes)) if len(recorded_sizes) <= _FEW else {i.path: i.size for i in store.list()}
+    )
+    missing = sorted(path for path, size in recorded_sizes.items() if actual_sizes.get(path) != size)
     if missing:
         raise _gone(store.url, snapshot, missing)
 
@@ -147,7 +149,7 @@ class _Restoration(Struct, frozen=True):
     def intent(self) -> Intent:
         return Intent(
             Operation.RESTORE,
-            sets_metadata=_brought_back(self.target, self.read) is not None,
+            sets_metadata=_restored_metadata(self.target, self.read) is not None,
             writes_data=False,
             revives=True,
         )
@@ -158,7 +160,7 @@ class _Restoration(Struct, frozen=True):
             Operation.RESTORE,
             adds=[_revived(action) for action in self._missing(snapshot)],
             removes=removed.column("path").to_pylist(),
-            metadata=_brought_back(self.target, snapshot),
+            metadata=_restored_metadata(self.target, snapshot),
             parameters={"version": self.target.version},
             metrics={"numRestoredFiles": self.target.all_files.num_rows},
             engine_info=self.engine_info,
@@ -170,7 +172,7 @@ class _Restoration(Struct, frozen=True):
         return with_mappings(to_actions(files_not_in(self.target, snapshot)), self.target.schema_registry)
 
 
-def _brought_back(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
+def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
     """The metadata that was, if it is another; the table stays the same one. Records of doc mappings are no difference."""
     metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
     return None if without_registry(metadata) == without_registry(newest.metadata) else metadata

@@ -119,7 +119,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         data_change: bool,
     ) -> AddAction | None:
         """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
-        mapping = kept_mapping([source.reader for _, source in sources], self.mapping, self.decided)
+        mapping = source_mapping([source.reader for _, source in sources], self.mapping, self.decided)
         tags = sorted({tag for source, _ in sources for tag in source.split_tags})
         values = {name: partition_values.get(name) for name in self.partition_columns}
         merged = merge_splits(
@@ -150,35 +150,35 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         return action
 
 
-def kept_mapping(readers: Sequence[Searchable], wanted: DocMapping, decided: Collection[str] = ()) -> DocMapping:
+def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: Collection[str] = ()) -> DocMapping:
     """The mapping of the new split: a column stays indexed as it is in the sources that have it.
 
     They must agree: rows that were found by their words would else be found by them no more. Columns that the table's
     configuration decides are indexed as it says.
     """
     columns = []
-    for column in wanted.columns:
-        found = column if column.name in decided else _kept(readers, column)
-        columns.append(replace(found, field=column.field))
+    for column in mapping.columns:
+        source_column = column if column.name in decided else _source_column(readers, column)
+        columns.append(replace(source_column, field=column.field))
     return DocMapping(tuple(columns))
 
 
-def _kept(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping:
-    known = [(reader.path, own) for reader in readers if (own := reader.mapping.find(column.name)) is not None]
-    if not known:
+def _source_column(readers: Sequence[Searchable], column: ColumnMapping) -> ColumnMapping:
+    sources = [(reader.path, own) for reader in readers if (own := reader.mapping.find(column.name)) is not None]
+    if not sources:
         return column
-    first, kept = known[0]
-    for path, other in known[1:]:
-        if not same_terms(kept, other):
+    first, common = sources[0]
+    for path, other in sources[1:]:
+        if not same_terms(common, other):
             raise InvalidInputError(
-                f"Column {column.name!r} is indexed as {kept.terms} in {first} and as {other.terms} in {path}; "
+                f"Column {column.name!r} is indexed as {common.terms} in {first} and as {other.terms} in {path}; "
                 "they are not merged.",
                 hint=decision_hint(column.name),
                 column=column.name,
                 splits=[first, path],
             )
-        kept = richer(kept, other)
-    return kept
+        common = richer(common, other)
+    return common
 
 
 def discard(store: Store, paths: Sequence[str]) -> None:
@@ -212,15 +212,15 @@ _COLUMNS = [
 
 def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disputes | None = None) -> list[ListedSplit]:
     """The splits of a file list. `registry` holds the doc mappings that they may name."""
-    found: list[ListedSplit] = []
+    splits: list[ListedSplit] = []
     columns = (files.column(name).to_pylist() for name in _COLUMNS)
     sides = by_mapping(files, registry, disputes.side, "") if disputes else [""] * files.num_rows
-    for path, size, records, footer, merges, tags, modified, values, odd, side in zip(
+    for path, size, records, footer, merges, tags, modified, values, rewrites, side in zip(
         *columns, to_be_rewritten(files, registry, disputes), sides, strict=True
     ):
-        source = SourceSplit(path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, odd, side)
-        found.append((tuple(sorted(values or [])), source))
-    return sorted(found, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
+        source = SourceSplit(path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, rewrites, side)
+        splits.append((tuple(sorted(values or [])), source))
+    return sorted(splits, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
 
 
 def are_foreign(files: pa.Table, registry: Mapping[str, str]) -> list[bool]:
@@ -234,21 +234,21 @@ def to_be_rewritten(files: pa.Table, registry: Mapping[str, str], disputes: Disp
     return by_mapping(files, registry, lambda text: _is_foreign(text) or wrong(text), False)
 
 
-def by_mapping(files: pa.Table, registry: Mapping[str, str], told: Callable[[str], T], otherwise: T) -> list[T]:
+def by_mapping(files: pa.Table, registry: Mapping[str, str], answer: Callable[[str], T], otherwise: T) -> list[T]:
     """What the doc mapping of each split tells.
 
     Every mapping is looked at once, however many splits share it: a mapping is large, and a table has few of them.
     """
-    named = {ref: told(text) for ref, text in registry.items()}
-    found = [named.get(ref, otherwise) for ref in files.column("doc_mapping_ref").to_pylist()]
+    named = {ref: answer(text) for ref, text in registry.items()}
+    answers = [named.get(ref, otherwise) for ref in files.column("doc_mapping_ref").to_pylist()]
     at = 0
     for chunk in files.column("doc_mapping_json").chunks:
         inline = chunk.dictionary_encode()
-        own = [told(text) for text in inline.dictionary.to_pylist()]
+        own = [answer(text) for text in inline.dictionary.to_pylist()]
         for row, mapping in enumerate(inline.indices.to_pylist(), start=at):
-            found[row] = found[row] if mapping is None else own[mapping]
+            answers[row] = answers[row] if mapping is None else own[mapping]
         at += len(chunk)
-    return found
+    return answers
 
 
 def _is_foreign(mapping: str) -> bool:

@@ -14,7 +14,7 @@ from indextables.config.state import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, counted, silent, was
-from indextables.model.retention import BaseFiles, Expired, LogInventory, RetentionPolicy, find_expired
+from indextables.model.retention import CheckpointFiles, ExpiredFile, LogInventory, RetentionPolicy, find_expired
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
 
@@ -28,7 +28,7 @@ class TruncateReport(Report, frozen=True):
     checkpoints_deleted: int
     files_preserved: int
     message: str
-    files: tuple[Expired, ...] = ()
+    files: tuple[ExpiredFile, ...] = ()
 
 
 class TruncatePlan(Report, frozen=True):
@@ -38,7 +38,7 @@ class TruncatePlan(Report, frozen=True):
     checkpoint_version: int
     needs_checkpoint: bool
     files_preserved: int
-    files: tuple[Expired, ...]
+    files: tuple[ExpiredFile, ...]
     policy: RetentionPolicy
     damage: str | None = None
     """What is wrong with the newest checkpoint, which is then written anew."""
@@ -56,7 +56,7 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     damage = log.damage()
     inventory = log.cleaner().inventory()
     if damage is not None:
-        last = max({*inventory.states, *inventory.checkpoints})
+        last = max({*inventory.states, *inventory.legacy_checkpoints})
         inventory, version = inventory.without([last]), max(version, last + 1)
     states, checkpoints = inventory.usable()
     needed = version not in {*states, *checkpoints}
@@ -84,7 +84,7 @@ def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = sile
         planned.policy,
         only={file.path for file in planned.files},
         settings=CleanupSettings(failure_policy="fail"),
-        told=lambda count: progress(count, len(planned.files), "files"),
+        on_batch=lambda count: progress(count, len(planned.files), "files"),
     )
     log.reload()
     return _report(planned, done.deleted, status=SUCCESS)
@@ -93,17 +93,19 @@ def run(planned: TruncatePlan, log: TransactionLog, *, progress: Progress = sile
 def _with_checkpoint(inventory: LogInventory, version: int) -> LogInventory:
     """The log as it will be when a version is checkpointed: the new state goes on with the manifests of the last."""
     last = max(inventory.states, default=None)
-    kept = inventory.states[last].names if last is not None else frozenset()
-    known = frozenset(name for name in kept or () if name in inventory.manifests)
-    return replace(inventory, states={**inventory.states, version: BaseFiles((), known)})
+    names = inventory.states[last].names if last is not None else frozenset()
+    manifests = frozenset(name for name in names or () if name in inventory.manifests)
+    return replace(inventory, states={**inventory.states, version: CheckpointFiles((), manifests)})
 
 
-def _report(planned: TruncatePlan, files: tuple[Expired, ...], *, status: str) -> TruncateReport:
+def _report(planned: TruncatePlan, files: tuple[ExpiredFile, ...], *, status: str) -> TruncateReport:
     verb = "would be deleted" if status == DRY_RUN else f"{was(len(files))} deleted"
     message = f"{counted(len(files), 'file')} of the log {verb}." if files else "There is no older version."
     if planned.damage is not None:
-        healed = "is written anew first" if status == DRY_RUN else f"was written anew at {planned.checkpoint_version}"
-        message = f"{planned.damage} The checkpoint {healed}. {message}"
+        rewrite_note = (
+            "is written anew first" if status == DRY_RUN else f"was written anew at {planned.checkpoint_version}"
+        )
+        message = f"{planned.damage} The checkpoint {rewrite_note}. {message}"
     return TruncateReport(
         table_path=planned.table_path,
         status=status,

@@ -29,9 +29,9 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.checkpoint.descent import check_descent
-from indextables.log.checkpoint.proof import differences
 from indextables.log.checkpoint.state_files import StateFiles
-from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
+from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
+from indextables.log.checkpoint.verifier import differences
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, silent
@@ -73,7 +73,7 @@ class LogCheck(Struct):
     @classmethod
     def of(cls, log: TransactionLog) -> LogCheck:
         """A check that has read nothing yet."""
-        return cls(log, log.prover().bases)
+        return cls(log, log.verifier().bases)
 
     def run(self) -> Snapshot | None:
         """Check everything. A file that the cleaner takes away meanwhile is no finding."""
@@ -101,51 +101,51 @@ class LogCheck(Struct):
         return snapshot
 
     def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
-        wanted = [*listing.versions.items()]
+        files = [*listing.versions.items()]
         try:
-            return {version.version: version for version in self.bases.versions.read(wanted)}
+            return {version.version: version for version in self.bases.versions.read(files)}
         except (BadFileError, UnsupportedError, NotFoundError):
-            return self._versions_one_by_one(wanted)
+            return self._versions_one_by_one(files)
 
-    def _versions_one_by_one(self, wanted: Sequence[tuple[int, ObjectInfo]]) -> dict[int, CommittedVersion]:
-        found: dict[int, CommittedVersion] = {}
-        for version, info in wanted:
+    def _versions_one_by_one(self, files: Sequence[tuple[int, ObjectInfo]]) -> dict[int, CommittedVersion]:
+        versions: dict[int, CommittedVersion] = {}
+        for version, info in files:
             try:
-                found[version] = self.bases.versions.read([(version, info)])[0]
+                versions[version] = self.bases.versions.read([(version, info)])[0]
             except (BadFileError, UnsupportedError) as error:
                 self._add("version", ERROR, error, path=info.path)
             except NotFoundError:
                 continue
-        return found
+        return versions
 
     def _bases(self, listing: LogListing) -> list[Base]:
         """Every state and checkpoint that is sound by itself, oldest first."""
-        sound = []
+        bases = []
         candidates = [*((v, i, "state") for v, i in listing.states.items())]
-        candidates += [(v, i, "checkpoint") for v, i in listing.checkpoints.items()]
+        candidates += [(v, i, "checkpoint") for v, i in listing.legacy_checkpoints.items()]
         for version, info, check in sorted(candidates, key=lambda c: c[0]):
             try:
                 base = self._base(listing, version, info, check)
                 if base is not None:
                     base.source.files(columns=["path", "size"])
-                    sound.append(base)
+                    bases.append(base)
             except NotFoundError as error:
                 # A manifest that is gone though its state is still there is missing; otherwise both were cleaned away.
                 if self.log.store.head(info.path) is not None:
                     self._add(check, WARNING, error)
             except (BadFileError, UnsupportedError) as error:
                 self._add(check, WARNING, error)
-        return sound
+        return bases
 
     def _base(self, listing: LogListing, version: int, info: ObjectInfo, check: str) -> Base | None:
-        """A state or checkpoint, which must speak for itself: its files are not looked for by another way."""
+        """A checkpoint, which must speak for itself: its files are not looked for by another way."""
         older = {v: i for v, i in listing.states.items() if v < version} if check == "state" else {}
         states = {**older, version: info} if check == "state" else {}
         alone = LogListing({}, states, {version: info} if check == "checkpoint" else {})
-        found = FoundBase()
-        base = next(self.bases.bases(alone, until=version, found=found))
-        if found.failures:
-            raise found.failures[0]
+        search = BaseSearch()
+        base = next(self.bases.bases(alone, until=version, search=search))
+        if search.failures:
+            raise search.failures[0]
         if base.header.version != version:
             return None
         if isinstance(base.source, StateFiles):
@@ -168,17 +168,17 @@ class LogCheck(Struct):
             at = base.header.version
             between = range(before.header.version + 1, at + 1)
             if _is_derived(base) and all(version in versions for version in between):
-                told = replay(before, [versions[v] for v in between])
-                for message in differences(told, base):
+                expected = replay(before, [versions[v] for v in between])
+                for message in differences(expected, base):
                     path = log_files.state_dir(at) if isinstance(base.source, StateFiles) else log_files.LOG
                     self.findings.append(Finding("replay", ERROR, path, f"Version {at}: {message}"))
             before = base
 
     def _settings(self, newest: Snapshot | None) -> None:
         """Settings that a table may not carry: somebody else's folders, credentials or threads."""
-        carried = config.not_of_tables((newest.metadata.configuration if newest else None) or {})
-        if carried:
-            message = f"The table's metadata carries settings that only a caller may give: {', '.join(carried)}."
+        keys = config.not_of_tables((newest.metadata.configuration if newest else None) or {})
+        if keys:
+            message = f"The table's metadata carries settings that only a caller may give: {', '.join(keys)}."
             ignored = f"{message} They are ignored; update_metadata(unset=...) drops them."
             self.findings.append(Finding("settings", WARNING, None, ignored))
 
@@ -190,9 +190,9 @@ class LogCheck(Struct):
         if isinstance(pointer, UnusablePointer):
             message = f"The pointer to the newest checkpoint is of no use: {pointer.reason}."
             self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
-        elif pointer.version not in {*listing.states, *listing.checkpoints}:
+        elif pointer.version not in {*listing.states, *listing.legacy_checkpoints}:
             again = list_log(self.log.store)
-            if pointer.version not in {*again.states, *again.checkpoints}:
+            if pointer.version not in {*again.states, *again.legacy_checkpoints}:
                 message = f"The pointer names a checkpoint of version {pointer.version}, which does not exist."
                 self.findings.append(Finding("pointer", WARNING, log_files.POINTER, message))
 
@@ -200,7 +200,7 @@ class LogCheck(Struct):
         self.findings.append(Finding(check, severity, path or error.context.get("path"), error.message))
 
 
-def _fail(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+def _fail(failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
     raise failure
 
 
@@ -234,10 +234,10 @@ class VerifyTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None) -> list[Finding]:
         """Everything that is wrong with these splits. A store that does not answer raises."""
-        opened = store or open_store(self.spec)
+        split_store = store or open_store(self.spec)
         schema = schema_from_json(self.schema_json)
         body = pa.schema([f for f in schema if f.name not in self.partition_columns])
-        return [finding for split in self.splits for finding in self._check(opened, split, body)]
+        return [finding for split in self.splits for finding in self._check(split_store, split, body)]
 
     def _check(self, store: Store, split: SplitRecord, body: pa.Schema) -> Iterator[Finding]:
         try:
@@ -332,7 +332,7 @@ def plan(log: TransactionLog, *, full: bool = False) -> VerifyPlan:
         version=None if snapshot is None else snapshot.version,
         full=full,
         versions=len(listing.versions),
-        states=len(listing.states) + len(listing.checkpoints),
+        states=len(listing.states) + len(listing.legacy_checkpoints),
         splits=None if sizes is None else len(sizes),
         size_bytes=None if sizes is None else sum(sizes),
     )
@@ -350,23 +350,23 @@ def run(
     """Verify a table, also one that cannot be opened. Commits made meanwhile are no findings."""
     checking = LogCheck.of(log)
     snapshot = checking.run()
-    found = checking.findings
+    findings = checking.findings
     count = 0
     if snapshot is not None:
         files = snapshot.files(columns=[*_COLUMNS, "doc_mapping_json", "doc_mapping_ref"])
         count = files.num_rows
-        found += _disputed_columns(snapshot)
+        findings += _disputed_columns(snapshot)
         splits = _SplitCheck(log.store, snapshot, files, spec, full=planned.full)
-        found += _unless_removed(
+        findings += _unless_removed(
             splits.run(execute or in_threads(log.store, parallelism=parallelism), progress), log, snapshot
         )
     return VerifyReport(
         table_path=planned.table_path,
-        status=DAMAGED if found else HEALTHY,
+        status=DAMAGED if findings else HEALTHY,
         version=None if snapshot is None else snapshot.version,
         full=planned.full,
         splits_checked=count,
-        findings=tuple(found),
+        findings=tuple(findings),
     )
 
 
@@ -384,13 +384,13 @@ def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
     ]
 
 
-def _unless_removed(found: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
+def _unless_removed(findings: Sequence[Finding], log: TransactionLog, read: Snapshot) -> list[Finding]:
     """Findings about splits that are still live: one that was removed meanwhile may be gone by right."""
-    newest = log.fresh() if found else read
+    newest = log.fresh() if findings else read
     if newest.version == read.version:
-        return list(found)
+        return list(findings)
     live = set(newest.files(columns=["path"]).column("path").to_pylist())
-    return [finding for finding in found if finding.path in live]
+    return [finding for finding in findings if finding.path in live]
 
 
 class _SplitCheck(Struct):
@@ -405,28 +405,30 @@ class _SplitCheck(Struct):
 
     def run(self, execute: _Execute, progress: Progress) -> list[Finding]:
         """Presence and size by one listing; then the splits themselves."""
-        there = {info.path: info.size for info in self.store.list()} if self.files.num_rows else {}
-        sound = [record for record in self._records() if self._is_there(record, there.get(record.path))]
-        work = self._tasks(sound)
-        for done, found in enumerate(execute(work) if work else (), start=1):
-            self.findings += found
-            progress(min(done * _PER_TASK, len(sound)), len(sound), "splits")
+        sizes = {info.path: info.size for info in self.store.list()} if self.files.num_rows else {}
+        records = [record for record in self._records() if self._is_there(record, sizes.get(record.path))]
+        work = self._tasks(records)
+        for done, task_findings in enumerate(execute(work) if work else (), start=1):
+            self.findings += task_findings
+            progress(min(done * _PER_TASK, len(records)), len(records), "splits")
         return self.findings
 
     def _records(self) -> list[SplitRecord]:
-        wanted = set(self.snapshot.metadata.partition_columns or ())
-        seen: set[str] = set()
+        partition_columns = set(self.snapshot.metadata.partition_columns or ())
+        listed_paths: set[str] = set()
         records = []
         columns = (self.files.column(name).to_pylist() for name in _COLUMNS)
         for path, size, rows, footer, low, high, values, foreign in zip(
             *columns, are_foreign(self.files, self.snapshot.schema_registry), strict=True
         ):
-            if path in seen:
+            if path in listed_paths:
                 self.findings.append(Finding("files", ERROR, path, "The split is part of the table twice."))
-            if {name for name, _ in values or []} != wanted:
-                message = f"The split has values for other columns than the partition columns {sorted(wanted)}."
+            if {name for name, _ in values or []} != partition_columns:
+                message = (
+                    f"The split has values for other columns than the partition columns {sorted(partition_columns)}."
+                )
                 self.findings.append(Finding("files", ERROR, path, message))
-            seen.add(path)
+            listed_paths.add(path)
             records.append(SplitRecord(path, size, rows, footer, dict(low or []), dict(high or []), not foreign))
         return records
 

@@ -48,10 +48,12 @@ def timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
 
 def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
     listing = list_log(log.store)
-    known = sorted(v for v in {*listing.versions, *listing.states, *listing.checkpoints} if v <= newest.version)
-    read = log.reader.read([(v, listing.versions[v]) for v in known if v in listing.versions])
+    versions = sorted(
+        v for v in {*listing.versions, *listing.states, *listing.legacy_checkpoints} if v <= newest.version
+    )
+    read = log.reader.read([(v, listing.versions[v]) for v in versions if v in listing.versions])
     walk = _TimelineWalk(log, listing, {version.version: version for version in read})
-    for version in known:
+    for version in versions:
         walk.step(version)
     live = frozenset(newest.files(columns=["path"]).column("path").to_pylist())
     return Timeline(live, {path: end for path, end in walk.ended.items() if path not in live}, walk.untraced)
@@ -92,14 +94,14 @@ class _TimelineWalk:
             files = self._log.at_version(version).files(columns=["path"])
         except (VersionNotFoundError, CorruptTableError):
             return False
-        found = set(files.column("path").to_pylist())
-        self.ended |= dict.fromkeys(self._live - found, self._ending(version))
-        self._live = found
+        paths = set(files.column("path").to_pylist())
+        self.ended |= dict.fromkeys(self._live - paths, self._ending(version))
+        self._live = paths
         self.untraced = self._ending(version)
         return True
 
     def _ending(self, version: int) -> Ending:
         """The time is the store's, not the writer's: a clock that is behind must not make a removal look older."""
         listing = self._listing
-        info = listing.versions.get(version) or listing.states.get(version) or listing.checkpoints[version]
+        info = listing.versions.get(version) or listing.states.get(version) or listing.legacy_checkpoints[version]
         return Ending(version, info.last_modified_ms)

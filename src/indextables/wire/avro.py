@@ -239,28 +239,28 @@ def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
     return schema
 
 
-def _check_type(frame: _Frame, found: Any, depth: int) -> None:
+def _check_type(frame: _Frame, schema: Any, depth: int) -> None:
     """Refuse types whose values take no bytes or are nested without end: of those a few bytes hold any number.
 
     The schema is the file's own, so it decides how much memory its rows take.
     """
     if depth > _MAX_DEPTH:
         raise frame.bad("has a schema that is nested too deep", at=0)
-    if isinstance(found, list):
-        for branch in found:
+    if isinstance(schema, list):
+        for branch in schema:
             _check_type(frame, branch, depth + 1)
-    elif isinstance(found, dict):
-        kind, fields = found.get("type"), found.get("fields")
+    elif isinstance(schema, dict):
+        kind, fields = schema.get("type"), schema.get("fields")
         types = [f.get("type") if isinstance(f, dict) else None for f in fields] if isinstance(fields, list) else []
         empty = kind == "record" and all(_is_null(one) for one in types)
-        if empty or (kind == "array" and _is_null(found.get("items"))) or (kind == "fixed" and not found.get("size")):
+        if empty or (kind == "array" and _is_null(schema.get("items"))) or (kind == "fixed" and not schema.get("size")):
             raise frame.bad("has a type whose values take no bytes", at=0)
-        for part in (*types, found.get("items"), found.get("values"), kind if not isinstance(kind, str) else None):
+        for part in (*types, schema.get("items"), schema.get("values"), kind if not isinstance(kind, str) else None):
             _check_type(frame, part, depth + 1)
 
 
-def _is_null(found: Any) -> bool:
-    return found is None or found == "null" or (isinstance(found, dict) and _is_null(found.get("type")))
+def _is_null(schema: Any) -> bool:
+    return schema is None or schema == "null" or (isinstance(schema, dict) and _is_null(schema.get("type")))
 
 
 def _text(frame: _Frame, raw: bytes) -> str:

@@ -84,9 +84,9 @@ def text_maps(column: Any, present: Flags | None) -> list[Piece]:
     offsets, first, last = _extent(maps)
     keys, values = maps.keys.slice(first, last - first), maps.items.slice(first, last - first)
     if values.null_count:
-        kept = values.is_valid()
-        offsets = np.concatenate([[0], np.cumsum(kept.to_numpy(zero_copy_only=False))])[offsets]
-        keys, values = keys.filter(kept), values.filter(kept)
+        valid = values.is_valid()
+        offsets = np.concatenate([[0], np.cumsum(valid.to_numpy(zero_copy_only=False))])[offsets]
+        keys, values = keys.filter(valid), values.filter(valid)
     return _blocks(offsets, join_rows([*texts(keys, None), *texts(values, None)], len(keys)), present)
 
 

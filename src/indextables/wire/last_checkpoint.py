@@ -1,4 +1,4 @@
-"""`_last_checkpoint`, the pointer to the newest state or checkpoint. It is a hint: what it says is checked, never trusted."""
+"""`_last_checkpoint`, the pointer to the newest checkpoint. It is a hint: what it says is checked, never trusted."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
-from indextables.model.partition_text import NULL_PARTITION, meant
+from indextables.model.partition_text import NULL_PARTITION, intended_values
 from indextables.wire import avro_rows
 from indextables.wire.avro import BlockCodec, Container, assemble, block_codec, read_container, read_records
 
@@ -62,7 +62,7 @@ def with_null_values(maps: Any, columns: Any) -> Any:
     return pa.MapArray.from_arrays(_offsets(counts), all_keys, all_values, type=_TEXT_MAP)
 
 
-def as_meant(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
+def intended_partition_values(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any, Any]]) -> Any:
     """The maps with the values that their entries mean; paths and bounds are read only where a value is doubtful."""
     letters = maps.items.buffers()[2]
     # Almost no table has such a value, and a search cannot afford to load what finds it.
@@ -73,15 +73,17 @@ def as_meant(maps: Any, paths: Callable[[], Any], bounds: Callable[[], tuple[Any
     places = np.flatnonzero(pc.fill_null(doubtful, False).to_numpy(zero_copy_only=False))
     if not len(places):
         return maps
-    wanted = pa.array(np.unique(rows[places]))
-    lows, highs = (column.take(wanted).to_pylist() for column in bounds())
-    known = zip(paths().take(wanted).to_pylist(), maps.take(wanted).to_pylist(), lows, highs, strict=True)
-    told = {
-        row: meant(path, dict(own), dict(low or ()), dict(high or ()))
-        for row, (path, own, low, high) in zip(wanted.to_pylist(), known, strict=True)
+    doubtful_rows = pa.array(np.unique(rows[places]))
+    lows, highs = (column.take(doubtful_rows).to_pylist() for column in bounds())
+    entries = zip(
+        paths().take(doubtful_rows).to_pylist(), maps.take(doubtful_rows).to_pylist(), lows, highs, strict=True
+    )
+    corrections = {
+        row: intended_values(path, dict(own), dict(low or ()), dict(high or ()))
+        for row, (path, own, low, high) in zip(doubtful_rows.to_pylist(), entries, strict=True)
     }
     names = keys.take(pa.array(places)).to_pylist()
-    right = [told[int(row)][name] for row, name in zip(rows[places], names, strict=True)]
+    right = [corrections[int(row)][name] for row, name in zip(rows[places], names, strict=True)]
     mask = np.zeros(len(values), np.bool_)
     mask[places] = True
     changed = pc.replace_with_mask(values, pa.array(mask), pa.array(right, pa.string()))
@@ -285,7 +287,7 @@ _BATCH_ROWS = 16384
 _MANY_ROWS = 2_000
 """From here on the columnar library is quicker than the row library and its import together."""
 _BY_COLUMN = {field.column: field for field in FIELDS}
-_KNOWN = {field.name for field in FIELDS}
+_FIELD_NAMES = {field.name for field in FIELDS}
 
 
 def decode_file_entries(
@@ -300,18 +302,18 @@ def decode_file_entries(
     if expected_rows is not None and container.rows != expected_rows:
         message = f"{path} holds {container.rows} entries where the state says {expected_rows}."
         raise BadFileError(message, path=path, rows=container.rows, expected_rows=expected_rows)
-    wanted = [name for name in FILE_SCHEMA.names if columns is None or name in columns]
-    names = _fields_to_read(container, wanted, path)
+    column_names = [name for name in FILE_SCHEMA.names if columns is None or name in columns]
+    names = _fields_to_read(container, column_names, path)
     if not container.rows:
-        return FILE_SCHEMA.empty_table().select(wanted)
+        return FILE_SCHEMA.empty_table().select(column_names)
     raw = _read(data, container, names, path) if names else {}
     if any(len(column) != container.rows for column in raw.values()):
         raise BadFileError(f"{path} does not hold as many entries as its blocks declare.", path=path)
-    files = _file_list(raw, wanted, container.rows, path)
-    return _as_meant(files, data, container, path) if "partition_values" in wanted else files
+    files = _file_list(raw, column_names, container.rows, path)
+    return _with_intended_values(files, data, container, path) if "partition_values" in column_names else files
 
 
-def _as_meant(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
+def _with_intended_values(files: pa.Table, data: bytes, container: Container, path: str) -> pa.Table:
     """The list with the partition values that its entries mean, whoever wrote them."""
 
     def read(column: str) -> Any:
@@ -322,24 +324,24 @@ def _as_meant(files: pa.Table, data: bytes, container: Container, path: str) -> 
         return _one(_file_list(raw, [column], container.rows, path)[column])
 
     maps = _one(files["partition_values"])
-    right = as_meant(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
+    right = intended_partition_values(maps, lambda: read("path"), lambda: (read("min_values"), read("max_values")))
     if right is maps:
         return files
     place = files.column_names.index("partition_values")
     return files.set_column(place, FILE_SCHEMA.field("partition_values"), right)
 
 
-def _fields_to_read(container: Container, wanted: Sequence[str], path: str) -> list[str]:
+def _fields_to_read(container: Container, column_names: Sequence[str], path: str) -> list[str]:
     present = [field.get("name") for field in container.schema["fields"] if isinstance(field, dict)]
-    fields = [_BY_COLUMN[column] for column in wanted]
+    fields = [_BY_COLUMN[column] for column in column_names]
     for field in fields:
         if field.required and field.name not in present:
             raise BadFileError(f"{path} has no field {field.name!r}: it is not a manifest.", path=path)
     names = {field.name for field in fields}
-    if "partition_values" in wanted:
+    if "partition_values" in column_names:
         names.add(NULL_PARTITIONS)
-    if "unknown" in wanted:
-        names.update(str(name) for name in present if name not in _KNOWN)
+    if "unknown" in column_names:
+        names.update(str(name) for name in present if name not in _FIELD_NAMES)
     return [str(name) for name in present if name in names and name not in container.empty_fields]
 
 
@@ -414,19 +416,19 @@ def _column_type(name: str) -> Any:
     return next((FILE_SCHEMA.field(f.column).type for f in FIELDS if f.name == name), None)
 
 
-def _file_list(raw: dict[str, Any], wanted: Sequence[str], rows: int, path: str) -> pa.Table:
+def _file_list(raw: dict[str, Any], names: Sequence[str], rows: int, path: str) -> pa.Table:
     columns = []
-    for name in wanted:
+    for name in names:
         field = _BY_COLUMN[name]
         column = _with_default(raw.get(field.name), field, rows)
         if field.required and column.null_count:
             raise BadFileError(f"{path} has an entry without {field.name!r}.", path=path)
         columns.append(column)
-    files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in wanted]))
+    files = pa.table(columns, schema=pa.schema([FILE_SCHEMA.field(name) for name in names]))
     if NULL_PARTITIONS in raw and raw[NULL_PARTITIONS].null_count < rows:
         maps = with_null_values(_one(files["partition_values"]), _one(raw[NULL_PARTITIONS]))
-        files = files.set_column(wanted.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
-    return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _KNOWN})
+        files = files.set_column(names.index("partition_values"), FILE_SCHEMA.field("partition_values"), maps)
+    return _keep_unknown(files, {name: values for name, values in raw.items() if name not in _FIELD_NAMES})
 
 
 def _with_default(column: Any, field: EntryField, rows: int) -> Any:

@@ -34,7 +34,7 @@ from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, Metada
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
 from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
-from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, as_meant
+from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, intended_partition_values
 
 _FIELD = "checkpointOf"
 _LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()
@@ -90,8 +90,8 @@ def with_origin(lines: bytes, origin: CheckpointOrigin) -> bytes:
 
     It has the form of a `commitInfo`, which every reader takes, and whose unknown fields every reader ignores.
     """
-    sealed = msgspec.structs.replace(origin, sha256=checksum(lines))
-    return lines + _LINE + encode_origin(sealed) + b"}}\n"
+    signed = msgspec.structs.replace(origin, sha256=checksum(lines))
+    return lines + _LINE + encode_origin(signed) + b"}}\n"
 
 
 def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin | None]:
@@ -222,7 +222,7 @@ def _object_form(content: dict[str, Any], path: str) -> list[LogAction]:
                 actions.append(UnknownAction(key=key, value=fields))
                 continue
             try:
-                actions.append(version_file.as_meant(version_file.action_from_fields(key, fields)))
+                actions.append(version_file.with_intended_values(version_file.action_from_fields(key, fields)))
             except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
                 raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
     if not any(not isinstance(action, UnknownAction) for action in actions):
@@ -313,8 +313,8 @@ def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
     size = sum(_plain_bytes(chunk) for column in shared.columns for chunk in column.chunks)
     if size > INFLATION_CAP_BYTES:
         raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
-    told = (plain.metadata.metadata or {}).get(_ORIGIN)
-    origin = None if told is None else decode_origin(told, path=path)
+    origin_text = (plain.metadata.metadata or {}).get(_ORIGIN)
+    origin = None if origin_text is None else decode_origin(origin_text, path=path)
     return shared.cast(plain.schema_arrow.remove_metadata()), origin
 
 
@@ -361,11 +361,13 @@ def _file_list(rows: pa.Table) -> pa.Table:
     columns = {}
     for field in FILE_SCHEMA:
         name = _ENTRY_NAMES[field.name]
-        found = rows.column(name).cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
-        columns[field.name] = found
+        values = (
+            rows.column(name).cast(field.type) if name in rows.column_names else pa.nulls(rows.num_rows, field.type)
+        )
+        columns[field.name] = values
     files = pa.table(columns, schema=FILE_SCHEMA)
     maps = files["partition_values"].combine_chunks()
-    right = as_meant(
+    right = intended_partition_values(
         maps,
         lambda: files["path"].combine_chunks(),
         lambda: (files["min_values"].combine_chunks(), files["max_values"].combine_chunks()),

@@ -263,7 +263,7 @@ def _bounds_value(bounds: dict[str, BoundsItem] | None) -> dict[str, Bounds] | N
 
 
 def _actions(lines: Iterable[Any], key: str, kind: type[A], path: str) -> Iterable[A]:
-    return (found for found in (_action(line, key, kind, path) for line in lines) if found is not None)
+    return (action for action in (_action(line, key, kind, path) for line in lines) if action is not None)
 
 
 def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
@@ -275,7 +275,7 @@ def _action(text: Any, key: str, kind: type[A], path: str) -> A | None:
     if fields is None:
         return None
     try:
-        found = action_from_fields(key, fields)
+        action = action_from_fields(key, fields)
     except (msgspec.ValidationError, AttributeError, RecursionError) as failure:
         raise BadFileError(f"{path} holds an unreadable {key!r} action: {failure}.", path=path) from failure
-    return found if isinstance(found, kind) else None
+    return action if isinstance(action, kind) else None

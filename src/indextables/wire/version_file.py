@@ -29,7 +29,7 @@ from indextables.model.actions import (
     TxnAction,
     UnknownAction,
 )
-from indextables.model.partition_text import is_doubtful, meant
+from indextables.model.partition_text import intended_values, is_doubtful
 from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
 
 A = TypeVar("A", bound=LogAction)
@@ -50,9 +50,9 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     mergeskip: SkipAction | None = None
 
     def action(self) -> LogAction | None:
-        found = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
-        if found is not None or self.commitInfo is None or len(self.commitInfo) > _LARGE_BYTES:
-            return found
+        action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
+        if action is not None or self.commitInfo is None or len(self.commitInfo) > _LARGE_BYTES:
+            return action
         return _commit_info.decode(self.commitInfo)
 
 
@@ -94,17 +94,17 @@ def decode_lines(plain: bytes, *, path: str, packed_bytes: int) -> list[LogActio
         actions = _decode_slowly(plain, path, packed_bytes)
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
-    return [as_meant(action) for action in actions]
+    return [with_intended_values(action) for action in actions]
 
 
-def as_meant(action: A) -> A:
+def with_intended_values(action: A) -> A:
     """The action with the partition values that its writer means (see `model.partition_text`)."""
     if not isinstance(action, AddAction | RemoveAction) or not action.partition_values:
         return action
     if not any(is_doubtful(value) for value in action.partition_values.values()):
         return action
     low, high = (action.min_values, action.max_values) if isinstance(action, AddAction) else (None, None)
-    values = meant(action.path, action.partition_values, low or {}, high or {})
+    values = intended_values(action.path, action.partition_values, low or {}, high or {})
     return msgspec.structs.replace(action, partition_values=values)
 
 
@@ -113,10 +113,11 @@ def _decode_at_once(plain: bytes) -> list[LogAction] | None:
     if UNKNOWN_FIELD.encode() in plain:
         return None
     try:
-        actions = [line.action() for line in _fast.decode_lines(plain)]
+        lines = _fast.decode_lines(plain)
+        actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return None if None in actions else actions  # type: ignore[return-value]
+    return actions if len(actions) == len(lines) else None
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int) -> list[LogAction]:
@@ -139,11 +140,11 @@ def _decode_line(line: bytes) -> LogAction:
     content = msgspec.json.decode(line)
     if not isinstance(content, dict):
         raise msgspec.ValidationError("a line holds one JSON object")
-    known = [key for key in content if key in _ACTION_TYPES and content[key] is not None]
-    if not known:
+    keys = [key for key in content if key in _ACTION_TYPES and content[key] is not None]
+    if not keys:
         key = next(iter(content), "")
         return UnknownAction(key=key, value=content.get(key))
-    return action_from_fields(known[0], content[known[0]])
+    return action_from_fields(keys[0], content[keys[0]])
 
 
 def _untyped_bytes(line: bytes) -> int:
@@ -156,22 +157,22 @@ def _untyped_bytes(line: bytes) -> int:
 
 
 def _raw_values(body: msgspec.Raw) -> list[bytes]:
-    whole = bytes(body).strip()
-    return [bytes(value).strip() for value in _raw_fields.decode(whole).values()] if whole[:1] == b"{" else [whole]
+    text = bytes(body).strip()
+    return [bytes(value).strip() for value in _raw_fields.decode(text).values()] if text[:1] == b"{" else [text]
 
 
 def action_from_fields(key: str, fields: dict[str, Any]) -> Action:
     """The action of a JSON object already parsed; unknown fields are kept, null maps and non-text values tolerated."""
     cls = _ACTION_TYPES[key]
     names = _FIELDS[cls]
-    known = {k: v for k, v in fields.items() if k in names and k != UNKNOWN_FIELD}
+    values = {k: v for k, v in fields.items() if k in names and k != UNKNOWN_FIELD}
     for name in _TEXT_MAPS:
-        if isinstance(known.get(name), dict):
-            known[name] = _text_map(known[name], keep_null=name == "partitionValues")
-    for name in [k for k, v in known.items() if v is None]:
-        del known[name]
+        if isinstance(values.get(name), dict):
+            values[name] = _text_map(values[name], keep_null=name == "partitionValues")
+    for name in [k for k, v in values.items() if v is None]:
+        del values[name]
     unknown = {k: v for k, v in fields.items() if k not in names}
-    action: Action = msgspec.convert(known, cls)
+    action: Action = msgspec.convert(values, cls)
     return msgspec.structs.replace(action, unknown=unknown) if unknown else action
 
 
@@ -189,7 +190,7 @@ Checked = TypeVar("Checked", bound=Action)
 _HINT = "Give values of the types that the log has; nothing was written."
 
 
-def encode_proven(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
+def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
     """The bytes of a version file that can be read again; InvalidInputError names the action that could not.
 
     RefusedError if the file would be larger than readers inflate.
@@ -206,7 +207,7 @@ def encode_proven(actions: Iterable[LogAction], *, url: str, version: int, compr
     try:
         decode(plain, path=what)
     except BadFileError as error:
-        raise _refused(written[error.context["line"] - 1], what, error) from error
+        raise _refusal(written[error.context["line"] - 1], what, error) from error
     return deflate(plain) if compress else plain
 
 
@@ -215,14 +216,14 @@ def as_read_back(action: Checked, *, what: str) -> Checked:
     try:
         return cast(Checked, decode(_encoded(action, what), path=what)[0])
     except BadFileError as error:
-        raise _refused(action, what, error) from error
+        raise _refusal(action, what, error) from error
 
 
 def _encoded(action: LogAction, what: str) -> bytes:
     try:
         return encode_action(action)
     except (TypeError, ValueError, OverflowError) as error:
-        raise _refused(action, what, error) from error
+        raise _refusal(action, what, error) from error
 
 
 def _too_large(what: str, fitting: int, count: int) -> RefusedError:
@@ -236,7 +237,7 @@ def _too_large(what: str, fitting: int, count: int) -> RefusedError:
     )
 
 
-def _refused(action: LogAction, what: str, error: Exception) -> InvalidInputError:
+def _refusal(action: LogAction, what: str, error: Exception) -> InvalidInputError:
     key = ACTION_KEYS[type(action)] if isinstance(action, Action) else action.key
     why = error.context["why"] if isinstance(error, BadFileError) else str(error)
     return InvalidInputError(f"The {key!r} of {what} cannot be recorded: {why}.", hint=_HINT, action=key)

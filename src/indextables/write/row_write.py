@@ -370,7 +370,7 @@ class RowWrite(Struct, frozen=True):
             return files_of_partitions(a.partition_values or {} for a in added)
         if self.where is None:
             return every_file
-        return files_within(self.where, self.plan.task.partition_columns, looked_into=looked_into)
+        return files_within(self.where, self.plan.task.partition_columns, inspected=looked_into)
 
 
 def planned_on(header: Header) -> Header:

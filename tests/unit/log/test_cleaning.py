@@ -73,8 +73,8 @@ def test_a_dry_run_changes_nothing_and_finds_the_same(tmp_path: Path) -> None:
     report = cleaner.run(plan, settings=CleanupSettings(dry_run=True))
     assert content(tmp_path) == before
     assert report.deleted == ()
-    assert {f.path for f in report.found} == {f.path for f in cleaner.run(plan).deleted}
-    assert set(before) - set(content(tmp_path)) == {f.path for f in report.found}
+    assert {f.path for f in report.expired} == {f.path for f in cleaner.run(plan).deleted}
+    assert set(before) - set(content(tmp_path)) == {f.path for f in report.expired}
 
 
 def test_the_clean_up_after_a_checkpoint(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_a_part_of_a_second_checkpoint_of_the_version_is_another_part(
     swap(parts[1], gzip.compress(plain, mtime=7))
     assert ids(Table.open(table.path)) == list(range(40))
     with pytest.raises(BadFileError, match="checksum"):
-        table._log.bases.alone(4, list_log(table._log.store).checkpoints[4])
+        table._log.bases.standalone(4, list_log(table._log.store).legacy_checkpoints[4])
 
 
 def two_manifests_in_each_others_place(path: Path) -> Table:

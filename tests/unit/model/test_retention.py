@@ -5,7 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indextables.model.retention import BaseFiles, Expired, LogInventory, LogObject, RetentionPolicy, find_expired
+from indextables.model.retention import (
+    CheckpointFiles,
+    ExpiredFile,
+    LogInventory,
+    LogObject,
+    RetentionPolicy,
+    find_expired,
+)
 
 NOW = 1_000_000
 ZERO = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
@@ -15,12 +22,16 @@ def obj(path: str, age: int | None = 1000) -> LogObject:
     return LogObject(path, 10, None if age is None else NOW - age)
 
 
-def state(version: int, *manifests: str, age: int | None = 1000, readable: bool = True) -> BaseFiles:
-    return BaseFiles((obj(f"state{version}", age),), frozenset(manifests) if readable else None)
+def state(version: int, *manifests: str, age: int | None = 1000, readable: bool = True) -> CheckpointFiles:
+    return CheckpointFiles((obj(f"state{version}", age),), frozenset(manifests) if readable else None)
 
 
 def inventory(
-    versions: range, states: dict[int, BaseFiles], *, manifests: str = "", ages: dict[int, int | None] | None = None
+    versions: range,
+    states: dict[int, CheckpointFiles],
+    *,
+    manifests: str = "",
+    ages: dict[int, int | None] | None = None,
 ) -> LogInventory:
     return LogInventory(
         versions={v: obj(f"v{v}", (ages or {}).get(v, 1000)) for v in versions},
@@ -90,9 +101,9 @@ def test_old_checkpoints_and_their_parts() -> None:
     log = LogInventory(
         versions={v: obj(f"v{v}") for v in range(8)},
         states={6: state(6)},
-        checkpoints={
-            2: BaseFiles((obj("c2"),), frozenset({"p1"})),
-            4: BaseFiles((obj("c4", 10),), frozenset({"p2"})),
+        legacy_checkpoints={
+            2: CheckpointFiles((obj("c2"),), frozenset({"p1"})),
+            4: CheckpointFiles((obj("c4", 10),), frozenset({"p2"})),
         },
         parts={"p1": obj("p1"), "p2": obj("p2"), "p3": obj("p3")},
     )
@@ -126,7 +137,7 @@ def readable(log: LogInventory) -> set[int]:
     return found
 
 
-def without(log: LogInventory, gone: list[Expired]) -> LogInventory:
+def without(log: LogInventory, gone: list[ExpiredFile]) -> LogInventory:
     names = {e.path for e in gone}
     return LogInventory(
         {v: f for v, f in log.versions.items() if f.path not in names},

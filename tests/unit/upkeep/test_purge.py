@@ -417,6 +417,6 @@ def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
     stale.append(rows([50]))
     other = Table.open(table.path)
     other.merge()
-    other._log.cache.put("snapshots", table.path, "newest", stale._log._remembered(), cost_bytes=1)
+    other._log.cache.put("snapshots", table.path, "newest", stale._log._from_cache(), cost_bytes=1)
     stale.purge(older_than_hours=0, log_retention_hours=0)
     assert ids(Table.open(table.path)) == [*range(20), 50]

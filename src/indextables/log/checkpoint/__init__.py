@@ -1,6 +1,10 @@
-"""States and checkpoints: what the log led to at a version, written down so that nobody replays it.
+"""Checkpoints: what the log led to at a version, written down so that nobody replays it.
 
-`checkpointer` decides and writes, `state_writer` and `manifests` make an Avro state, `legacy` the older forms; `state_reader`
-finds what can be read; `proof` reads one back and compares it with the replay it stands for; `descent` finds states that do
-not belong to the versions beside them.
+A **checkpoint** is any such file, whatever its form. A **state** is a checkpoint in the Avro form, which is the one that is
+written; the JSON and Parquet forms of older releases are **legacy checkpoints**. A **base** is what a replay starts from: a
+checkpoint that was read, or nothing, for a table that has none.
+
+`checkpointer` decides and writes, `state_writer` and `manifests` make a state, `legacy` the older forms; `state_reader` reads
+bases; `verifier` reads a checkpoint back and compares it with the replay it stands for; `descent` finds states that do not
+belong to the versions beside them.
 """

@@ -1,6 +1,6 @@
 """Reading and moving `_last_checkpoint`. It only ever saves work: a table opens rightly whatever it says.
 
-What the newest state or checkpoint of a table holds, and how far the table has gone beyond it.
+What the newest checkpoint of a table holds, and how far the table has gone beyond it.
 
 Checkpoints: writing down what the table is at a version, so that nobody has to replay how it came about.
 
@@ -23,10 +23,10 @@ from indextables.errors import BadFileError, IndexTablesError, NotFoundError, Un
 from indextables.log import log_files
 from indextables.log.checkpoint.descent import descends
 from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
-from indextables.log.checkpoint.proof import Prover
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
+from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.log_files import LogListing, list_log
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report
@@ -42,19 +42,23 @@ logger = logging.getLogger(__name__)
 def read_pointer(store: Store) -> LastCheckpoint | None:
     """Where the newest checkpoint is said to be; None if the pointer is missing or cannot be used."""
     try:
-        found = decode_pointer(store.get(log_files.POINTER))
+        pointer = decode_pointer(store.get(log_files.POINTER))
     except NotFoundError:
         return None
-    if isinstance(found, UnusablePointer):
-        logger.info("%s of %s is not used: %s.", log_files.POINTER, store.url, found.reason)
+    if isinstance(pointer, UnusablePointer):
+        logger.info("%s of %s is not used: %s.", log_files.POINTER, store.url, pointer.reason)
         return None
-    return found
+    return pointer
 
 
 def move_pointer(store: Store, pointer: LastCheckpoint) -> None:
     """Point at a checkpoint, unless the pointer is there or further on already."""
-    there = read_pointer(store)
-    if there is None or there.version < pointer.version or (there.version == pointer.version and there != pointer):
+    current = read_pointer(store)
+    if (
+        current is None
+        or current.version < pointer.version
+        or (current.version == pointer.version and current != pointer)
+    ):
         store.put(log_files.POINTER, encode_pointer(pointer))
 
 
@@ -158,7 +162,7 @@ class Checkpointer(Struct, frozen=True):
     write_settings: StateWriteSettings
     compaction: CompactionSettings
     retry: StateRetrySettings
-    prover: Callable[[], Prover]
+    verifier: Callable[[], CheckpointVerifier]
     now_ms: Callable[[], int]
     new_id: Callable[[], str]
     rng: random.Random
@@ -207,10 +211,10 @@ class Checkpointer(Struct, frozen=True):
         legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
         pointer = legacy.write(snapshot)
         path = legacy.path(snapshot.version)
-        there = self.store.head(path)
-        if there is None:
+        info = self.store.head(path)
+        if info is None:
             raise UnavailableError(f"{path} was written and is not there.", path=path, version=snapshot.version)
-        failure = self.prover().failure(snapshot.version, there, snapshot)
+        failure = self.verifier().failure(snapshot.version, info, snapshot)
         if failure is not None:
             raise _spoiled(failure, snapshot.version)
         move_pointer(self.store, pointer)
@@ -226,9 +230,9 @@ class Checkpointer(Struct, frozen=True):
         listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
         newest = max(listing.states, default=-1)
         if newest >= enough:
-            found = self._sound(newest, listing, thorough=thorough)
-            if found is not None:
-                return found, False
+            usable = self._usable_state(newest, listing, thorough=thorough)
+            if usable is not None:
+                return usable, False
         if snapshot.version in listing.states:
             raise self._taken(snapshot.version, listing)
         continued = self._on_newest_base(snapshot, listing)
@@ -241,7 +245,7 @@ class Checkpointer(Struct, frozen=True):
             return (state, True) if self._is_there(state, path, body) else self._taken_back(path, body)
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
-        return self._sound(snapshot.version, again, thorough=False), False
+        return self._usable_state(snapshot.version, again, thorough=False), False
 
     @property
     def _writer(self) -> StateWriter:
@@ -249,12 +253,12 @@ class Checkpointer(Struct, frozen=True):
 
     def _is_there(self, state: StateManifest, path: str, body: bytes) -> bool:
         """Whether the state is as it was sent, and no cleaner took a manifest away before it could see who names it."""
-        there = {info.path: info.size for info in self.store.list(log_files.MANIFESTS)}
-        whole = all(
-            there.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests
+        sizes = {info.path: info.size for info in self.store.list(log_files.MANIFESTS)}
+        complete = all(
+            sizes.get(f"{log_files.LOG}/{manifest.path}") == manifest.size_bytes for manifest in state.manifests
         )
         try:
-            return whole and self.store.get(path) == body
+            return complete and self.store.get(path) == body
         except NotFoundError:
             return False
 
@@ -273,26 +277,26 @@ class Checkpointer(Struct, frozen=True):
         New ones are always read back. Older ones were when they were new: they are read again where somebody asked for
         the checkpoint, and otherwise as long as that costs little.
         """
-        prover, left = self.prover(), READ_BACK_BYTES
+        verifier, left = self.verifier(), READ_BACK_BYTES
         for manifest in state.manifests:
             if manifest.path in older and not thorough:
                 left -= manifest.size_bytes or 0
                 if left < 0:
                     continue
-            failure = prover.manifest_failure(manifest)
+            failure = verifier.manifest_failure(manifest)
             if failure is not None:
                 return failure
         return None
 
-    def _sound(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
+    def _usable_state(self, version: int, listing: LogListing, *, thorough: bool) -> StateManifest | None:
         """The state of a version as it lies in the store, if it can be used."""
         if version not in listing.states:
             return None
-        prover, info = self.prover(), listing.states[version]
+        verifier, info = self.verifier(), listing.states[version]
         try:
-            state = prover.bases.read_state(version, info)
+            state = verifier.bases.read_state(version, info)
             if thorough:
-                return state if prover.failure_at(listing, version) is None else None
+                return state if verifier.failure_at(listing, version) is None else None
             ours = all(manifest.size_bytes is not None for manifest in state.manifests)
             older = frozenset(manifest.path for manifest in state.manifests)
             return state if not ours or self._manifest_failure(state, older=older, thorough=False) is None else None
@@ -301,15 +305,15 @@ class Checkpointer(Struct, frozen=True):
 
     def _taken(self, version: int, listing: LogListing) -> SpoiledCheckpointError:
         path = listing.states[version].path
-        failure = self.prover().failure_at(listing, version)
+        failure = self.verifier().failure_at(listing, version)
         return _spoiled(failure or BadFileError(f"{path} cannot be used.", path=path), version)
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
         """The same version on the newest state that is there: it may have been written since the snapshot was read."""
-        known = snapshot.base.header.version
+        base_version = snapshot.base.header.version
         for base in self.bases.bases(listing, until=snapshot.version):
             at = base.header.version
-            if at <= known:
+            if at <= base_version:
                 break
             if descends(self.bases, base, listing) and not listing.missing(at, snapshot.version):
                 between = [(v, listing.versions[v]) for v in range(at + 1, snapshot.version + 1)]

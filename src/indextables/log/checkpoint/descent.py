@@ -17,14 +17,14 @@ from msgspec import Struct
 from indextables.errors import BadFileError, CorruptTableError, NotFoundError, UnsupportedError
 from indextables.log import log_files
 from indextables.log.checkpoint.state_files import StateFiles
-from indextables.log.checkpoint.state_reader import BaseReader, FoundBase
+from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
 from indextables.log.log_files import LogListing, list_log
 from indextables.model.actions import AddAction, MetadataAction, RemoveAction
 from indextables.model.conflicts import is_same_table
 from indextables.model.snapshot import Base, CommittedVersion
 
 
-class _Looked(Struct, frozen=True):
+class _CheckedFiles(Struct, frozen=True):
     """What a check looked at; the same files need no second look."""
 
     state: object
@@ -36,14 +36,14 @@ def is_of_another_engine(base: Base) -> bool:
     return isinstance(base.source, StateFiles) and not base.source.state.txn_ids
 
 
-def descends(reader: BaseReader, base: Base, listing: LogListing, found: FoundBase | None = None) -> bool:
+def descends(reader: BaseReader, base: Base, listing: LogListing, search: BaseSearch | None = None) -> bool:
     """Whether a base can be used; False for one that is damaged, which is reported. CorruptTableError as `check_descent`."""
     try:
         check_descent(reader, base, listing)
     except BadFileError as failure:
         reader.report(failure)
-        if found is not None:
-            found.failures.append(failure)
+        if search is not None:
+            search.failures.append(failure)
         return False
     return True
 
@@ -80,8 +80,8 @@ def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
     assert isinstance(base.source, StateFiles)
     number = base.header.version
     info = listing.versions.get(number)
-    looked = _Looked(base.source.state_file, info)
-    if info is None or _is_known(reader, looked):
+    files = _CheckedFiles(base.source.state_file, info)
+    if info is None or _is_checked(reader, files):
         return
     version = _version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
@@ -89,21 +89,21 @@ def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
         if _is_of_another_table(reader, base):
             raise _of_another_table(base.source.state_file.path, number, txn_id)
         raise _foreign_to(reader, base, number, f"the transaction {txn_id} of that version is not in it")
-    _remember(reader, looked)
+    _remember(reader, files)
 
 
 def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> None:
     number = base.header.version
-    checkpoint, info = listing.checkpoints.get(number), listing.versions.get(number)
-    looked = _Looked(checkpoint, info)
+    checkpoint, info = listing.legacy_checkpoints.get(number), listing.versions.get(number)
+    files = _CheckedFiles(checkpoint, info)
     # Other writers do not name transactions in their checkpoints.
-    if checkpoint is None or info is None or not base.header.recent_txn_ids or _is_known(reader, looked):
+    if checkpoint is None or info is None or not base.header.recent_txn_ids or _is_checked(reader, files):
         return
     version = _version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
     if txn_id is not None and txn_id not in base.header.recent_txn_ids:
         raise _of_another_table(checkpoint.path, number, txn_id)
-    _remember(reader, looked)
+    _remember(reader, files)
 
 
 def _is_of_another_table(reader: BaseReader, base: Base) -> bool:
@@ -135,14 +135,14 @@ def _check_version(reader: BaseReader, full: LogListing, base: Base, version: Co
     first = min((s for s in full.states if s >= version.version), default=base.header.version)
     if first != base.header.version:
         alone = LogListing({}, {s: i for s, i in full.states.items() if s <= first}, {})
-        found = next(reader.bases(alone, until=first))
-        base = found if found.header.version == first else base
+        earlier = next(reader.bases(alone, until=first))
+        base = earlier if earlier.header.version == first else base
     assert isinstance(base.source, StateFiles)
     if not is_of_another_engine(base):
         _check_own(reader, base, full)
         return
-    looked = _Looked(base.source.state_file, full.versions[version.version])
-    if _is_known(reader, looked):
+    files = _CheckedFiles(base.source.state_file, full.versions[version.version])
+    if _is_checked(reader, files):
         return
     held = set(base.source.files(columns=["path"]).column("path").to_pylist())
     added, gone = _outcome(version)
@@ -150,7 +150,7 @@ def _check_version(reader: BaseReader, full: LogListing, base: Base, version: Co
         if paths:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             raise _foreign_to(reader, base, version.version, "it " + what.format(min(paths) + more))
-    _remember(reader, looked)
+    _remember(reader, files)
 
 
 def _outcome(version: CommittedVersion) -> tuple[set[str], set[str]]:
@@ -182,11 +182,11 @@ def _foreign_to(reader: BaseReader, base: Base, number: int, why: str) -> Corrup
     )
 
 
-def _is_known(reader: BaseReader, looked: _Looked) -> bool:
+def _is_checked(reader: BaseReader, files: _CheckedFiles) -> bool:
     cache, url = reader.versions.cache, reader.versions.store.url
-    return cache is not None and cache.get("reports", url, looked) is not None
+    return cache is not None and cache.get("reports", url, files) is not None
 
 
-def _remember(reader: BaseReader, looked: _Looked) -> None:
+def _remember(reader: BaseReader, files: _CheckedFiles) -> None:
     if reader.versions.cache is not None:
-        reader.versions.cache.put("reports", reader.versions.store.url, looked, True, cost_bytes=200)
+        reader.versions.cache.put("reports", reader.versions.store.url, files, True, cost_bytes=200)

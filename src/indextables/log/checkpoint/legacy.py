@@ -39,20 +39,20 @@ class ListedFiles(Struct, frozen=True):
 
     table: pa.Table
 
-    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
+    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """The files, all of them."""
         return self.table if columns is None else self.table.select(list(columns))
 
 
-def read_checkpoint(store: Store, version: int, info: ObjectInfo, settings: StateReadSettings) -> Base:
+def read_legacy_checkpoint(store: Store, version: int, info: ObjectInfo, settings: StateReadSettings) -> Base:
     """The base in a checkpoint. BadFileError if any file of it is damaged or missing."""
     if info.path.startswith(log_files.PARQUET_CHECKPOINTS):
         return _parquet_base(store, version, info)
-    found = decode_checkpoint(store.get(info.path), path=info.path, version=version)
-    if isinstance(found, MultiPartManifest):
-        found = _read_parts(store, info.path, found, settings)
-    files = [action for action in found if isinstance(action, AddAction)]
-    return _base(store.url, version, info, found, from_actions(_live(version, info, found, files)))
+    actions = decode_checkpoint(store.get(info.path), path=info.path, version=version)
+    if isinstance(actions, MultiPartManifest):
+        actions = _read_parts(store, info.path, actions, settings)
+    files = [action for action in actions if isinstance(action, AddAction)]
+    return _base(store.url, version, info, actions, from_actions(_live(version, info, actions, files)))
 
 
 def _read_parts(store: Store, path: str, manifest: MultiPartManifest, settings: StateReadSettings) -> list[LogAction]:
@@ -75,7 +75,7 @@ def _parquet_base(store: Store, version: int, info: ObjectInfo) -> Base:
     paths = [info.path]
     folder = log_files.parquet_checkpoint_path(version)
     if info.path != folder:
-        paths = [found.path for found in store.list(folder) if found.path.endswith(".parquet")]
+        paths = [file.path for file in store.list(folder) if file.path.endswith(".parquet")]
     parts = [decode_parquet_checkpoint(store.get(path), path=path) for path in paths]
     for part, path in zip(parts, paths, strict=True):
         if part.origin is not None:
@@ -98,10 +98,10 @@ def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Se
     """The additions that no later action of the checkpoint took back, the last one of each path."""
     folded = replay(Base(), [CommittedVersion(version, info.last_modified_ms or 0, tuple(actions))])
     last = {action.path: action for action in adds}
-    return [_dated(last[path], folded.header) for path in folded.delta.added]
+    return [_with_version(last[path], folded.header) for path in folded.delta.added]
 
 
-def _dated(action: AddAction, header: Header) -> AddAction:
+def _with_version(action: AddAction, header: Header) -> AddAction:
     """The version that added a file is only known where the checkpoint says it; else it is the checkpoint's."""
     if action.added_at_version is not None:
         return action
@@ -179,10 +179,10 @@ class LegacyWriter(Struct, frozen=True):
         origin = _origin(snapshot, files.num_rows + len(others))
         content = old_checkpoints.encode_parquet_checkpoint(files, others, compression=compression, origin=origin)
         self._put(path, content)
-        described = old_checkpoints.CheckpointMetadata(
+        metadata = old_checkpoints.CheckpointMetadata(
             version=snapshot.version, size=files.num_rows, created_time=self.now_ms()
         )
-        self.store.put(path.removesuffix("parquet") + "json", old_checkpoints.encode_metadata(described))
+        self.store.put(path.removesuffix("parquet") + "json", old_checkpoints.encode_metadata(metadata))
         return self._pointer(snapshot, files.num_rows + len(others), PARQUET)
 
     def _put(self, path: str, content: bytes) -> None:
@@ -223,5 +223,5 @@ def _with_registry(action: LogAction, snapshot: Snapshot) -> LogAction:
     if not isinstance(action, MetadataAction):
         return action
     named = in_use(snapshot.files(columns=["doc_mapping_ref"]))
-    known = {KEY_PREFIX + ref: text for ref, text in snapshot.schema_registry.items() if ref in named}
-    return msgspec.structs.replace(action, configuration={**(action.configuration or {}), **known})
+    mappings = {KEY_PREFIX + ref: text for ref, text in snapshot.schema_registry.items() if ref in named}
+    return msgspec.structs.replace(action, configuration={**(action.configuration or {}), **mappings})

@@ -51,14 +51,14 @@ class EntrySorter(Struct, frozen=True):
     def sorted_groups(self, parts: Sequence[ReadPart], *, expected_rows: int) -> Iterator[pa.Table]:
         """All entries in order, in tables of at most `group_rows` rows."""
         if expected_rows <= self.group_rows:
-            whole = pa.concat_tables([read(None) for read in parts])
-            yield whole.take(pa.array(self._order([whole])))
+            entries = pa.concat_tables([read(None) for read in parts])
+            yield entries.take(pa.array(self._order([entries])))
             return
         keys = [read(["partition_values"]) for read in parts]
         starts = np.concatenate([[0], np.cumsum([table.num_rows for table in keys])])
         order = self._order(keys)
         for at in range(0, len(order), self.group_rows):
-            yield _gathered(parts, starts, order[at : at + self.group_rows])
+            yield _rows_at(parts, starts, order[at : at + self.group_rows])
 
     def _order(self, tables: Sequence[pa.Table]) -> Places:
         """Row numbers over all tables, in the order of their partition values."""
@@ -76,13 +76,13 @@ class EntrySorter(Struct, frozen=True):
         return order
 
 
-def _gathered(parts: Sequence[ReadPart], starts: Places, wanted: Places) -> pa.Table:
+def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Table:
     """The rows with these numbers, in this order."""
     pieces, places = [], []
     for part, first, last in zip(parts, starts, starts[1:], strict=False):
-        chosen = np.flatnonzero((wanted >= first) & (wanted < last))
+        chosen = np.flatnonzero((rows >= first) & (rows < last))
         if len(chosen):
-            pieces.append(part(None).take(pa.array(wanted[chosen] - first)))
+            pieces.append(part(None).take(pa.array(rows[chosen] - first)))
             places.append(chosen)
     return pa.concat_tables(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
@@ -105,9 +105,9 @@ class ManifestReader(Struct, frozen=True):
 
     def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
         identity = _identity(manifest, state_file, columns)
-        known = self.cache.get("manifests", self.store.url, identity) if self.cache else None
-        if known is not None:
-            return known
+        entries = self.cache.get("manifests", self.store.url, identity) if self.cache else None
+        if entries is not None:
+            return entries
         path = log_files.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
         if manifest.size_bytes is not None:
@@ -200,10 +200,10 @@ class ManifestWriter(Struct):
         )
 
     def _is_free_for(self, path: str, content: bytes) -> bool:
-        there = self.store.head(path)
-        if there is None:
+        info = self.store.head(path)
+        if info is None:
             return True
         try:
-            return there.size == len(content) and self.store.get(path) == content
+            return info.size == len(content) and self.store.get(path) == content
         except NotFoundError:
             return True

@@ -35,18 +35,18 @@ class StateFiles(Struct, frozen=True):
     reader: ManifestReader
     fallback: Fallback
 
-    def files(self, wanted: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
-        """The live files, at least those in manifests that `wanted` keeps."""
+    def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+        """The live files, at least those in manifests that `part_filter` keeps."""
         try:
-            return self._read(wanted, columns)
+            return self._read(part_filter, columns)
         except (BadFileError, NotFoundError) as failure:
-            return self.fallback(failure, wanted, columns)
+            return self.fallback(failure, part_filter, columns)
 
-    def _read(self, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
-        manifests = kept_manifests(self.state.manifests, wanted)
+    def _read(self, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
+        manifests = manifests_to_read(self.state.manifests, part_filter)
         live = self.live_entries(manifests, columns=columns)
         files = pa.concat_tables(live) if live else _no_files(columns)
-        if wanted is None:
+        if part_filter is None:
             files = self._counted(files)
         return files if columns is None else files.select(list(columns))
 
@@ -77,25 +77,25 @@ class StateFiles(Struct, frozen=True):
                 raise self._miscounted("bytes", size, self.state.total_bytes)
         return files
 
-    def _miscounted(self, what: str, found: int, expected: int) -> BadFileError:
+    def _miscounted(self, what: str, actual: int, expected: int) -> BadFileError:
         path = self.state_file.path
-        message = f"{path} speaks of {expected} {what}, but there are {found}."
-        return BadFileError(message, path=path, found=found, expected=expected)
+        message = f"{path} speaks of {expected} {what}, but there are {actual}."
+        return BadFileError(message, path=path, found=actual, expected=expected)
 
 
-def kept_manifests(manifests: Sequence[ManifestInfo], wanted: PartFilter | None) -> list[ManifestInfo]:
+def manifests_to_read(manifests: Sequence[ManifestInfo], part_filter: PartFilter | None) -> list[ManifestInfo]:
     """The manifests that can hold anything wanted. Those known to hold nothing live are never read."""
     full = [m for m in manifests if m.live_entry_count != 0 or m.size_bytes is None]
-    if wanted is None or not full:
+    if part_filter is None or not full:
         return full
-    kept: set[str] = set()
+    paths: set[str] = set()
     for ours in (True, False):
         group = [m for m in full if (m.size_bytes is not None) is ours]
         if group:
-            bounds = _bounds_by_column([_known_bounds(m) for m in group])
-            flags = wanted.keeps(bounds, count=len(group), typed=ours)
-            kept.update(m.path for m, keep in zip(group, flags, strict=True) if keep)
-    return [m for m in full if m.path in kept]
+            bounds = _bounds_by_column([_bounds_of(m) for m in group])
+            flags = part_filter.keeps(bounds, count=len(group), typed=ours)
+            paths.update(m.path for m, keep in zip(group, flags, strict=True) if keep)
+    return [m for m in full if m.path in paths]
 
 
 def without_tombstones(entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
@@ -117,7 +117,7 @@ def _may_hide(manifest: ManifestInfo) -> bool:
     return manifest.size_bytes is None or manifest.tombstone_count != 0
 
 
-def _known_bounds(manifest: ManifestInfo) -> Mapping[str, Bounds]:
+def _bounds_of(manifest: ManifestInfo) -> Mapping[str, Bounds]:
     return {**(manifest.partition_bounds or {}), **(manifest.column_bounds or {})}
 
 
@@ -159,8 +159,8 @@ def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
 
 def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
     """The live files of one snapshot that another does not have."""
-    known = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
-    return one.all_files.filter(pc.invert(known))
+    shared = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
+    return one.all_files.filter(pc.invert(shared))
 
 
 def every_file(snapshot: Snapshot) -> pa.Table:
@@ -180,7 +180,7 @@ def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
 
 
 def files_within(
-    where: Predicate, partition_columns: Sequence[str], *, looked_into: Collection[str] = ()
+    where: Predicate, partition_columns: Sequence[str], *, inspected: Collection[str] = ()
 ) -> LiveSelection:
     """Files all of whose rows match. A file of which some rows may match must have been looked into before.
 
@@ -189,30 +189,30 @@ def files_within(
 
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
-        whole = all_match(where, files, partition_columns=partition_columns)
-        known = pc.is_in(files.column("path"), value_set=pa.array(sorted(looked_into), pa.string()))
-        partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), whole)
-        unseen = files.filter(pc.and_not(partly, known)).column("path").to_pylist()
-        if unseen:
+        certain = all_match(where, files, partition_columns=partition_columns)
+        excluded = pc.is_in(files.column("path"), value_set=pa.array(sorted(inspected), pa.string()))
+        partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), certain)
+        undecided = files.filter(pc.and_not(partly, excluded)).column("path").to_pylist()
+        if undecided:
             raise ConflictError(
-                f"{len(unseen)} file(s) that may match `{where}` in part were added meanwhile, such as {unseen[0]}.",
-                path=unseen[0],
+                f"{len(undecided)} file(s) that may match `{where}` in part were added meanwhile, such as {undecided[0]}.",
+                path=undecided[0],
                 version=snapshot.version,
                 retry_helps=True,
             )
-        return files.filter(pc.and_not(whole, known))
+        return files.filter(pc.and_not(certain, excluded))
 
     return select
 
 
 def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveSelection:
     """Files of exactly these partitions (dynamic partition overwrite)."""
-    wanted = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
+    keys = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
 
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
         values = files.column("partition_values").to_pylist()
-        return files.filter(pa.array([tuple(sorted(v or [])) in wanted for v in values], pa.bool_()))
+        return files.filter(pa.array([tuple(sorted(v or [])) in keys for v in values], pa.bool_()))
 
     return select
 

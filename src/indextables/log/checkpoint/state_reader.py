@@ -1,4 +1,4 @@
-"""Where a replay may start: states and checkpoints, newest first. A table that has none starts from nothing.
+"""Bases, where a replay may start: the checkpoints, newest first. A table that has none starts from nothing.
 
 A state is opened by its own small file alone; its manifests are read when somebody asks for files. So a damaged manifest
 may be met late, and then the same files are found by an older base and the versions after it.
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from indextables.config.state import StateReadSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError, VersionNotFoundError
 from indextables.log import log_files
-from indextables.log.checkpoint.legacy import read_checkpoint
+from indextables.log.checkpoint.legacy import read_legacy_checkpoint
 from indextables.log.checkpoint.manifests import ManifestReader
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.clock import bounded_time
@@ -33,14 +33,14 @@ from indextables.wire.state import decode_state
 logger = logging.getLogger(__name__)
 
 
-class FoundBase(Struct):
+class BaseSearch(Struct):
     """What a search for a base met on its way: files that could not be used, in the order they were met."""
 
     failures: list[IndexTablesError] = field(default_factory=list)
 
 
 class BaseReader(Struct, frozen=True):
-    """Reads the states and checkpoints of one table."""
+    """Reads the checkpoints of one table as bases of a replay."""
 
     versions: VersionReader
     settings: StateReadSettings = StateReadSettings()
@@ -51,32 +51,32 @@ class BaseReader(Struct, frozen=True):
         return ManifestReader(self.versions.store, self.versions.cache, self.settings)
 
     def bases(
-        self, listing: LogListing, *, until: int, found: FoundBase | None = None, but: ObjectInfo | None = None
+        self, listing: LogListing, *, until: int, search: BaseSearch | None = None, but: ObjectInfo | None = None
     ) -> Iterator[Base]:
         """Bases at or below a version, newest first; the last is always the empty one before version 0.
 
         One that cannot be read is reported and passed over; one that has gone since the listing is just passed over.
         """
         states = [(version, 1, info) for version, info in listing.states.items() if version <= until]
-        checkpoints = [(version, 0, info) for version, info in listing.checkpoints.items() if version <= until]
+        checkpoints = [(version, 0, info) for version, info in listing.legacy_checkpoints.items() if version <= until]
         for version, is_state, info in sorted(states + checkpoints, key=lambda c: c[:2], reverse=True):
             if info == but:
                 continue
             try:
-                yield self._state(version, info, listing) if is_state else self._checkpoint(version, info)
+                yield self._state_base(version, info, listing) if is_state else self._legacy_base(version, info)
             except (BadFileError, UnsupportedError) as failure:
                 self.report(failure)
-                if found is not None:
-                    found.failures.append(failure)
+                if search is not None:
+                    search.failures.append(failure)
             except NotFoundError:
                 continue
         yield Base()
 
     def read_state(self, version: int, info: ObjectInfo) -> StateManifest:
         """The state in a file that a listing showed."""
-        known = self._remembered("states", info)
-        if isinstance(known, StateManifest):
-            return known
+        cached = self._from_cache("states", info)
+        if isinstance(cached, StateManifest):
+            return cached
         data = self.versions.store.get(info.path)
         state = decode_state(data, path=info.path)
         if state.state_version != version:
@@ -88,21 +88,23 @@ class BaseReader(Struct, frozen=True):
         self._remember("states", info, state, cost_bytes=len(data) * 4)
         return state
 
-    def alone(self, version: int, info: ObjectInfo) -> Base:
-        """A state or checkpoint that must speak for itself: what it lacks is not looked for anywhere else."""
+    def standalone(self, version: int, info: ObjectInfo) -> Base:
+        """A checkpoint that must speak for itself: what it lacks is not looked for anywhere else."""
         if log_files.state_version_of(info.path) is None:
-            return self._checkpoint(version, info)
+            return self._legacy_base(version, info)
         state = self.read_state(version, info)
         return Base(_header(state, info), StateFiles(state, info, self.manifests, _no_other_way))
 
-    def _state(self, version: int, info: ObjectInfo, listing: LogListing) -> Base:
+    def _state_base(self, version: int, info: ObjectInfo, listing: LogListing) -> Base:
         state = self.read_state(version, info)
         header = _header(state, info)
         if state.metadata is None or state.protocol is None:
             header = self._completed(header, state, listing)
 
-        def fallback(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
-            return self._files_by_another_way(version, info, failure, wanted, columns)
+        def fallback(
+            failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None
+        ) -> pa.Table:
+            return self._files_by_another_way(version, info, failure, part_filter, columns)
 
         return Base(header, StateFiles(state, info, self.manifests, fallback))
 
@@ -121,14 +123,14 @@ class BaseReader(Struct, frozen=True):
             if isinstance(action, MetadataAction) and metadata is None:
                 metadata = action
             if isinstance(action, ProtocolAction) and protocol is None:
-                protocol = _raised(action, state.protocol_version)
+                protocol = _raised_protocol(action, state.protocol_version)
         return replace(header, metadata=metadata, protocol=protocol or header.protocol)
 
-    def _checkpoint(self, version: int, info: ObjectInfo) -> Base:
-        known = self._remembered("checkpoints", info)
-        if isinstance(known, Base):
-            return known
-        base = read_checkpoint(self.versions.store, version, info, self.settings)
+    def _legacy_base(self, version: int, info: ObjectInfo) -> Base:
+        cached = self._from_cache("checkpoints", info)
+        if isinstance(cached, Base):
+            return cached
+        base = read_legacy_checkpoint(self.versions.store, version, info, self.settings)
         self._remember("checkpoints", info, base, cost_bytes=base.source.files().nbytes)
         return base
 
@@ -137,7 +139,7 @@ class BaseReader(Struct, frozen=True):
         version: int,
         info: ObjectInfo,
         failure: IndexTablesError,
-        wanted: PartFilter | None,
+        part_filter: PartFilter | None,
         columns: Sequence[str] | None,
     ) -> pa.Table:
         """The files of a state whose manifests cannot be read: from an older base, by replay."""
@@ -149,7 +151,7 @@ class BaseReader(Struct, frozen=True):
                 continue
             between = [(v, listing.versions[v]) for v in range(base.header.version + 1, version + 1)]
             try:
-                return replay(base, self.versions.read(between)).files(wanted, columns=columns)
+                return replay(base, self.versions.read(between)).files(part_filter, columns=columns)
             except NotFoundError:
                 break
         if version not in listing.states:
@@ -178,7 +180,7 @@ class BaseReader(Struct, frozen=True):
         if cache is not None:
             cache.put("reports", store.url, about, failure.message, cost_bytes=200)
 
-    def _remembered(self, kind: str, info: ObjectInfo) -> object | None:
+    def _from_cache(self, kind: str, info: ObjectInfo) -> object | None:
         return self.versions.cache.get(kind, self.versions.store.url, info) if self.versions.cache else None
 
     def _remember(self, kind: str, info: ObjectInfo, value: object, *, cost_bytes: int) -> None:
@@ -199,7 +201,7 @@ def _header(state: StateManifest, info: ObjectInfo) -> Header:
     )
 
 
-def _no_other_way(failure: IndexTablesError, wanted: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
+def _no_other_way(failure: IndexTablesError, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:  # noqa: ARG001
     raise failure
 
 
@@ -207,7 +209,7 @@ def _plain_protocol(version: int) -> ProtocolAction:
     return ProtocolAction(min_reader_version=version, min_writer_version=version)
 
 
-def _raised(action: ProtocolAction, version: int) -> ProtocolAction:
+def _raised_protocol(action: ProtocolAction, version: int) -> ProtocolAction:
     """The protocol of version 0, at least as high as the state says."""
     return msgspec.structs.replace(
         action,

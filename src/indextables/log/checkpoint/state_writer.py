@@ -10,7 +10,7 @@ What happened to the manifests of a state since it was written: which of their e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from math import ceil
@@ -60,18 +60,18 @@ def changes_since(source: StateFiles, delta: Delta) -> StateChanges:
     if not _may_touch_older(source, delta):
         return StateChanges(source.state.manifests)
     hidden = {tombstone.path: tombstone.version for tombstone in source.state.tombstones}
-    touched, added = _texts(delta.touched), _texts(delta.added)
+    touched_paths, added_paths = _texts(delta.touched), _texts(delta.added)
     manifests, clashing = [], set()
     gone: set[str] = set()
     gone_bytes = 0
     for manifest, entries in zip(source.state.manifests, _entries(source, source.state.manifests), strict=True):
         live = without_tombstones(entries, hidden)
-        going = live.filter(pc.is_in(live.column("path"), value_set=touched))
-        gone.update(going.column("path").to_pylist())
-        gone_bytes += pc.sum(going.column("size")).as_py() or 0
-        left = live.num_rows - going.num_rows
+        removed_entries = live.filter(pc.is_in(live.column("path"), value_set=touched_paths))
+        gone.update(removed_entries.column("path").to_pylist())
+        gone_bytes += pc.sum(removed_entries.column("size")).as_py() or 0
+        left = live.num_rows - removed_entries.num_rows
         manifests.append(replace(manifest, live_entry_count=left, tombstone_count=manifest.num_entries - left))
-        if pc.any(pc.is_in(entries.column("path"), value_set=added)).as_py():
+        if pc.any(pc.is_in(entries.column("path"), value_set=added_paths)).as_py():
             clashing.add(manifest.path)
     return StateChanges(tuple(manifests), frozenset(gone), gone_bytes, frozenset(clashing))
 
@@ -82,11 +82,11 @@ def still_needed(
     """The tombstones that still hide an entry of these manifests."""
     paths = _texts(tombstone.path for tombstone in tombstones)
     dirty = [manifest for manifest in manifests if manifest.tombstone_count]
-    found: set[str] = set()
+    hidden: set[str] = set()
     for entries in _entries(source, dirty):
         column = entries.column("path")
-        found.update(column.filter(pc.is_in(column, value_set=paths)).to_pylist())
-    return tuple(tombstone for tombstone in tombstones if tombstone.path in found)
+        hidden.update(column.filter(pc.is_in(column, value_set=paths)).to_pylist())
+    return tuple(tombstone for tombstone in tombstones if tombstone.path in hidden)
 
 
 def _may_touch_older(source: StateFiles, delta: Delta) -> bool:
@@ -100,8 +100,8 @@ def _entries(source: StateFiles, manifests: Sequence[ManifestInfo]) -> list[pa.T
     return source.reader.read(manifests, source.state_file, columns=_COLUMNS)
 
 
-def _texts(paths: object) -> pa.Array:
-    return pa.array(sorted(paths), pa.string())  # type: ignore[call-overload]
+def _texts(paths: Iterable[str]) -> pa.Array:
+    return pa.array(sorted(paths), pa.string())
 
 
 class Compact(Enum):
@@ -145,9 +145,11 @@ class StateWriter(Struct, frozen=True):
         names = renames(registry, threshold=self.settings.renormalize_threshold)
         writer = self._writer(snapshot, registry, names)
         manifests = self._sorted(snapshot, writer, parts, expected)
-        known = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
+        mappings = {**writer.registry, **{new: registry[old] for old, new in names.items()}}
         counts = (writer.num_files, writer.total_bytes)
-        return self._state(snapshot, manifests, (), counts, {ref: known[ref] for ref in writer.named if ref in known})
+        return self._state(
+            snapshot, manifests, (), counts, {ref: mappings[ref] for ref in writer.named if ref in mappings}
+        )
 
     def _continued(self, snapshot: Snapshot, source: StateFiles, *, tidy: bool) -> StateManifest:
         delta = snapshot.delta
@@ -159,9 +161,9 @@ class StateWriter(Struct, frozen=True):
         rewrite = self._to_rewrite(changes, counts, tidy=tidy)
         if is_most_of(rewrite, changes.manifests) or renames(registry, threshold=self.settings.renormalize_threshold):
             return self._anew(snapshot)
-        kept = [manifest for manifest in changes.manifests if manifest not in rewrite]
+        unchanged = [manifest for manifest in changes.manifests if manifest not in rewrite]
         if rewrite:
-            tombstones = still_needed(source, kept, tombstones)
+            tombstones = still_needed(source, unchanged, tombstones)
         writer = self._writer(snapshot, snapshot.schema_registry, {})
         as_written = {manifest.path: manifest for manifest in source.state.manifests}
         parts = [partial(_live_part, source, as_written[manifest.path], delta.touched) for manifest in rewrite]
@@ -169,7 +171,7 @@ class StateWriter(Struct, frozen=True):
         written = self._sorted(snapshot, writer, [*parts, partial(_columns_of, delta.files)], rows)
         added_bytes = pc.sum(delta.files.column("size")).as_py() or 0
         total_bytes = source.state.total_bytes - changes.gone_bytes + added_bytes
-        return self._state(snapshot, [*kept, *written], tombstones, (live, total_bytes), writer.registry)
+        return self._state(snapshot, [*unchanged, *written], tombstones, (live, total_bytes), writer.registry)
 
     def _manifests_after(self, changes: StateChanges, snapshot: Snapshot) -> int:
         return len(changes.manifests) + ceil(len(snapshot.delta.added) / self.settings.entries_per_manifest)
@@ -248,11 +250,11 @@ def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _live_part(
-    source: StateFiles, manifest: ManifestInfo, touched: frozenset[str], columns: Sequence[str] | None
+    source: StateFiles, manifest: ManifestInfo, touched_paths: frozenset[str], columns: Sequence[str] | None
 ) -> pa.Table:
     needed = None if columns is None else ["path", *columns]
     (entries,) = source.live_entries([manifest], columns=needed)
-    if touched:
-        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched), pa.string()))
+    if touched_paths:
+        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched_paths), pa.string()))
         entries = entries.filter(pc.invert(hit))
     return _columns_of(entries, columns)

@@ -55,7 +55,7 @@ def from_arrow_expression(expression: pc.Expression) -> Predicate:
     try:
         _, (content,) = expression.__reduce__()
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
-        raise _refused(f"{expression}", str(error)) from None
+        raise _refusal(f"{expression}", str(error)) from None
     reader = pa.ipc.open_file(content)
     values = reader.get_batch(0) if reader.num_record_batches else None
     walk = _ExpressionWalk(iter(_pairs(reader.schema)), values)
@@ -80,7 +80,7 @@ class _ExpressionWalk(Struct, frozen=True):
             return Column(tuple(next(self.parts)[1] for _ in range(int(value))))
         if key == "call":
             return self._call(value)
-        raise _refused(f"{key} {value}", "it is not part of any known expression")
+        raise _refusal(f"{key} {value}", "it is not part of any known expression")
 
     def _call(self, name: str) -> Node:
         arguments: list[Node] = []
@@ -94,7 +94,7 @@ class _ExpressionWalk(Struct, frozen=True):
                 arguments.append(self._node(key, value))
         build = _CALLS.get(name)
         if build is None:
-            raise _refused(name, "predicates do not have this function")
+            raise _refusal(name, "predicates do not have this function")
         return build(name, arguments, options)
 
     def _value(self, index: str) -> Any:
@@ -117,8 +117,8 @@ def _pairs(schema: pa.Schema) -> list[tuple[str, str]]:
     def number() -> int:
         nonlocal position
         position += 4
-        found: int = struct.unpack("=i", ctypes.string_at(position - 4, 4))[0]
-        return found
+        value: int = struct.unpack("=i", ctypes.string_at(position - 4, 4))[0]
+        return value
 
     def text() -> str:
         nonlocal position
@@ -141,7 +141,7 @@ def _plain(scalar: pa.Scalar) -> Any:
             return scalar.cast(pa.timestamp("us", tz=arrow.tz and "UTC")).as_py()
         return Literal(scalar.as_py()).value
     except (pa.ArrowInvalid, OverflowError, InvalidInputError):
-        raise _refused(f"the literal {scalar} of type {arrow}", "predicates have no such value") from None
+        raise _refusal(f"the literal {scalar} of type {arrow}", "predicates have no such value") from None
 
 
 def _condition(node: Node) -> Predicate:
@@ -150,13 +150,13 @@ def _condition(node: Node) -> Predicate:
     if isinstance(node, Literal):
         if node.value is None or isinstance(node.value, bool):
             return Constant(node.value)
-        raise _refused(str(node), "it is a value, not a condition")
+        raise _refusal(str(node), "it is a value, not a condition")
     return node
 
 
 def _column(name: str, node: Node) -> Column:
     if not isinstance(node, Column):
-        raise _refused(f"{name}({node})", "the argument is not a column")
+        raise _refusal(f"{name}({node})", "the argument is not a column")
     return node
 
 
@@ -167,7 +167,7 @@ def _compare(name: str, arguments: list[Node], _options: dict[str, Any]) -> Pred
         return Comparison(operator, left, right)
     if isinstance(left, Literal) and isinstance(right, Column):
         return Comparison(_FLIPPED.get(operator, operator), right, left)
-    raise _refused(f"{name}({left}, {right})", "a column can be compared with a literal only")
+    raise _refusal(f"{name}({left}, {right})", "a column can be compared with a literal only")
 
 
 def _logic(name: str, arguments: list[Node], _options: dict[str, Any]) -> Predicate:
@@ -191,32 +191,32 @@ def _null_test(name: str, arguments: list[Node], options: dict[str, Any]) -> Pre
 def _membership(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
     column = _column(name, arguments[0])
     values = [Literal(_plain(v)) for v in options["value_set"].values]
-    given = tuple(v for v in values if v.value is not None)
-    has_null = len(given) < len(values)
-    listed: Predicate = In(column, given) if given else Constant(False)
+    literals = tuple(v for v in values if v.value is not None)
+    has_null = len(literals) < len(values)
+    listed: Predicate = In(column, literals) if literals else Constant(False)
     behavior = options["null_matching_behavior"].as_py()
     if behavior == _INCONCLUSIVE:
         return In(column, tuple(values)) if values else Constant(False)
     if behavior == _EMIT_NULL:
-        return listed if given else And((IsNull(column), Constant(None)))
+        return listed if literals else And((IsNull(column), Constant(None)))
     if behavior == _MATCH and has_null:
-        return any_of([IsNull(column), listed]) if given else IsNull(column)
+        return any_of([IsNull(column), listed]) if literals else IsNull(column)
     if behavior in (_MATCH, _SKIP):
         # A NULL is not in the list, and Arrow says so with FALSE where SQL would say NULL.
         return And((IsNotNull(column), listed))
-    raise _refused(name, f"its null matching behavior {behavior} is unknown")
+    raise _refusal(name, f"its null matching behavior {behavior} is unknown")
 
 
 def _text_match(name: str, arguments: list[Node], options: dict[str, Any]) -> Predicate:
     column = _column(name, arguments[0])
     if options["ignore_case"].as_py():
-        raise _refused(f"{name}({column}, ignore_case=True)", "predicates do not ignore case")
+        raise _refusal(f"{name}({column}, ignore_case=True)", "predicates do not ignore case")
     pattern = options["pattern"].as_py()
     pattern = pattern.decode() if isinstance(pattern, bytes) else pattern
     return like(column, pattern) if name == "match_like" else TextMatch(_TEXT[name], column, pattern)
 
 
-def _refused(what: str, why: str) -> InvalidInputError:
+def _refusal(what: str, why: str) -> InvalidInputError:
     return InvalidInputError(
         f"The Arrow expression cannot be understood: {what}: {why}.",
         hint="Write the condition as SQL text, or filter the rows after reading them.",

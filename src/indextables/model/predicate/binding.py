@@ -111,12 +111,12 @@ def _place_double(value: Any, _arrow: pa.DataType) -> Place:
 
 
 def _place_float(value: Any, _arrow: pa.DataType) -> Place:
-    wanted = _nearest_double(value)
+    double = _nearest_double(value)
     with np.errstate(over="ignore"):
-        near = np.float32(wanted)
-    if not math.isnan(wanted) and float(near) > wanted:
+        near = np.float32(double)
+    if not math.isnan(double) and float(near) > double:
         near = np.nextafter(near, np.float32(-np.inf))
-    return Place(float(near), math.isnan(wanted) or float(near) == wanted)
+    return Place(float(near), math.isnan(double) or float(near) == double)
 
 
 def _nearest_double(value: Any) -> float:
@@ -214,70 +214,70 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
 def resolve(column: Column, schema: pa.Schema) -> Column:
     """The column in the schema's spelling and with its type; names match without regard to case."""
     field = _find(schema, column.name, (), column)
-    spelled = [field.name]
+    path = [field.name]
     for name in column.path[1:]:
         if not pa.types.is_struct(field.type):
             raise QuerySyntaxError(
-                f"Column {'.'.join(spelled)!r} is {type_name(field.type)} and has no field {name!r}.",
+                f"Column {'.'.join(path)!r} is {type_name(field.type)} and has no field {name!r}.",
                 hint="Only struct columns have fields; put a name that holds a dot in backquotes.",
                 column=column.dotted,
             )
-        field = _find(field.type, name, tuple(spelled), column)
-        spelled.append(field.name)
-    return Column(tuple(spelled), field.type)
+        field = _find(field.type, name, tuple(path), column)
+        path.append(field.name)
+    return Column(tuple(path), field.type)
 
 
 def _find(fields: Sequence[pa.Field], name: str, parents: tuple[str, ...], column: Column) -> pa.Field:
-    known = [f.name for f in fields]
+    names = [f.name for f in fields]
     same = [f for f in fields if f.name == name] or [f for f in fields if f.name.lower() == name.lower()]
     if len(same) == 1:
         return same[0]
     where = f" in {'.'.join(parents)!r}" if parents else ""
     if same:
         raise QuerySyntaxError(f"Column {name!r}{where} is ambiguous: {[f.name for f in same]}.", column=column.dotted)
-    lowered = {k.lower(): k for k in known}
+    lowered = {k.lower(): k for k in names}
     near = [lowered[n] for n in nearest(name.lower(), lowered, cutoff=0.5)]
-    listed = ", ".join(repr(k) for k in known)
+    listed = ", ".join(repr(k) for k in names)
     hint = (f"Did you mean {near[0]!r}? " if near else "") + f"The columns are {listed}."
     raise QuerySyntaxError(
-        f"There is no column {shown(name)}{where}.", hint=hint, column=column.dotted, columns=known, nearest=near
+        f"There is no column {shown(name)}{where}.", hint=hint, column=column.dotted, columns=names, nearest=near
     )
 
 
 def _comparable(column: Column, schema: pa.Schema) -> Column:
-    found = resolve(column, schema)
-    kind = type_name(found.type)
-    if not is_atomic(found.type):
+    resolved = resolve(column, schema)
+    kind = type_name(resolved.type)
+    if not is_atomic(resolved.type):
         raise InvalidInputError(
-            f"Column {found.dotted!r} is {kind}, whose values cannot be compared.",
+            f"Column {resolved.dotted!r} is {kind}, whose values cannot be compared.",
             hint="Use IS NULL or IS NOT NULL, or a field inside it.",
-            column=found.dotted,
+            column=resolved.dotted,
             type=kind,
         )
-    if pa.types.is_string(found.type) and _is_collated(schema.field(found.name)):
+    if pa.types.is_string(resolved.type) and _is_collated(schema.field(resolved.name)):
         raise InvalidInputError(
-            f"Column {found.dotted!r} has a collation, which predicates do not know.",
+            f"Column {resolved.dotted!r} has a collation, which predicates do not know.",
             hint="Filter it in Spark, or store it without a collation.",
-            column=found.dotted,
+            column=resolved.dotted,
         )
-    return found
+    return resolved
 
 
 def _is_collated(field: pa.Field) -> bool:
-    spelled = (field.metadata or {}).get(TYPE_KEY, b"")
-    return b"collate" in spelled.lower() or "__COLLATIONS" in spark_metadata(field)
+    type_text = (field.metadata or {}).get(TYPE_KEY, b"")
+    return b"collate" in type_text.lower() or "__COLLATIONS" in spark_metadata(field)
 
 
 def _text(column: Column, schema: pa.Schema) -> Column:
-    found = _comparable(column, schema)
-    if not pa.types.is_string(found.type):
-        kind = type_name(found.type)
+    resolved = _comparable(column, schema)
+    if not pa.types.is_string(resolved.type):
+        kind = type_name(resolved.type)
         raise InvalidInputError(
-            f"Column {found.dotted!r} is {kind}; LIKE, startswith, endswith and contains need a string column.",
-            column=found.dotted,
+            f"Column {resolved.dotted!r} is {kind}; LIKE, startswith, endswith and contains need a string column.",
+            column=resolved.dotted,
             type=kind,
         )
-    return found
+    return resolved
 
 
 def _place(literal: Literal, column: Column) -> Place:
@@ -299,29 +299,29 @@ def _bind_comparison(predicate: Comparison, column: Column) -> Predicate:
     literal, operator = predicate.literal, predicate.operator
     if literal.value is None:
         return IsNull(column) if operator == "<=>" else Constant(None)
-    found = _place(literal, column)
+    position = _place(literal, column)
     if operator == "!=":
-        return Not(_compare("=", column, found))
+        return Not(_compare("=", column, position))
     if operator == "<=>":
-        return And((IsNotNull(column), _compare("=", column, found)))
-    return _compare(operator, column, found)
+        return And((IsNotNull(column), _compare("=", column, position)))
+    return _compare(operator, column, position)
 
 
-def _compare(operator: str, column: Column, found: Place) -> Predicate:
-    if found.exact:
-        return Comparison(operator, column, Literal(found.floor))
+def _compare(operator: str, column: Column, position: Place) -> Predicate:
+    if position.exact:
+        return Comparison(operator, column, Literal(position.floor))
     if operator == "=":
         return never(column)
-    if found.floor is None:
+    if position.floor is None:
         return never(column) if operator in ("<", "<=") else always(column)
-    return Comparison("<=" if operator in ("<", "<=") else ">", column, Literal(found.floor))
+    return Comparison("<=" if operator in ("<", "<=") else ">", column, Literal(position.floor))
 
 
 def _bind_in(predicate: In, column: Column) -> Predicate:
-    given = [v for v in predicate.literals if v.value is not None]
-    places = [_place(v, column) for v in given]
+    literals = [v for v in predicate.literals if v.value is not None]
+    places = [_place(v, column) for v in literals]
     values = list(dict.fromkeys(Literal(p.floor) for p in places if p.exact))
-    if len(given) < len(predicate.literals):
+    if len(literals) < len(predicate.literals):
         # A NULL in the list: no value is ever outside the list, only unknown to be in it.
         return Or((In(column, tuple(values)), Constant(None))) if len(values) > 1 else _one_or_null(column, values)
     if len(values) > 1:

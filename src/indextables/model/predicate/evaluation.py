@@ -39,8 +39,8 @@ _TEXT_KERNELS = {"starts_with": "starts_with", "ends_with": "ends_with", "contai
 
 def evaluate(bound: Predicate, batch: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     """TRUE, FALSE or NULL for every row. Rows for which a filter holds are those that are TRUE."""
-    found = _evaluate(bound, batch)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    result = _evaluate(bound, batch)
+    return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
 def _evaluate(tree: Predicate, batch: pa.Table | pa.RecordBatch) -> Any:
@@ -77,24 +77,24 @@ def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:
         return getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
     nan = pc.is_nan(values)
     if not math.isnan(value):
-        found = getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
-        return pc.or_(found, nan) if operator in (">", ">=") else found
+        result = getattr(pc, _KERNELS[operator])(values, pa.scalar(value, arrow))
+        return pc.or_(result, nan) if operator in (">", ">=") else result
     other = pc.invert(nan)
     return {"=": nan, ">=": nan, "<": other, "<=": pc.or_(nan, other), ">": pc.and_(nan, other)}[operator]
 
 
 def _is_in(values: Any, literals: Sequence[Literal], arrow: pa.DataType) -> Any:
-    wanted = [v.value for v in literals]
+    members = [v.value for v in literals]
     if pa.types.is_floating(arrow):
         # The set is looked up by its bits: give every zero the same sign, and NaN its own test.
         values = pc.add(values, pa.scalar(0.0, arrow))
-        numbers = [v for v in wanted if not math.isnan(v)]
-        found = pc.is_in(values, pa.array(numbers, arrow))
-        if len(numbers) < len(wanted):
-            found = pc.or_(found, pc.is_nan(values))
+        numbers = [v for v in members if not math.isnan(v)]
+        result = pc.is_in(values, pa.array(numbers, arrow))
+        if len(numbers) < len(members):
+            result = pc.or_(result, pc.is_nan(values))
     else:
-        found = pc.is_in(values, pa.array(wanted, arrow))
-    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+        result = pc.is_in(values, pa.array(members, arrow))
+    return pc.if_else(pc.is_valid(values), result, pa.scalar(None, pa.bool_()))
 
 
 def column_of(column: Column, batch: pa.Table | pa.RecordBatch) -> Any:

@@ -127,8 +127,8 @@ def _to_date(value: Any) -> dt.date:
 
 
 def _to_timestamp(value: Any) -> dt.datetime:
-    found = value if isinstance(value, dt.datetime) else parse_timestamp(str(value))
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+    moment = value if isinstance(value, dt.datetime) else parse_timestamp(str(value))
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
 
 
 def _to_text(value: Any) -> str:
@@ -158,7 +158,7 @@ Node = Predicate | Operand
 
 def parse(text: str) -> Predicate:
     """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
-    return _Parser(text, tokenize(text)).whole()
+    return _Parser(text, tokenize(text)).complete_predicate()
 
 
 def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predicate, int]:
@@ -174,7 +174,7 @@ class _Parser(Cursor):
         start = self.token
         return self.predicate(self.any_of(), start)
 
-    def whole(self) -> Predicate:
+    def complete_predicate(self) -> Predicate:
         tree = self.condition()
         if self.token.kind != "end":
             self.fail("the end, AND or OR")
@@ -229,13 +229,13 @@ class _Parser(Cursor):
         negated = self.token.is_word("NOT")
         word = self.tokens[self.index + 1] if negated else self.token
         tests = {"IN": self.in_list, "BETWEEN": self.between, "LIKE": self.like}
-        found = next((t for name, t in tests.items() if word.is_word(name)), None)
-        if found is None:
+        test_parser = next((t for name, t in tests.items() if word.is_word(name)), None)
+        if test_parser is None:
             if word.is_word("ILIKE", "RLIKE", "REGEXP"):
                 raise syntax_error(self.text, word.start, f"{word.value.upper()} is not supported", hint="Use LIKE.")
             return left
         self.index += 2 if negated else 1
-        tree = found(self.column(left, start))
+        tree = test_parser(self.column(left, start))
         return Not(tree) if negated else tree
 
     def comparison(self, left: Operand) -> Predicate:
@@ -362,8 +362,8 @@ class _Parser(Cursor):
             self.index += 2
             return self.cast(self.literal(), token, name)
         if name not in FUNCTIONS:
-            known = [*FUNCTIONS, "cast"]
-            hint = nearest(name, known) or f"Known functions: {', '.join(known)}."
+            names = [*FUNCTIONS, "cast"]
+            hint = nearest(name, names) or f"Known functions: {', '.join(names)}."
             raise syntax_error(self.text, token.start, f"there is no function {token.value!r}", hint=hint)
         self.index += 2
         start = self.token

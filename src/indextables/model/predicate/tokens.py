@@ -243,8 +243,8 @@ class Reader:
         at = 0
         while at < len(body):
             if body[at] == "\\":
-                meant, length = self._escape(body, at, offset)
-                parts.append(meant)
+                character, length = self._escape(body, at, offset)
+                parts.append(character)
                 at += length
             else:
                 parts.append(body[at])
@@ -361,24 +361,24 @@ class Cursor:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise syntax_error(self.text, self.token.start, f"more than {MAX_DEPTH} conditions inside one another")
-        found = part()
+        result = part()
         self.depth -= 1
-        return found
+        return result
 
     def fail(self, expected: str, *, hint: str | None = None) -> NoReturn:
         """Refuse the word that comes next, saying what was expected instead."""
         token = self.token
-        found = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
+        shown = "the end" if token.kind == "end" else errors.shown(self.text[token.start : token.end])
         near = nearest(str(token.value), self.keywords) if hint is None and token.kind == "name" else hint
-        self.refuse(token, f"expected {expected}, found {found}", hint=near, expected=expected)
+        self.refuse(token, f"expected {expected}, found {shown}", hint=near, expected=expected)
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
         """Refuse a word, saying what is wrong with it."""
         raise syntax_error(self.text, token.start, problem, subject=self.subject, hint=hint, **context) from None
 
 
-def nearest(word: str, known: Sequence[str]) -> str | None:
+def nearest(word: str, names: Sequence[str]) -> str | None:
     """A hint that names the known word closest to a misspelt one."""
-    by_lower = {k.lower(): k for k in known}
+    by_lower = {k.lower(): k for k in names}
     near = errors.nearest(word.lower(), by_lower)
     return f"Did you mean {by_lower[near[0]]}?" if near and near[0] != word.lower() else None

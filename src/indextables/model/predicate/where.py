@@ -38,10 +38,10 @@ def partition_predicate(where: Where, schema: pa.Schema, partition_columns: list
     bound = bound_predicate(where, schema)
     others = sorted(set(columns_of(bound)) - set(partition_columns)) if bound is not None else []
     if bound is None or others:
-        known = ", ".join(partition_columns) or "none"
+        names = ", ".join(partition_columns) or "none"
         raise InvalidInputError(
             f"{', '.join(others)} cannot be used here: only partition columns can.",
-            hint=f"The partition columns are {known}.",
+            hint=f"The partition columns are {names}.",
             columns=others,
         )
     return bound

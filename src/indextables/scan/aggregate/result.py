@@ -44,22 +44,22 @@ def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
     return {f"{metric.name}.{part}": kind for part, kind in parts.items()}
 
 
-def metric_values(metric: Metric, found: Mapping[str, Any] | None) -> dict[str, Any]:
+def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values of a metric for one group; no value where there is nothing to compute from, a count of 0."""
     if metric.kind == "cardinality":
-        return {metric.name: 0 if found is None else len(found["value"])}
+        return {metric.name: 0 if state is None else len(state["value"])}
     if metric.kind == "percentiles":
-        return _percentiles(metric, found)
-    count = 0 if found is None else int(found["n"])
-    if found is None or count == 0:
+        return _percentiles(metric, state)
+    count = 0 if state is None else int(state["n"])
+    if state is None or count == 0:
         empty: dict[str, Any] = dict.fromkeys(metric_columns(metric))
         return empty | {n: 0 for n in empty if metric.kind == "value_count" or n.endswith(".count")}
     parts = {
         "count": count,
-        "min": found["low"],
-        "max": found["high"],
-        "avg": float(found["sum"]) / count,
-        "sum": found["sum"],
+        "min": state["low"],
+        "max": state["high"],
+        "avg": float(state["sum"]) / count,
+        "sum": state["sum"],
     }
     if metric.kind == "stats":
         return {f"{metric.name}.{part}": value for part, value in parts.items()}
@@ -70,14 +70,14 @@ def _percent_name(metric: Metric, percent: float) -> str:
     return f"{metric.name}.p{percent:g}"
 
 
-def _percentiles(metric: Metric, found: Mapping[str, Any] | None) -> dict[str, Any]:
+def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values below which a share of all values lies, interpolated between the two neighbours."""
     names = [_percent_name(metric, p) for p in metric.percents]
-    if found is None or not found["value"]:
+    if state is None or not state["value"]:
         return dict.fromkeys(names)
-    order = np.argsort(found["value"], kind="stable")
-    values = np.asarray(found["value"], np.float64)[order]
-    ends = np.cumsum(np.asarray(found["n"], np.int64)[order])
+    order = np.argsort(state["value"], kind="stable")
+    values = np.asarray(state["value"], np.float64)[order]
+    ends = np.cumsum(np.asarray(state["n"], np.int64)[order])
     places = np.asarray(metric.percents) / 100 * (ends[-1] - 1)
     below, above = (values[np.searchsorted(ends, edge, side="right")] for edge in (np.floor(places), np.ceil(places)))
     with np.errstate(invalid="ignore"):
@@ -97,13 +97,13 @@ MAX_FILLED = 100_000
 
 def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """Key and count of the buckets that are shown, within the buckets above them."""
-    found = [] if table is None else _buckets(table, bucket, above)
+    buckets = [] if table is None else _buckets(table, bucket, above)
     if bucket.kind == "range":
-        counts = dict(found)
+        counts = dict(buckets)
         return [(number, counts.get(number, 0)) for number in range(len(bucket.ranges))]
-    if bucket.kind != "terms" and bucket.min_count == 0 and found:
-        return _filled(found, bucket)
-    return found
+    if bucket.kind != "terms" and bucket.min_count == 0 and buckets:
+        return _filled(buckets, bucket)
+    return buckets
 
 
 def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
@@ -135,10 +135,10 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, kind)
 
 
-def _filled(found: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
-    counts = dict(found)
+def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
+    counts = dict(buckets)
     filled = []
-    for key in _steps(found[0][0], found[-1][0], bucket):
+    for key in _steps(buckets[0][0], buckets[-1][0], bucket):
         filled.append((key, counts.get(key, 0)))
         if len(filled) > MAX_FILLED:
             message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
@@ -211,15 +211,15 @@ class _Result:
 
     def count(self, place: Place, keys: Key) -> int:
         """How many rows a group has."""
-        found = self._find(place, keys)
-        return 0 if found is None else int(found["n"])
+        row = self._find(place, keys)
+        return 0 if row is None else int(row["n"])
 
     def metrics(self, metrics: tuple[Metric, ...], place: Place, keys: Key) -> Row:
         """The metrics of a group."""
-        found: Row = {}
+        values: Row = {}
         for metric in metrics:
-            found |= metric_values(metric, self._find((*place, f"#{metric.name}"), keys))
-        return found
+            values |= metric_values(metric, self._find((*place, f"#{metric.name}"), keys))
+        return values
 
     def _find(self, place: Place, keys: Key) -> Row | None:
         """The one row of a group in its table; of a table of values, all of them as lists."""

@@ -92,15 +92,15 @@ class Aggregations(Struct, frozen=True):
 def parse_spec(spec: Mapping[str, Any], schema: pa.Schema) -> Aggregations:
     """The tree of a specification, or one error that lists every fault and what is known."""
     faults: list[str] = []
-    found = _aggregations(spec, schema, faults, "")
-    names = [name for name, _ in _names(found)]
+    aggregations = _aggregations(spec, schema, faults, "")
+    names = [name for name, _ in _names(aggregations)]
     faults += [f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n]
     faults += [f"The name {name!r} is used twice." for name in sorted({n for n in names if names.count(n) > 1})]
     if faults:
         hint = f"Known: {', '.join((*BUCKETS, *METRICS))}. Columns: {', '.join(schema.names)}."
         message = f"The aggregations have {len(faults)} fault(s): {' '.join(faults)}"
         raise InvalidInputError(message, hint=hint, faults=faults, columns=schema.names)
-    return found
+    return aggregations
 
 
 def fields_of(aggregations: Aggregations) -> Iterator[Field]:
@@ -180,33 +180,37 @@ def _type_fault(kind: str, field: Field, here: str) -> str:
 
 
 def _percents(options: Mapping[str, Any], faults: list[str], here: str) -> tuple[float, ...]:
-    given = options.get("percents", DEFAULT_PERCENTS)
-    if not isinstance(given, list | tuple) or not all(_is_number(p) and 0 <= p <= 100 for p in given) or not given:
-        faults.append(f"{here!r}: percents must be numbers from 0 to 100, not {given!r}.")
+    percents = options.get("percents", DEFAULT_PERCENTS)
+    if (
+        not isinstance(percents, list | tuple)
+        or not all(_is_number(p) and 0 <= p <= 100 for p in percents)
+        or not percents
+    ):
+        faults.append(f"{here!r}: percents must be numbers from 0 to 100, not {percents!r}.")
         return ()
-    return tuple(float(p) for p in given)
+    return tuple(float(p) for p in percents)
 
 
 def _bucket(
     name: str, kind: str, field: Field, options: Mapping[str, Any], inside: Aggregations, faults: list[str]
 ) -> list[Bucket]:
     """The bucket, unless its options have faults."""
-    made: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
-    found: list[str] = []
-    if not _is_count(made["min_count"]):
-        found.append(f"min_doc_count must be a number from 0 up, not {made['min_count']!r}.")
+    arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
+    own_faults: list[str] = []
+    if not _is_count(arguments["min_count"]):
+        own_faults.append(f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}.")
     if kind == "terms":
-        made |= _terms(options, field, found)
+        arguments |= _terms(options, field, own_faults)
     elif kind == "histogram":
-        made |= {"interval": options.get("interval"), "offset": options.get("offset", 0)}
-        if not _is_number(made["interval"]) or made["interval"] <= 0 or not _is_number(made["offset"]):
-            found.append("interval must be a number above 0, and offset a number.")
+        arguments |= {"interval": options.get("interval"), "offset": options.get("offset", 0)}
+        if not _is_number(arguments["interval"]) or arguments["interval"] <= 0 or not _is_number(arguments["offset"]):
+            own_faults.append("interval must be a number above 0, and offset a number.")
     elif kind == "date_histogram":
-        made |= _date_interval(options, found)
+        arguments |= _date_interval(options, own_faults)
     else:
-        made |= {"ranges": _ranges(options.get("ranges"), field, found), "min_count": 0}
-    faults += [f"{name!r}: {fault}" for fault in found]
-    return [] if found else [Bucket(name, kind, field, inside, **made)]
+        arguments |= {"ranges": _ranges(options.get("ranges"), field, own_faults), "min_count": 0}
+    faults += [f"{name!r}: {fault}" for fault in own_faults]
+    return [] if own_faults else [Bucket(name, kind, field, inside, **arguments)]
 
 
 def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[str, Any]:
@@ -227,11 +231,11 @@ def _direction(order: Mapping[str, Any]) -> str | None:
 
 
 def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-    given = [k for k in ("fixed_interval", "calendar_interval") if k in options]
-    value = str(options[given[0]]) if len(given) == 1 else ""
-    if given == ["calendar_interval"] and value in CALENDAR_UNITS:
+    names = [k for k in ("fixed_interval", "calendar_interval") if k in options]
+    value = str(options[names[0]]) if len(names) == 1 else ""
+    if names == ["calendar_interval"] and value in CALENDAR_UNITS:
         return {"unit": CALENDAR_UNITS[value]}
-    micros = fixed_micros(value) if given == ["fixed_interval"] else None
+    micros = fixed_micros(value) if names == ["fixed_interval"] else None
     if micros is None:
         units = ", ".join(dict.fromkeys(CALENDAR_UNITS.values()))
         faults.append(f"give either fixed_interval (30s, 5m, 1h, 7d) or calendar_interval ({units}).")
@@ -239,19 +243,19 @@ def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, A
     return {"interval": micros}
 
 
-def _ranges(given: Any, field: Field, faults: list[str]) -> tuple[RangeBucket, ...]:
-    found = []
-    for entry in given if isinstance(given, list | tuple) else []:
+def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket, ...]:
+    ranges = []
+    for entry in entries if isinstance(entries, list | tuple) else []:
         if not isinstance(entry, Mapping) or set(entry) - {"from", "to", "key"}:
             faults.append(f"a range is a mapping of from, to and key, not {entry!r}.")
             continue
         low, high = entry.get("from"), entry.get("to")
         key = str(entry.get("key") or f"{'*' if low is None else low}-{'*' if high is None else high}")
         typed = [None if v is None else _typed(v, field, faults) for v in (low, high)]
-        found.append(RangeBucket(key, *typed))
-    if not found:
+        ranges.append(RangeBucket(key, *typed))
+    if not ranges:
         faults.append("ranges must be a list of at least one range.")
-    return tuple(found)
+    return tuple(ranges)
 
 
 def _typed(value: Any, field: Field, faults: list[str]) -> Any:

@@ -66,12 +66,12 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
-    whole = isinstance(bucket.interval, int) and isinstance(bucket.offset, int) and pa.types.is_integer(values.type)
-    kind = pa.int64() if whole else pa.float64()
-    numbers = values.cast(kind, safe=whole)
-    given = numbers.fill_null(0).to_numpy(zero_copy_only=False)
-    finite = np.isfinite(given) if not whole else np.ones(len(given), np.bool_)
-    low = np.floor_divide(np.where(finite, given, 0) - bucket.offset, bucket.interval)
+    integral = isinstance(bucket.interval, int) and isinstance(bucket.offset, int) and pa.types.is_integer(values.type)
+    kind = pa.int64() if integral else pa.float64()
+    numbers = values.cast(kind, safe=integral)
+    floats = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    finite = np.isfinite(floats) if not integral else np.ones(len(floats), np.bool_)
+    low = np.floor_divide(np.where(finite, floats, 0) - bucket.offset, bucket.interval)
     keys = pa.array(low * bucket.interval + bucket.offset, kind)
     return pc.if_else(pc.and_(numbers.is_valid(), pa.array(finite)), keys, pa.scalar(None, kind))
 
@@ -87,20 +87,20 @@ def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
 
 def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     rows, keys = [], []
-    for number, found in enumerate(bucket.ranges):
-        inside = np.flatnonzero(_within(values, found.low, found.high))
+    for number, span in enumerate(bucket.ranges):
+        inside = np.flatnonzero(_within(values, span.low, span.high))
         rows.append(inside)
         keys.append(np.full(len(inside), number, np.int64))
     return pa.array(np.concatenate(rows), pa.int64()), pa.array(np.concatenate(keys), pa.int64())
 
 
 def _within(values: pa.Array, low: Any, high: Any) -> Any:
-    found = pc.is_valid(values)
+    mask = pc.is_valid(values)
     for bound, compare in ((low, pc.greater_equal), (high, pc.less)):
         if bound is not None:
             scalar = _scalar(bound, values.type)
-            found = pc.and_(found, pc.fill_null(compare(values, scalar), False))
-    return np.asarray(found)
+            mask = pc.and_(mask, pc.fill_null(compare(values, scalar), False))
+    return np.asarray(mask)
 
 
 def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
@@ -146,19 +146,19 @@ def aggregate_split(
 
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """What the rows of a table say. A column that the table lacks holds nulls."""
-    lacking = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
-    for missing in dict.fromkeys(lacking):
+    missing_fields = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
+    for missing in dict.fromkeys(missing_fields):
         table = table.append_column(missing.path[0], pa.nulls(table.num_rows, missing.type))
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(pa.scalar(0, pa.int8()), table.num_rows)])))
 
 
 def merged(parts: Iterable[Partial]) -> Partial:
     """The sum of partial results."""
-    found: dict[Place, list[pa.Table]] = {}
+    by_place: dict[Place, list[pa.Table]] = {}
     for part in parts:
         for place, table in part.tables.items():
-            found.setdefault(place, []).append(table)
-    return Partial({place: _sum(tables) for place, tables in found.items()})
+            by_place.setdefault(place, []).append(table)
+    return Partial({place: _sum(tables) for place, tables in by_place.items()})
 
 
 def _group(
@@ -188,9 +188,9 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
         numbers = pa.table({**keys, "value": values.cast(pa.float64(), safe=False)})
         present = numbers.filter(numbers.column("value").is_valid())
         return _grouped(present, [*keys, "value"], [([], "count_all")], ["n"])
-    given = pa.table({**keys, "v": values, "s": _summable(without_nan(values))})
-    wanted = [("v", "count"), ("s", "sum"), ("v", "min"), ("v", "max")]
-    return _grouped(given, list(keys), wanted, ["n", "sum", "low", "high"])
+    rows = pa.table({**keys, "v": values, "s": _summable(without_nan(values))})
+    aggregates = [("v", "count"), ("s", "sum"), ("v", "min"), ("v", "max")]
+    return _grouped(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
 
 
 def _summable(values: pa.Array) -> pa.Array:
@@ -202,9 +202,9 @@ def _summable(values: pa.Array) -> pa.Array:
     return values.cast(pa.float64()) if pa.types.is_floating(values.type) else pa.repeat(0.0, len(values))
 
 
-def _grouped(table: pa.Table, keys: list[str], wanted: Sequence[tuple[object, str]], names: list[str]) -> pa.Table:
-    found = table.group_by(keys, use_threads=False).aggregate(wanted)
-    return found.select([*keys, *(c for c in found.column_names if c not in keys)]).rename_columns([*keys, *names])
+def _grouped(table: pa.Table, keys: list[str], aggregates: Sequence[tuple[object, str]], names: list[str]) -> pa.Table:
+    grouped = table.group_by(keys, use_threads=False).aggregate(aggregates)
+    return grouped.select([*keys, *(c for c in grouped.column_names if c not in keys)]).rename_columns([*keys, *names])
 
 
 def _sum(tables: list[pa.Table]) -> pa.Table:

@@ -1,10 +1,10 @@
-"""Putting a split together: the index after the rows, the hot section after the index, the footer, the seal.
+"""Putting a split together: the index after the rows, the hot section after the index, the footer, its checksum.
 
-The seal: a checksum over everything from the footer start to the end of the file, kept inside that very stretch.
+The footer's checksum is over everything from the footer start to the end of the file, and kept inside that very stretch.
 
-It is an entry of the Parquet key-value metadata with a value of fixed width (`footer start`, `crc32`, as hex digits).
-The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the file stays a
-valid Parquet file. With it one read proves the Parquet metadata, the section table and the hot section at once.
+It is an entry of the Parquet key-value metadata (`indextables.seal`) with a value of fixed width (`footer start`, `crc32`,
+as hex digits). The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the
+file stays a valid Parquet file. With it one read checks the Parquet metadata, the section table and the hot section at once.
 """
 
 from __future__ import annotations
@@ -40,57 +40,62 @@ from indextables.splits.index.tantivy_files import (
     row_column,
 )
 
-SEAL_KEY = "indextables.seal"
-SEAL_WIDTH = 24
-PLACEHOLDER = "0" * SEAL_WIDTH
+FOOTER_CHECKSUM_KEY = "indextables.seal"
+FOOTER_CHECKSUM_WIDTH = 24
+PLACEHOLDER = "0" * FOOTER_CHECKSUM_WIDTH
 FIRST_READ_BYTES = 64 << 10
 """What a reader that does not know the footer start fetches first."""
-MIN_TAIL_BYTES = len(SEAL_KEY) + SEAL_WIDTH + 12
+MIN_FOOTER_BYTES = len(FOOTER_CHECKSUM_KEY) + FOOTER_CHECKSUM_WIDTH + 12
 
 
-def seal_file(path: Path, footer_start: int) -> None:
-    """Fill in the seal of a finished file."""
+def write_footer_checksum(path: Path, footer_start: int) -> None:
+    """Fill in the checksum of a finished file's footer."""
     with path.open("r+b") as f:
         f.seek(footer_start)
-        tail = f.read()
-        at = _find(tail, str(path))
-        if tail[at : at + SEAL_WIDTH] != PLACEHOLDER.encode():
+        footer = f.read()
+        at = _find(footer, str(path))
+        if footer[at : at + FOOTER_CHECKSUM_WIDTH] != PLACEHOLDER.encode():
             raise BadFileError(f"The file {path} is sealed already.", path=str(path))
         f.seek(footer_start + at)
-        f.write(f"{footer_start:016x}{zlib.crc32(tail):08x}".encode())
+        f.write(f"{footer_start:016x}{zlib.crc32(footer):08x}".encode())
 
 
-def sealed_start(tail: bytes, path: str) -> int:
+def footer_start_of(footer: bytes, path: str) -> int:
     """The footer start that a file's last bytes name. Nothing is proven yet."""
-    return _seal_value(tail, _find(tail, path), path)[0]
+    return _checksum_entry(footer, _find(footer, path), path)[0]
 
 
-def check_seal(tail: bytes, *, footer_start: int, path: str) -> None:
+def check_footer(footer: bytes, *, footer_start: int, path: str) -> None:
     """Prove the bytes from the footer start to the end of the file, or raise `BadFileError`."""
-    at = _find(tail, path)
-    start, crc = _seal_value(tail, at, path)
-    blank = b"".join((tail[:at], PLACEHOLDER.encode(), tail[at + SEAL_WIDTH :]))
+    at = _find(footer, path)
+    start, crc = _checksum_entry(footer, at, path)
+    blank = b"".join((footer[:at], PLACEHOLDER.encode(), footer[at + FOOTER_CHECKSUM_WIDTH :]))
     if start != footer_start or zlib.crc32(blank) != crc:
-        raise _bad(path, footer_start, len(tail), "its checksum does not match")
+        raise _bad(path, footer_start, len(footer), "its checksum does not match")
 
 
-def _find(tail: bytes, path: str) -> int:
-    """Where the seal's value starts: after the key, which is followed by a field header and a length."""
-    key = tail.rfind(SEAL_KEY.encode())
-    at = key + len(SEAL_KEY) + 2
-    if key < 0 or tail[at - 1] != SEAL_WIDTH or at + SEAL_WIDTH > len(tail) or tail[-4:] != b"PAR1":
-        raise _bad(path, 0, len(tail), "no seal was found")
+def _find(footer: bytes, path: str) -> int:
+    """Where the checksum's value starts: after the key, which is followed by a field header and a length."""
+    key = footer.rfind(FOOTER_CHECKSUM_KEY.encode())
+    at = key + len(FOOTER_CHECKSUM_KEY) + 2
+    if (
+        key < 0
+        or footer[at - 1] != FOOTER_CHECKSUM_WIDTH
+        or at + FOOTER_CHECKSUM_WIDTH > len(footer)
+        or footer[-4:] != b"PAR1"
+    ):
+        raise _bad(path, 0, len(footer), "no seal was found")
     return at
 
 
-def _seal_value(tail: bytes, at: int, path: str) -> tuple[int, int]:
-    value = tail[at : at + SEAL_WIDTH]
+def _checksum_entry(footer: bytes, at: int, path: str) -> tuple[int, int]:
+    value = footer[at : at + FOOTER_CHECKSUM_WIDTH]
     try:
         if value != value.lower() or b"_" in value or b"+" in value:
             raise ValueError(value)
         return int(value[:16], 16), int(value[16:], 16)
     except ValueError as e:
-        raise _bad(path, 0, len(tail), "its seal is garbled") from e
+        raise _bad(path, 0, len(footer), "its seal is garbled") from e
 
 
 def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
@@ -104,7 +109,7 @@ _END_BYTES = 4 << 20
 """More than any directory of fields takes."""
 
 
-class Placed(Struct, frozen=True):
+class SplitLayout(Struct, frozen=True):
     """What is where in a finished split."""
 
     table: SectionTable
@@ -121,15 +126,15 @@ def finish_split(
     mapping: DocMapping,
     statistics: Statistics,
     incomplete: Mapping[str, int],
-) -> Placed:
-    """Write everything that follows the rows. The file is complete and sealed when this returns."""
+) -> SplitLayout:
+    """Write everything that follows the rows. The file is complete, with its checksum, when this returns."""
     index_start = body.end_rows()
     files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
     ranges = _append_bodies(body, segment, files) if segment else {}
     footer_start = body.tell()
     hot = _Hot(body, footer_start)
     components = tuple(
-        Component(name=f.name, length=f.length, tail=hot.append(f.tail), ranges=tuple(ranges.get(f.name, ())))
+        Component(name=f.name, length=f.length, tail=hot.append(f.ending), ranges=tuple(ranges.get(f.name, ())))
         for f in files
     )
     meta = hot.append((segment.folder / META).read_bytes() if segment else b"")
@@ -149,10 +154,10 @@ def finish_split(
         statistics=statistics,
         incomplete=dict(incomplete),
     )
-    body.finish({TABLE_KEY: encode_table(table), SEAL_KEY: PLACEHOLDER})
+    body.finish({TABLE_KEY: encode_table(table), FOOTER_CHECKSUM_KEY: PLACEHOLDER})
     _fill_chunk_checksums(body.path, footer_start + chunks.offset)
-    seal_file(body.path, footer_start)
-    return Placed(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
+    write_footer_checksum(body.path, footer_start)
+    return SplitLayout(table, footer_start, hot_length, body.path.stat().st_size, footer_start - index_start)
 
 
 class _IndexFile(Struct, frozen=True):
@@ -161,7 +166,7 @@ class _IndexFile(Struct, frozen=True):
     name: str
     length: int
     spans: Sequence[tuple[str, int, int]]
-    tail: bytes
+    ending: bytes
 
 
 class _Hot:
@@ -180,8 +185,8 @@ def _split_file(segment: Segment, name: str) -> _IndexFile:
         data = row_column(segment.rows, 0)
         return _IndexFile(name, len(data), (), data)
     if name == "store":
-        block, tail = empty_store(segment.rows)
-        return _IndexFile(name, len(block) + len(tail), (), tail)
+        block, ending = empty_store(segment.rows)
+        return _IndexFile(name, len(block) + len(ending), (), ending)
     path = segment.file(name)
     length = path.stat().st_size
     end = _read(path, max(0, length - _END_BYTES), length)
@@ -201,7 +206,7 @@ def _append_bodies(body: ParquetBody, segment: Segment, files: Sequence[_IndexFi
         for name, start, end in parts:
             offset, crc = _copy(body, segment.file(name), start, end)
             ranges[name].append(FieldRange(field, start, end - start, offset, crc))
-    return {name: sorted(found, key=lambda r: r.start) for name, found in ranges.items()}
+    return {name: sorted(fields, key=lambda r: r.start) for name, fields in ranges.items()}
 
 
 def _copy(body: ParquetBody, path: Path, start: int, end: int) -> tuple[int, int]:
@@ -220,12 +225,12 @@ def _fill_chunk_checksums(path: Path, offset: int) -> None:
     """The checksum of every column chunk, row group by row group: their places are known only when Parquet is done."""
     metadata = pq.read_metadata(path)
     with path.open("r+b") as f:
-        found = []
+        checksums = []
         for start, length in chunk_places(metadata):
             f.seek(start)
-            found.append(zlib.crc32(f.read(length)))
+            checksums.append(zlib.crc32(f.read(length)))
         f.seek(offset)
-        f.write(np.array(found, "<u4").tobytes())
+        f.write(np.array(checksums, "<u4").tobytes())
 
 
 def chunk_places(metadata: pq.FileMetaData) -> list[tuple[int, int]]:

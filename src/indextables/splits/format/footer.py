@@ -12,7 +12,13 @@ from msgspec import Struct
 from pyarrow._parquet import FileMetaData
 
 from indextables.errors import BadFileError
-from indextables.splits.format.container import FIRST_READ_BYTES, MIN_TAIL_BYTES, check_seal, chunk_places, sealed_start
+from indextables.splits.format.container import (
+    FIRST_READ_BYTES,
+    MIN_FOOTER_BYTES,
+    check_footer,
+    chunk_places,
+    footer_start_of,
+)
 from indextables.splits.format.parquet import leaf_places, open_parquet
 from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.format.source import SplitSource
@@ -20,7 +26,7 @@ from indextables.splits.index.mapping import DocMapping
 
 
 class SplitFooter(Struct, frozen=True, dict=True):
-    """The proven end of a split, decoded."""
+    """The end of a split, checked against its checksum and decoded."""
 
     path: str
     footer_start: int
@@ -57,13 +63,13 @@ class SplitFooter(Struct, frozen=True, dict=True):
 
 def read_footer(source: SplitSource, footer_start: int | None = None) -> SplitFooter:
     """The end of a split: one read where the log names the footer start, at most two where it does not."""
-    if footer_start is None or not 0 <= footer_start <= source.size - MIN_TAIL_BYTES:
-        if source.size < MIN_TAIL_BYTES:
+    if footer_start is None or not 0 <= footer_start <= source.size - MIN_FOOTER_BYTES:
+        if source.size < MIN_FOOTER_BYTES:
             raise _bad(source.path, 0, source.size, "it is too short")
         first = max(0, source.size - FIRST_READ_BYTES)
         (data,) = source.read_many([(first, source.size - first)])
-        footer_start = sealed_start(data, source.path)
-        if footer_start > source.size - MIN_TAIL_BYTES:
+        footer_start = footer_start_of(data, source.path)
+        if footer_start > source.size - MIN_FOOTER_BYTES:
             raise _bad(source.path, first, len(data), "its seal names a place outside the file")
         if footer_start < first:
             (before,) = source.read_many([(footer_start, first - footer_start)])
@@ -71,12 +77,12 @@ def read_footer(source: SplitSource, footer_start: int | None = None) -> SplitFo
         data = data[footer_start - source.size :]
     else:
         (data,) = source.read_many([(footer_start, source.size - footer_start)])
-    check_seal(data, footer_start=footer_start, path=source.path)
+    check_footer(data, footer_start=footer_start, path=source.path)
     return decode_footer(data, footer_start, source.path)
 
 
 def decode_footer(data: bytes, footer_start: int, path: str) -> SplitFooter:
-    """The decoded form of a proven tail; what does not fit together is `BadFileError` all the same."""
+    """The decoded form of a footer whose checksum was right; what does not fit together is `BadFileError` all the same."""
     try:
         file = open_parquet(pa.BufferReader(data))
         metadata, schema = file.metadata, file.schema_arrow.remove_metadata()

@@ -171,8 +171,8 @@ def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, schema):
         pass
-    found = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
-    return [(str(found.column(i).path), str(found.column(i).physical_type)) for i in range(len(found))]
+    columns = pq.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return [(str(columns.column(i).path), str(columns.column(i).physical_type)) for i in range(len(columns))]
 
 
 def _has_bounds(kind: pa.DataType) -> bool:

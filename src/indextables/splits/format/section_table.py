@@ -3,7 +3,7 @@
     Parquet row groups
     index bodies       per field: its .term, .idx, .fieldnorm and .pos data side by side, so one request fetches a field
     hot section        meta.json, the end of every index file, the chunk checksums      <- footer start
-    Parquet footer     page indexes, metadata with this table and the seal              -> end of file
+    Parquet footer     page indexes, metadata with this table and the footer's checksum -> end of file
 
 Places in the hot section count from the footer start; all other offsets count from the start of the file. The store's
 body (the documents without stored fields) is left out: nothing ever reads it.
@@ -160,12 +160,12 @@ def _check_component(component: Component, footer_start: int) -> None:
     _require(component.name in COMPOSITE or not component.ranges, f"fields in .{component.name}")
     _require(len({r.field for r in component.ranges}) == len(component.ranges), f"a field twice in .{component.name}")
     at = 0
-    for found in component.ranges:
-        _require(found.start == at and found.length >= 0, f"a gap in .{component.name}")
-        inside = found.offset >= 0 and found.offset + found.length <= footer_start
+    for part in component.ranges:
+        _require(part.start == at and part.length >= 0, f"a gap in .{component.name}")
+        inside = part.offset >= 0 and part.offset + part.length <= footer_start
         _require(inside, f"a range of .{component.name} outside the file")
-        _require(0 <= found.crc32 <= _MAX_CRC, "a checksum that is none")
-        at += found.length
+        _require(0 <= part.crc32 <= _MAX_CRC, "a checksum that is none")
+        at += part.length
     _require(component.name not in COMPOSITE or at == body, f"ranges that do not cover .{component.name}")
 
 

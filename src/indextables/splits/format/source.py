@@ -78,22 +78,22 @@ class LocalSource:
         self.stats = ReadStats()
         self._path = path
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError as e:
             raise _unreadable(self.path, e) from e
-        self.size = found.st_size
-        self.identity = f"{path.absolute()}:{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+        self.size = status.st_size
+        self.identity = f"{path.absolute()}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Plain reads: a mapped file that somebody cuts short would kill the process."""
         try:
             with self._path.open("rb") as f:
-                found = [self._read(f.fileno(), start, length) for start, length in ranges]
+                parts = [self._read(f.fileno(), start, length) for start, length in ranges]
         except OSError as e:
             raise _unreadable(self.path, e) from e
         self.stats.requests += len(ranges)
-        self.stats.bytes += sum(map(len, found))
-        return found
+        self.stats.bytes += sum(map(len, parts))
+        return parts
 
     def _read(self, descriptor: int, start: int, length: int) -> bytes:
         data = os.pread(descriptor, length, start)
@@ -143,10 +143,10 @@ def open_source(store: Store, path: str, *, size: int | None = None) -> SplitSou
             raise BadFileError(message, path=path, start=min(size, source.size), length=abs(size - source.size))
         return source
     if size is None:
-        found = store.head(path)
-        if found is None:
+        info = store.head(path)
+        if info is None:
             raise _missing(path)
-        size = found.size
+        size = info.size
     return StoreSource(store, path, size)
 
 
@@ -164,16 +164,16 @@ def coalesce(ranges: Sequence[tuple[int, int]], gap: int = MAX_GAP_BYTES) -> lis
 
 def cut(ranges: Sequence[tuple[int, int]], joined: Sequence[tuple[int, int]], parts: Sequence[bytes]) -> list[bytes]:
     """The ranges that were asked for out of the larger ones that were fetched."""
-    found = []
+    pieces = []
     for start, length in ranges:
         if not length:
-            found.append(b"")
+            pieces.append(b"")
             continue
         at, part = next(
             (s, p) for (s, n), p in zip(joined, parts, strict=True) if s <= start and start + length <= s + n
         )
-        found.append(part[start - at : start - at + length])
-    return found
+        pieces.append(part[start - at : start - at + length])
+    return pieces
 
 
 def _unreadable(path: str, error: OSError) -> IndexTablesError:
@@ -197,16 +197,16 @@ def batches(ranges: Sequence[FieldRange]) -> list[list[int]]:
     limit = PIECE_BYTES * PIECES_AT_ONCE
     groups: list[list[int]] = []
     held = limit + 1
-    for number, wanted in enumerate(ranges):
-        if held + wanted.length > limit:
+    for number, field_range in enumerate(ranges):
+        if held + field_range.length > limit:
             groups.append([])
             held = 0
         groups[-1].append(number)
-        held += wanted.length
+        held += field_range.length
     return groups
 
 
-def read_proven(source: SplitSource, ranges: Sequence[FieldRange], path: str) -> Iterator[tuple[int, int, bytes]]:
+def read_ranges(source: SplitSource, ranges: Sequence[FieldRange], path: str) -> Iterator[tuple[int, int, bytes]]:
     """The bytes of a batch of ranges: number of the range, place in the index file, data.
 
     Several come in one call. One that stands alone comes in pieces, and is proven when the last of them was taken.
@@ -214,26 +214,26 @@ def read_proven(source: SplitSource, ranges: Sequence[FieldRange], path: str) ->
     if len(ranges) == 1:
         yield from _pieces(source, ranges[0], path)
         return
-    found = source.read_many([(wanted.offset, wanted.length) for wanted in ranges])
-    for number, (wanted, data) in enumerate(zip(ranges, found, strict=True)):
-        _check(wanted, zlib.crc32(data), path)
-        yield number, wanted.start, data
+    parts = source.read_many([(field_range.offset, field_range.length) for field_range in ranges])
+    for number, (field_range, data) in enumerate(zip(ranges, parts, strict=True)):
+        _check(field_range, zlib.crc32(data), path)
+        yield number, field_range.start, data
 
 
-def _pieces(source: SplitSource, wanted: FieldRange, path: str) -> Iterator[tuple[int, int, bytes]]:
+def _pieces(source: SplitSource, field_range: FieldRange, path: str) -> Iterator[tuple[int, int, bytes]]:
     crc = 0
-    starts = range(0, wanted.length, PIECE_BYTES)
+    starts = range(0, field_range.length, PIECE_BYTES)
     for first in range(0, len(starts), PIECES_AT_ONCE):
-        pieces = [(s, min(PIECE_BYTES, wanted.length - s)) for s in starts[first : first + PIECES_AT_ONCE]]
-        found = source.read_many([(wanted.offset + start, length) for start, length in pieces])
-        for (start, _), data in zip(pieces, found, strict=True):
+        pieces = [(s, min(PIECE_BYTES, field_range.length - s)) for s in starts[first : first + PIECES_AT_ONCE]]
+        parts = source.read_many([(field_range.offset + start, length) for start, length in pieces])
+        for (start, _), data in zip(pieces, parts, strict=True):
             crc = zlib.crc32(data, crc)
-            yield 0, wanted.start + start, data
-    _check(wanted, crc, path)
+            yield 0, field_range.start + start, data
+    _check(field_range, crc, path)
 
 
-def _check(wanted: FieldRange, crc: int, path: str) -> None:
-    if crc != wanted.crc32:
-        start, end = wanted.offset, wanted.offset + wanted.length
-        message = f"Bytes {start} to {end} of the split {path} (field {wanted.field}) are damaged: wrong checksum."
-        raise BadFileError(message, path=path, start=start, length=wanted.length)
+def _check(field_range: FieldRange, crc: int, path: str) -> None:
+    if crc != field_range.crc32:
+        start, end = field_range.offset, field_range.offset + field_range.length
+        message = f"Bytes {start} to {end} of the split {path} (field {field_range.field}) are damaged: wrong checksum."
+        raise BadFileError(message, path=path, start=start, length=field_range.length)

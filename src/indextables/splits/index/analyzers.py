@@ -39,8 +39,8 @@ def analyzer_name(column: ColumnMapping) -> str:
 @lru_cache(maxsize=256)
 def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tantivy.TextAnalyzer:
     """The analyzer of a tokenizer. Without a length limit it yields every term, as scanning needs."""
-    whole = tokenizer in ("raw", "lowercase_raw")
-    if whole:
+    one_term = tokenizer in ("raw", "lowercase_raw")
+    if one_term:
         source = tantivy.Tokenizer.raw()
     elif tokenizer == "whitespace":
         source = tantivy.Tokenizer.whitespace()
@@ -60,8 +60,8 @@ def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tanti
 
 def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
     """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
-    found = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
-    return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in found.tokens]
+    analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
+    return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
 
 
 def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:
@@ -71,8 +71,8 @@ def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> 
 
 def register(index: tantivy.Index, columns: Iterable[ColumnMapping]) -> None:
     """Make the analyzers of the columns known to an index. Needed after every `Index(...)` and `Index.open(...)`."""
-    wanted = {analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer}
-    for name, (tokenizer, limit) in wanted.items():
+    analyzers = {analyzer_name(c): (c.tokenizer, c.max_token_length) for c in columns if c.tokenizer}
+    for name, (tokenizer, limit) in analyzers.items():
         index.register_tokenizer(name, build_analyzer(tokenizer, limit))
 
 

@@ -176,18 +176,18 @@ class IndexBuilder:
 
     def _in_order(self, folder: Path) -> list[Segment]:
         """The segments of a folder in the order of their rows, proven by the row numbers they carry."""
-        found = segments_of(folder)
-        if len(found) > 1 or found[0].rows != self._rows - self._part_start:
-            starts = _segment_starts(folder, self._mapping, found)
-            found = [found[i] for i in sorted(range(len(found)), key=lambda i: starts[i])]
+        segments = segments_of(folder)
+        if len(segments) > 1 or segments[0].rows != self._rows - self._part_start:
+            starts = _segment_starts(folder, self._mapping, segments)
+            segments = [segments[i] for i in sorted(range(len(segments)), key=lambda i: starts[i])]
             expected = self._part_start
-            for start, segment in zip(sorted(starts), found, strict=True):
+            for start, segment in zip(sorted(starts), segments, strict=True):
                 if start != expected:
                     raise _out_of_order(start, expected)
                 expected += segment.rows
             if expected != self._rows:
                 raise _out_of_order(expected, self._rows)
-        return found
+        return segments
 
 
 def _segment_starts(folder: Path, mapping: DocMapping, segments: list[Segment]) -> list[int]:
@@ -204,6 +204,6 @@ def _segment_starts(folder: Path, mapping: DocMapping, segments: list[Segment]) 
     return [starts.get(i, -1) for i in range(len(segments))]
 
 
-def _out_of_order(found: int, expected: int) -> InvalidInputError:
-    message = f"Indexed rows are not where they should be (row {found} in place of {expected})."
+def _out_of_order(actual: int, expected: int) -> InvalidInputError:
+    message = f"Indexed rows are not where they should be (row {actual} in place of {expected})."
     return InvalidInputError(message, hint="Raise indexWriter.heapSize: single rows need more than it allows.")

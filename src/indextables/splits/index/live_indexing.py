@@ -109,16 +109,16 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
         configured = DocMapping.from_settings(body, settings)
     except InvalidInputError:
         return LiveIndexing(configuration)  # whoever writes or searches is told what is wrong with it
-    if _is_told_by_log(snapshot) and all(_agrees(configured, text, body) for text in _named(snapshot)):
+    if _log_names_mappings(snapshot) and all(_agrees(configured, text, body) for text in _named(snapshot)):
         return LiveIndexing(configuration)
     ways = _ways(snapshot, body)
-    disputed = {name: found for name, found in ways.items() if len(found) > 1}
-    settled = [found[0] for name, found in ways.items() if len(found) == 1]
-    wrong = [c for c in settled if (old := configured.find(c.name)) is not None and not same_index(old, c)]
-    told = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration)
+    disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
+    agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
+    wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]
+    effective = recorded_as(DocMapping(tuple(wrong)), body, [c.name for c in wrong], configuration)
     named = {*settings.typemap, *settings.tokenizer, *settings.record_option, *settings.nonindexed}
     right = {name: way for name in disputed if name in named and (way := configured.find(name)) is not None}
-    return LiveIndexing(told, disputed, right, frozenset(c.name for c in wrong), body)
+    return LiveIndexing(effective, disputed, right, frozenset(c.name for c in wrong), body)
 
 
 def mapping_columns(text: str, body: pa.Schema) -> Mapping[str, ColumnMapping]:
@@ -140,7 +140,7 @@ def _richness(column: ColumnMapping) -> tuple[int, int]:
     return RECORD_OPTIONS.index(column.record) if column.record else -1, column.max_token_length
 
 
-def _is_told_by_log(snapshot: Snapshot) -> bool:
+def _log_names_mappings(snapshot: Snapshot) -> bool:
     """Whether every doc mapping in use is named outside of the file list: a state of ours says so, others need not."""
     header = snapshot.base.header
     return header.version < 0 or bool(header.recent_txn_ids)
@@ -148,7 +148,9 @@ def _is_told_by_log(snapshot: Snapshot) -> bool:
 
 def _named(snapshot: Snapshot) -> set[str]:
     """Every doc mapping that a live split may have, and maybe more."""
-    later = (action for version in snapshot.tail for action in version.actions if isinstance(action, AddAction))
+    later = (
+        action for version in snapshot.recent_versions for action in version.actions if isinstance(action, AddAction)
+    )
     inline = {a.doc_mapping_json for a in (*snapshot.folded.added.values(), *later) if a.doc_mapping_json}
     return inline | set(snapshot.schema_registry.values())
 
@@ -167,27 +169,27 @@ def _ways(snapshot: Snapshot, body: pa.Schema) -> dict[str, tuple[ColumnMapping,
     inline = pc.unique(files.column("doc_mapping_json")).to_pylist()
     refs = pc.unique(files.filter(pc.is_null(files.column("doc_mapping_json"))).column("doc_mapping_ref")).to_pylist()
     texts = {text for text in (*inline, *(registry.get(ref) for ref in refs)) if text is not None}
-    found: dict[str, tuple[ColumnMapping, ...]] = {}
+    ways: dict[str, tuple[ColumnMapping, ...]] = {}
     for text in sorted(texts):
         for name, column in _parsed(text, body).items():
-            found[name] = _with(found.get(name, ()), column)
-    return found
+            ways[name] = _with(ways.get(name, ()), column)
+    return ways
 
 
 def _with(ways: Iterable[ColumnMapping], column: ColumnMapping) -> tuple[ColumnMapping, ...]:
-    known = tuple(ways)
-    if not any(same_terms(way, column) for way in known):
-        return (*known, column)
-    return tuple(richer(way, column) if same_terms(way, column) else way for way in known)
+    others = tuple(ways)
+    if not any(same_terms(way, column) for way in others):
+        return (*others, column)
+    return tuple(richer(way, column) if same_terms(way, column) else way for way in others)
 
 
 @lru_cache(maxsize=256)
 def _parsed(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
     try:
-        found = {column.name: column for column in DocMapping.from_json(text).columns}
+        columns = {column.name: column for column in DocMapping.from_json(text).columns}
     except BadFileError:
-        found = _foreign(text, body)
-    return {name: found[name] for name in body.names if name in found}
+        columns = _foreign(text, body)
+    return {name: columns[name] for name in body.names if name in columns}
 
 
 def _foreign(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
@@ -197,8 +199,8 @@ def _foreign(text: str, body: pa.Schema) -> dict[str, ColumnMapping]:
     except (ValueError, RecursionError):
         return {}
     entries = entries.get("field_mappings", []) if isinstance(entries, dict) else entries
-    known = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
-    named = {entry["name"]: entry for entry in known if isinstance(entry.get("name"), str)}
+    mappings = [e for e in entries if isinstance(e, dict)] if isinstance(entries, list) else []
+    named = {entry["name"]: entry for entry in mappings if isinstance(entry.get("name"), str)}
     return {f.name: _column(f, named[f.name]) for f in body if f.name in named}
 
 

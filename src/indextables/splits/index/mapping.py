@@ -97,16 +97,17 @@ class DocMapping(Struct, frozen=True):
         taken = max((int(c.field[1:]) + 1 for c in old.values()), default=0)
         columns = []
         for field in schema:
-            kept = old.get(field.name)
-            name = kept.field if kept else f"c{taken}"
-            taken += kept is None
-            wanted, found = _column(field, name, settings, kept)
-            faults += found
-            columns.append(wanted)
+            previous = old.get(field.name)
+            name = previous.field if previous else f"c{taken}"
+            taken += previous is None
+            column, column_faults = _column(field, name, settings, previous)
+            faults += column_faults
+            columns.append(column)
         if faults:
-            known = ", ".join(schema.names)
             message = f"The indexing settings have {len(faults)} fault(s): {' '.join(faults)}"
-            raise InvalidInputError(message, hint=f"Known columns: {known}.", faults=faults, columns=schema.names)
+            raise InvalidInputError(
+                message, hint=f"Known columns: {', '.join(schema.names)}.", faults=faults, columns=schema.names
+            )
         return cls(tuple(columns))
 
     def find(self, name: str) -> ColumnMapping | None:
@@ -190,8 +191,8 @@ def _shape(column: ColumnMapping) -> tuple[str, str, str, int]:
 
 
 def _differs(old: ColumnMapping, new: ColumnMapping) -> str:
-    asked = f"{new.terms}, terms up to {new.max_token_length} bytes" if old.terms == new.terms else new.terms
-    return f"Column {old.name!r} is recorded as {old.terms}; it cannot be {asked}."
+    requested = f"{new.terms}, terms up to {new.max_token_length} bytes" if old.terms == new.terms else new.terms
+    return f"Column {old.name!r} is recorded as {old.terms}; it cannot be {requested}."
 
 
 def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[str]:
@@ -208,15 +209,15 @@ def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[
 
 
 def _column(
-    field: pa.Field, name: str, settings: IndexingSettings, kept: ColumnMapping | None
+    field: pa.Field, name: str, settings: IndexingSettings, recorded: ColumnMapping | None
 ) -> tuple[ColumnMapping, list[str]]:
     """One column's mapping and the faults in its settings."""
     faults: list[str] = []
-    kind = _kind(field, settings, kept, faults)
+    kind = _kind(field, settings, recorded, faults)
     tokenizer = _word(field.name, "tokenizer", settings.tokenizer, TOKENIZERS, faults)
     record = _word(field.name, "indexrecordoption", settings.record_option, RECORD_OPTIONS, faults)
-    for key, given in (("tokenizer", tokenizer), ("indexrecordoption", record)):
-        if given and kind in ("ip", "none"):
+    for key, option in (("tokenizer", tokenizer), ("indexrecordoption", record)):
+        if option and kind in ("ip", "none"):
             faults.append(f"Column {field.name!r} is of kind {kind}, which has no {key}.")
     if kind == "string" and tokenizer and tokenizer not in WHOLE_TOKENIZERS:
         faults.append(
@@ -225,8 +226,8 @@ def _column(
         )
     if kind == "json" and tokenizer == "ngram":
         faults.append(f"Column {field.name!r} is json, which cannot have the ngram tokenizer.")
-    same = kept if kept is not None and kept.kind == kind else None
-    made = ColumnMapping(
+    same = recorded if recorded is not None and recorded.kind == kind else None
+    mapping = ColumnMapping(
         field.name,
         name,
         kind,
@@ -234,24 +235,24 @@ def _column(
         record or (same.record if same else _DEFAULT_RECORD.get(kind, "")),
         same.max_token_length if same else settings.max_token_length,
     )
-    if kept is not None and not faults and not same_index(kept, made):
-        faults.append(_differs(kept, made))
-    return made, faults
+    if recorded is not None and not faults and not same_index(recorded, mapping):
+        faults.append(_differs(recorded, mapping))
+    return mapping, faults
 
 
-def _kind(field: pa.Field, settings: IndexingSettings, kept: ColumnMapping | None, faults: list[str]) -> str:
+def _kind(field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> str:
     """The kind a column gets: what was asked for, else what is recorded, else what its type implies."""
     allowed = _allowed_kinds(field.type)
-    asked = _word(field.name, "typemap", settings.typemap, KINDS, faults)
+    kind = _word(field.name, "typemap", settings.typemap, KINDS, faults)
     left_out = field.name in settings.nonindexed
-    if left_out and asked not in ("", "none"):
-        faults.append(f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {asked!r}.")
-    if asked and asked not in allowed:
-        faults.append(f"Column {field.name!r} of type {field.type} cannot be {asked!r}, only {' or '.join(allowed)}.")
-        asked = ""
+    if left_out and kind not in ("", "none"):
+        faults.append(f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {kind!r}.")
+    if kind and kind not in allowed:
+        faults.append(f"Column {field.name!r} of type {field.type} cannot be {kind!r}, only {' or '.join(allowed)}.")
+        kind = ""
     if left_out:
         return "none"
-    return asked or (kept.kind if kept else allowed[0])
+    return kind or (recorded.kind if recorded else allowed[0])
 
 
 def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
@@ -260,10 +261,10 @@ def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
     return ("json", "none") if is_nested(kind) else ("none",)
 
 
-def _word(column: str, key: str, given: Mapping[str, str], allowed: Iterable[str], faults: list[str]) -> str:
-    word = given.get(column, "").strip().lower()
+def _word(column: str, key: str, words: Mapping[str, str], allowed: Iterable[str], faults: list[str]) -> str:
+    word = words.get(column, "").strip().lower()
     if word and word not in allowed:
-        faults.append(f"indexing.{key}.{column} cannot be {given[column]!r}, only {', '.join(allowed)}.")
+        faults.append(f"indexing.{key}.{column} cannot be {words[column]!r}, only {', '.join(allowed)}.")
         return ""
     return word
 
@@ -281,39 +282,39 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
     kinds = DocMapping.from_settings(schema, IndexingSettings())
     typemap = {c.name: c.kind for c in mapping.columns if (d := kinds.find(c.name)) and d.kind != c.kind}
     typed = DocMapping.from_settings(schema, IndexingSettings(typemap=typemap))
-    found = {f"indexing.typemap.{name}": kind for name, kind in typemap.items()}
+    settings = {f"indexing.typemap.{name}": kind for name, kind in typemap.items()}
     for column in mapping.columns:
         implied = typed.find(column.name)
         if implied is None:
             continue
         if column.tokenizer != implied.tokenizer:
-            found[f"indexing.tokenizer.{column.name}"] = column.tokenizer
+            settings[f"indexing.tokenizer.{column.name}"] = column.tokenizer
         if column.record != implied.record:
-            found[f"indexing.indexrecordoption.{column.name}"] = column.record
+            settings[f"indexing.indexrecordoption.{column.name}"] = column.record
         if column.max_token_length != implied.max_token_length:
-            found["indexing.maxTokenLength"] = str(column.max_token_length)
-    return found
+            settings["indexing.maxTokenLength"] = str(column.max_token_length)
+    return settings
 
 
 def recorded_as(
     mapping: DocMapping, schema: pa.Schema, columns: Collection[str], configuration: Mapping[str, str]
 ) -> dict[str, str]:
     """The configuration of a table some of whose columns are from now on indexed like this, and the others as before."""
-    kept = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
+    others = {key: left for key, value in configuration.items() if (left := _without(key, value, columns)) is not None}
     chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
-    told = {**kept, **settings_of(chosen, schema)}
+    configured = {**others, **settings_of(chosen, schema)}
     before = DocMapping.from_settings(schema, resolve(table=configuration).group(IndexingSettings))
     changed = [c for c in chosen.columns if (old := before.find(c.name)) is None or not same_index(old, c)]
-    return told if changed else dict(configuration)
+    return configured if changed else dict(configuration)
 
 
 def _without(key: str, value: str, columns: Collection[str]) -> str | None:
     """A setting without what it says of some columns; None if nothing is left of it."""
     if not is_setting(key):
         return value
-    found, column, parsed = REGISTRY.parse(key, value)
-    if found.group is not IndexingSettings:
+    setting, column, parsed = REGISTRY.parse(key, value)
+    if setting.group is not IndexingSettings:
         return value
-    if found.field_name == "nonindexed":
+    if setting.field_name == "nonindexed":
         return ",".join(name for name in parsed if name not in columns) or None
     return None if column is None or column in columns else value

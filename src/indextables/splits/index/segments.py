@@ -174,8 +174,8 @@ def _bases(layers: Sequence[Layer]) -> list[int]:
 def _shrunk(layers: Sequence[Layer]) -> list[bool]:
     """Which layers must look smaller than they are, so that all are on one level."""
     sizes = [max(layer.segment.rows, _SMALL) for layer in layers]
-    alike = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
-    if alike and all(layer.alive is None for layer in layers):
+    similar_sizes = max(sizes) <= _LIKE * min(sizes) and len(layers) >= _MERGE_AT and max(sizes) <= _LARGEST
+    if similar_sizes and all(layer.alive is None for layer in layers):
         return [False] * len(layers)
     return [layer.alive is not None or layer.segment.rows > _SMALL for layer in layers]
 
@@ -214,12 +214,12 @@ def _padding(schema: list[dict[str, Any]], mapping: DocMapping, folder: Path, co
         writer.add_json(json.dumps({ROW_FIELD: row}))
     writer.commit()
     writer.wait_merging_threads()
-    (made,) = segments_of(scratch)
+    (segment,) = segments_of(scratch)
     entries = []
     for number in range(count):
-        name = uuid.uuid5(uuid.UUID(made.segment_id), f"padding {number}")
+        name = uuid.uuid5(uuid.UUID(segment.segment_id), f"padding {number}")
         for component in COMPONENTS:
-            shutil.copyfile(made.file(component), folder / f"{name.hex}.{component}")
+            shutil.copyfile(segment.file(component), folder / f"{name.hex}.{component}")
         entries.append(_entry(folder, str(name), np.zeros(2, np.bool_)))
     shutil.rmtree(scratch)
     return entries
@@ -229,18 +229,18 @@ def _check(merged: Sequence[Segment], layers: Sequence[Layer], mapping: DocMappi
     """The merge is right: every row is there, and layers begin and end where they must."""
     expected = sum(layer.rows for layer in layers)
     if len(merged) != 1 or merged[0].rows != expected:
-        found = sum(segment.rows for segment in merged)
-        raise BadFileError(f"Merging segments gave {found} rows in place of {expected}.", path=str(folder))
+        rows = sum(segment.rows for segment in merged)
+        raise BadFileError(f"Merging segments gave {rows} rows in place of {expected}.", path=str(folder))
     places: list[tantivy.DocAddress] = []
     numbers: list[int] = []
     at = 0
     for layer, base in zip(layers, _bases(layers), strict=True):
-        living = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
-        for row, place in ((int(living[0]), at), (int(living[-1]), at + len(living) - 1)):
+        alive = np.arange(layer.segment.rows) if layer.alive is None else np.flatnonzero(layer.alive)
+        for row, place in ((int(alive[0]), at), (int(alive[-1]), at + len(alive) - 1)):
             places.append(tantivy.DocAddress(0, place))
             numbers.append(base + row)
-        at += len(living)
-    found = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
-    moved = next((number for number, row in zip(numbers, found, strict=True) if number != row), None)
+        at += len(alive)
+    row_values = open_folder(folder, mapping).searcher().fast_field_values(ROW_FIELD, places)
+    moved = next((number for number, row in zip(numbers, row_values, strict=True) if number != row), None)
     if moved is not None:
         raise BadFileError(f"Merging segments moved row {moved} of {folder}.", path=str(folder))

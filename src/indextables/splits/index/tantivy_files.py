@@ -90,8 +90,8 @@ def empty_store(rows: int) -> tuple[bytes, bytes]:
     block = b"\x80" * rows + offsets.tobytes()
     checkpoint = _to_vint(1) + _to_vint(0) + _to_vint(0) + _to_vint(rows) + _to_vint(len(block))
     index = _to_vint(1) + _to_vint(len(checkpoint)) + checkpoint
-    tail = index + _STORE_FOOTER.pack(2, len(block), 0)
-    return block, tail + _footer(zlib.crc32(tail, zlib.crc32(block)))
+    end = index + _STORE_FOOTER.pack(2, len(block), 0)
+    return block, end + _footer(zlib.crc32(end, zlib.crc32(block)))
 
 
 def check_store(index: bytes, length: int, name: str) -> None:

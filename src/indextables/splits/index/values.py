@@ -108,16 +108,16 @@ def _walk(value: Any, path: Path, depth: int, size: int) -> Iterator[tuple[Path,
 
 def _normal(value: Any, depth: int, size: int) -> Any:
     if isinstance(value, dict):
-        made = {}
+        members = {}
         for key, below in _entries(value, depth, size):
-            if (kept := _normal(below, depth + 1, size + len(key.encode()))) is not None:
-                made[key] = kept
-        return made or None
+            if (member := _normal(below, depth + 1, size + len(key.encode()))) is not None:
+                members[key] = member
+        return members or None
     if isinstance(value, list | tuple):
         if depth >= MAX_DEPTH:
             return None
-        kept_items = [kept for below in value if (kept := _normal(below, depth + 1, size)) is not None]
-        return kept_items or None
+        items = [item for below in value if (item := _normal(below, depth + 1, size)) is not None]
+        return items or None
     leaf = normal_leaf(value)
     return searchable_text(leaf) if isinstance(leaf, str) else leaf
 
@@ -203,12 +203,12 @@ def documents(array: pa.Array | pa.ChunkedArray) -> Iterator[Any]:
 def parse_address(text: str) -> ipaddress.IPv6Address | None:
     """An address as IPv6 (IPv4 in its mapped form), so that both kinds compare; None if the text is none."""
     try:
-        found = ipaddress.ip_address(text) if "%" not in text else None
+        address = ipaddress.ip_address(text) if "%" not in text else None
     except ValueError:
         return None
-    if isinstance(found, ipaddress.IPv4Address):
-        return ipaddress.IPv6Address(_IPV4_MAPPED | int(found))
-    return found
+    if isinstance(address, ipaddress.IPv4Address):
+        return ipaddress.IPv6Address(_IPV4_MAPPED | int(address))
+    return address
 
 
 def has_long_term(text: str, column: ColumnMapping) -> bool:
@@ -230,8 +230,8 @@ def _count_long(column: ColumnMapping, texts: pa.Array) -> int:
     # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
     run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
     separators = r"\s" if column.tokenizer == "whitespace" else _ASCII_SEPARATORS
-    suspects = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
-    return sum(has_long_term(text, column) for text in suspects.to_pylist())
+    candidates = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
+    return sum(has_long_term(text, column) for text in candidates.to_pylist())
 
 
 def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:

@@ -40,7 +40,7 @@ class Characters(Struct):
     """A cursor over a query's text."""
 
     text: str
-    known: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
     at: int = 0
 
     def peek(self, ahead: int = 0) -> str:
@@ -76,24 +76,24 @@ class Characters(Struct):
         start = max(0, place - _WINDOW)
         shown = "".join(c if c.isprintable() else " " for c in self.text[start : place + _WINDOW])
         message = f"{problem} at position {place}:\n  {shown}\n  {' ' * (place - start)}^\n"
-        context = {"query": self.text, "position": place, "fields": list(self.known), **context}
+        context = {"query": self.text, "position": place, "fields": list(self.fields), **context}
         return QuerySyntaxError(message, hint=hint, **context)
 
     def quoted(self) -> str:
         """The text of a quoted string; the cursor is on its opening quote."""
         opening, mark = self.at, self.peek()
         self.at += 1
-        found = []
+        characters = []
         while (c := self.peek()) != mark:
             if c == "\\":
                 self.at += 1
                 c = self.peek()
             if not c:
                 raise self.fail(f"The quote {mark} is not closed", at=opening, hint=f"Add a closing {mark}.")
-            found.append(c)
+            characters.append(c)
             self.at += 1
         self.at += 1
-        return "".join(found)
+        return "".join(characters)
 
     def bare(self, stops: str = BREAKS) -> BareWord:
         """A word without quotes, up to white space or a stop; escapes are kept apart."""
@@ -135,9 +135,9 @@ class BareWord(Struct):
         """The word as a wildcard pattern: what was literal and would mean something is escaped."""
         return "".join(f"\\{c}" if c == "\\" or (escaped and c in "*?") else c for c, escaped, _ in self.characters)
 
-    def find(self, wanted: str) -> int:
+    def find(self, character: str) -> int:
         """The index of the first such character that was not escaped; -1 if there is none."""
-        return next((i for i, (c, escaped, _) in enumerate(self.characters) if c == wanted and not escaped), -1)
+        return next((i for i, (c, escaped, _) in enumerate(self.characters) if c == character and not escaped), -1)
 
     def split(self, index: int) -> tuple[BareWord, BareWord]:
         """What stands before and after a character."""
@@ -146,13 +146,13 @@ class BareWord(Struct):
 
     def parts(self, separator: str) -> tuple[str, ...]:
         """The word cut at every separator that was not escaped."""
-        found: list[list[str]] = [[]]
+        parts: list[list[str]] = [[]]
         for c, escaped, _ in self.characters:
             if c == separator and not escaped:
-                found.append([])
+                parts.append([])
             else:
-                found[-1].append(c)
-        return tuple("".join(letters) for letters in found)
+                parts[-1].append(c)
+        return tuple("".join(letters) for letters in parts)
 
 
 MAX_SLOP = 1000
@@ -220,15 +220,15 @@ class Clauses:
                 targets = self.fields.default_targets()
             except QuerySyntaxError as e:
                 raise self.source.fail(e.message.rstrip("."), at=at, hint=e.hint) from None
-        made, faults = [], []
+        queries, faults = [], []
         for target in targets:
             try:
-                made.append(build(target, self.fields.column(target.column)))
+                queries.append(build(target, self.fields.column(target.column)))
             except ValueError as e:
                 faults.append(f"Column {str(target)!r}: {e}")
-        if not made:
+        if not queries:
             raise self.source.fail(faults[0], at=at)
-        return any_of(tuple(made))
+        return any_of(tuple(queries))
 
     def _quoted(self, targets: Targets) -> Query:
         source, at = self.source, self.source.at
@@ -241,8 +241,8 @@ class Clauses:
                 raise ValueError(f"~{slop} needs words with positions, not a {column.terms} column or a prefix")
             if prefix:
                 return self._prefix(target, column, literal.text)
-            made = self.value(target, literal)
-            return Words(made.target, made.text, True, slop) if slop and isinstance(made, Words) else made
+            query = self.value(target, literal)
+            return Words(query.target, query.text, True, slop) if slop and isinstance(query, Words) else query
 
         return self._each(targets, at, build)
 
@@ -297,17 +297,19 @@ class Clauses:
     def _set(self, targets: Targets) -> Query:
         source, opening = self.source, self.source.at
         source.at += 1
-        found = []
+        literals = []
         while True:
             source.skip_space()
             if source.take("]"):
                 break
             if not source.peek():
                 raise source.fail("The list is not closed", at=opening, hint="Write column:IN [a b c].")
-            found.append(self._literal("]"))
-        if not found:
+            literals.append(self._literal("]"))
+        if not literals:
             raise source.fail("The list is empty", at=opening, hint="Write column:IN [a b c].")
-        return self._each(targets, opening, lambda t, _: OneOf(t, tuple(self.value(t, literal) for literal in found)))
+        return self._each(
+            targets, opening, lambda t, _: OneOf(t, tuple(self.value(t, literal) for literal in literals))
+        )
 
     def _range(self, targets: Targets) -> Query:
         source, opening = self.source, self.source.at

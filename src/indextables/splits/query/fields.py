@@ -45,9 +45,9 @@ class QueryFields(Struct, frozen=True):
         longest = max((name.count(".") + 1 for name in self.schema.names), default=0)
         for same in (str.__eq__, _same_but_for_case):
             for end in range(min(len(parts), longest), 0, -1):
-                found = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
-                if len(found) == 1 and (end == len(parts) or self.column(found[0]).kind == "json"):
-                    return Target(found[0], tuple(normal_key(key) for key in parts[end:]))
+                names = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
+                if len(names) == 1 and (end == len(parts) or self.column(names[0]).kind == "json"):
+                    return Target(names[0], tuple(normal_key(key) for key in parts[end:]))
         return None
 
     def nearest(self, name: str) -> list[str]:
@@ -74,26 +74,26 @@ class QueryFields(Struct, frozen=True):
 
 def check_textsearch(fields: QueryFields, column: str) -> None:
     """TEXTSEARCH needs a column whose words are indexed."""
-    found = _known(fields, column)
-    if found.kind not in ("text", "json"):
-        message = f"TEXTSEARCH needs a text column; {column!r} is {found.terms}."
-        if found.kind in ("string", "ip"):
+    mapping = _existing_column(fields, column)
+    if mapping.kind not in ("text", "json"):
+        message = f"TEXTSEARCH needs a text column; {column!r} is {mapping.terms}."
+        if mapping.kind in ("string", "ip"):
             raise InvalidInputError(message, hint=f"Write {column} FIELDMATCH '…' for exact values.", column=column)
         raise InvalidInputError(message, hint=_text_hint(fields), column=column)
 
 
 def check_fieldmatch(fields: QueryFields, column: str) -> None:
     """FIELDMATCH needs a column whose whole values are indexed."""
-    found = _known(fields, column)
-    if found.kind == "text":
-        message = f"FIELDMATCH compares whole values; {column!r} is {found.terms}."
+    mapping = _existing_column(fields, column)
+    if mapping.kind == "text":
+        message = f"FIELDMATCH compares whole values; {column!r} is {mapping.terms}."
         raise InvalidInputError(message, hint=f"Write {column} TEXTSEARCH '…' to search its words.", column=column)
-    if found.kind == "none":
+    if mapping.kind == "none":
         message = f"FIELDMATCH needs an indexed column; {column!r} has no index."
         raise InvalidInputError(message, hint=f"Compare it in SQL: {column} = ….", column=column)
 
 
-def _known(fields: QueryFields, column: str) -> ColumnMapping:
+def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:
     if column not in fields.schema.names:
         near = fields.nearest(column)
         hint = f"Did you mean {' or '.join(near)}?" if near else f"Known columns: {', '.join(fields.schema.names)}."

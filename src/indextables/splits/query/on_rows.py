@@ -50,18 +50,18 @@ def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask
     if isinstance(query, Boost):
         return combine(query.query, num_rows, answer)
     if not isinstance(query, Bool):
-        return answer(query)  # type: ignore[arg-type]
-    found = np.ones(num_rows, np.bool_)
+        return answer(query)
+    mask = np.ones(num_rows, np.bool_)
     for below in query.must:
-        found &= combine(below, num_rows, answer)
+        mask &= combine(below, num_rows, answer)
     if query.should and not query.must:
-        some = np.zeros(num_rows, np.bool_)
+        either = np.zeros(num_rows, np.bool_)
         for below in query.should:
-            some |= combine(below, num_rows, answer)
-        found &= some
+            either |= combine(below, num_rows, answer)
+        mask &= either
     for below in query.must_not:
-        found &= ~combine(below, num_rows, answer)
-    return found
+        mask &= ~combine(below, num_rows, answer)
+    return mask
 
 
 def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
@@ -72,10 +72,10 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
     column = mapping.find(name) or ColumnMapping(name, "", "none")
     array = table.column(name)
     if isinstance(leaf, OneOf) and column.kind == "string":
-        wanted = {
+        values = {
             term for item in leaf.items if isinstance(item, Words) for term in terms_of(item.text, column.tokenizer)
         }
-        return _by_value(plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in wanted)
+        return _by_value(plain_texts(array), lambda text: terms_of(text, column.tokenizer)[0] in values)
     if isinstance(leaf, OneOf) and column.kind != "none":
         return combine(Bool(should=leaf.items), table.num_rows, lambda item: leaf_mask(item, table, mapping))
     if isinstance(leaf, Exists) and not leaf.target.path:
@@ -146,8 +146,8 @@ def _substring_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
     if isinstance(leaf, Wildcard):
         inside = terms.pattern_test(terms.term_patterns(column, leaf.pattern)[0], anywhere=True)
         return lambda text: inside(terms.lowered(text))
-    wanted = terms.lowered(leaf.text) if isinstance(leaf, Words) else ""
-    return lambda text: bool(wanted) and wanted in terms.lowered(text)
+    word = terms.lowered(leaf.text) if isinstance(leaf, Words) else ""
+    return lambda text: bool(word) and word in terms.lowered(text)
 
 
 def _json_test(leaf: Leaf, column: ColumnMapping) -> Callable[[Any], bool]:
@@ -164,11 +164,11 @@ def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonL
         return lambda values: any(_json_within(span, value) for value in values)
     tokenizer = column.tokenizer or "raw"
     test = _tokens_test(leaf, column)
-    number = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
-    wanted = None if number is None else normal_leaf(number)
+    literal = json_number(leaf.text) if isinstance(leaf, Words) and not leaf.quoted and not leaf.prefix else None
+    number = None if literal is None else normal_leaf(literal)
 
     def check(values: list[JsonLeaf]) -> bool:
-        if wanted is not None and any(type(v) is type(wanted) and v == wanted for v in values):
+        if number is not None and any(type(v) is type(number) and v == number for v in values):
             return True
         texts = [v for v in values if isinstance(v, str)]
         return test(terms.joined([[(t.position, t.text) for t in analyze(v, tokenizer)] for v in texts]))
@@ -210,10 +210,10 @@ def _address_test(leaf: Leaf) -> Callable[[str], bool]:
 def _by_value(texts: pa.Array, test: Callable[[str], bool]) -> Mask:
     """A test of texts, run once per distinct text."""
     encoded = texts.dictionary_encode()
-    known = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
-    places = encoded.indices.fill_null(len(known)).to_numpy(zero_copy_only=False)
-    found: Mask = np.append(known, False)[places]
-    return found
+    outcomes = np.fromiter((test(text) for text in encoded.dictionary.to_pylist()), np.bool_, len(encoded.dictionary))
+    places = encoded.indices.fill_null(len(outcomes)).to_numpy(zero_copy_only=False)
+    mask: Mask = np.append(outcomes, False)[places]
+    return mask
 
 
 def _masked(test: Callable[[Any], bool], values: Any) -> Mask:

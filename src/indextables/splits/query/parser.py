@@ -63,11 +63,11 @@ class _QueryParser:
             source.skip_space()
             if source.peek() in ("", ")"):
                 break
-            found = self._operator()
-            if found:
+            keyword = self._operator()
+            if keyword:
                 if operator or not groups:
-                    raise source.fail(f"{found} has nothing before it", at=source.at - len(found), hint=_WORD_HINT)
-                operator = found
+                    raise source.fail(f"{keyword} has nothing before it", at=source.at - len(keyword), hint=_WORD_HINT)
+                operator = keyword
                 continue
             operand = self._operand(target, depth)
             if operator == "AND":

@@ -44,8 +44,8 @@ class Word(Struct, frozen=True):
 
 def words_of(column: ColumnMapping, text: str) -> tuple[Word, ...]:
     """The terms of a text in a column, whatever their length; empty if the tokenizer keeps nothing of it."""
-    found = analyze(text, column.tokenizer or "raw")
-    return tuple(Word(t.position - found[0].position, t.text) for t in found)
+    tokens = analyze(text, column.tokenizer or "raw")
+    return tuple(Word(t.position - tokens[0].position, t.text) for t in tokens)
 
 
 def lowered(text: str) -> str:
@@ -55,8 +55,8 @@ def lowered(text: str) -> str:
 
 def plain_word(column: ColumnMapping, text: str) -> str | None:
     """The one term of a fuzzy word, before stemming; None if the text is not one term."""
-    found = terms_of(text, _unstemmed(column))
-    return found[0] if len(found) == 1 else None
+    words = terms_of(text, _unstemmed(column))
+    return words[0] if len(words) == 1 else None
 
 
 def prefix_words(column: ColumnMapping, text: str) -> tuple[tuple[Word, ...], Word | None]:
@@ -96,17 +96,17 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
         return (tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),)
-    found: list[list[Piece]] = [[]]
+    patterns: list[list[Piece]] = [[]]
     for piece in pieces:
         if isinstance(piece, Gap):
-            found[-1].append(piece)
+            patterns[-1].append(piece)
             continue
         for run, inside in _runs(piece, tokenizer):
             if inside:
-                found[-1].extend(terms_of(run, tokenizer))
-            elif found[-1]:
-                found.append([])
-    return tuple(tuple(p) for p in found if p)
+                patterns[-1].extend(terms_of(run, tokenizer))
+            elif patterns[-1]:
+                patterns.append([])
+    return tuple(tuple(p) for p in patterns if p)
 
 
 def is_open(pattern: Pattern) -> bool:
@@ -150,13 +150,13 @@ def has_phrase(tokens: Sequence[Token], words: Sequence[Word], slop: int = 0) ->
 
 def has_row(tokens: Sequence[Token], tests: Sequence[tuple[int, Test]]) -> bool:
     """Whether some place has, at every offset, a term that passes its test."""
-    found: set[int] | None = None
+    candidates: set[int] | None = None
     for offset, test in tests:
         starts = {at - offset for at, text in tokens if test(text)}
-        found = starts if found is None else found & starts
-        if not found:
+        candidates = starts if candidates is None else candidates & starts
+        if not candidates:
             return False
-    return found is not None
+    return candidates is not None
 
 
 def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high: int) -> bool:
@@ -165,8 +165,8 @@ def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high
     The places open to equal words shift with the words' offsets, so giving each the first that is left is best.
     """
     last: dict[str, int] = {}
-    for word, found in sorted(zip(words, places, strict=True), key=lambda pair: pair[0].offset):
-        free = (p + word.offset for p in found if low <= p <= high and p + word.offset > last.get(word.text, -1))
+    for word, positions in sorted(zip(words, places, strict=True), key=lambda pair: pair[0].offset):
+        free = (p + word.offset for p in positions if low <= p <= high and p + word.offset > last.get(word.text, -1))
         chosen = next(free, None)
         if chosen is None:
             return False
@@ -176,17 +176,17 @@ def _fits(words: Sequence[Word], places: Sequence[Sequence[int]], low: int, high
 
 def pattern_test(pattern: Pattern, *, anywhere: bool = False) -> Test:
     """Whether a term (or, anywhere, a part of a text) is what a wildcard pattern says."""
-    compiled = _compiled(pattern, whole=not anywhere)
+    compiled = _compiled(pattern, anchored=not anywhere)
     return lambda text: bool(compiled.search(text) if anywhere else compiled.fullmatch(text))
 
 
 def pattern_search(pattern: Pattern) -> Callable[[str], list[tuple[int, int]]]:
     """Where in a text a wildcard pattern fits."""
-    compiled = _compiled(pattern, whole=False)
-    return lambda text: [found.span() for found in compiled.finditer(text)]
+    compiled = _compiled(pattern, anchored=False)
+    return lambda text: [match.span() for match in compiled.finditer(text)]
 
 
-def _compiled(pattern: Pattern, *, whole: bool) -> re.Pattern[str]:
+def _compiled(pattern: Pattern, *, anchored: bool) -> re.Pattern[str]:
     """A pattern as an expression that never tries a star twice: the first place where what follows fits is taken.
 
     Only the text after the last star of a whole match must be at the end, wherever it was seen before.
@@ -198,7 +198,7 @@ def _compiled(pattern: Pattern, *, whole: bool) -> re.Pattern[str]:
         else:
             runs[-1] += "." if isinstance(piece, Gap) else re.escape(piece)
     first, *rest = runs
-    ending = f".*{rest.pop()}" if whole and rest else ""
+    ending = f".*{rest.pop()}" if anchored and rest else ""
     return re.compile(first + "".join(f"(?>.*?{run})" for run in rest) + ending, re.DOTALL)
 
 
@@ -223,9 +223,9 @@ def edits(one: str, other: str) -> int:
 
 def joined(values: Iterable[Sequence[Token]]) -> list[Token]:
     """The tokens of several values of one path as tantivy numbers them: a gap of one between values."""
-    found: list[Token] = []
+    numbered: list[Token] = []
     base = 0
     for tokens in values:
-        found += [(base + at, text) for at, text in tokens]
+        numbered += [(base + at, text) for at, text in tokens]
         base = max((base + at + 1 for at, _ in tokens), default=0) + 1
-    return found
+    return numbered

@@ -102,8 +102,8 @@ def predicate_mask(bound: Predicate, table: pa.Table) -> Mask:
     """The rows of a table for which a bound predicate is true."""
     if table.num_rows == 0:
         return np.zeros(0, np.bool_)
-    found: Mask = evaluate(bound, table).fill_null(False).to_numpy(zero_copy_only=False)
-    return found
+    mask: Mask = evaluate(bound, table).fill_null(False).to_numpy(zero_copy_only=False)
+    return mask
 
 
 def implied_predicate(query: Query, mapping: DocMapping) -> Predicate | None:
@@ -115,26 +115,26 @@ def implied_predicate(query: Query, mapping: DocMapping) -> Predicate | None:
         return implied_predicate(query.query, mapping)
     if isinstance(query, Bool):
         return _implied_by_all(query, mapping) if query.must else _implied_by_any(query, mapping)
-    return None if isinstance(query, AllRows) else _implied_by_leaf(query, mapping)  # type: ignore[arg-type]
+    return None if isinstance(query, AllRows) else _implied_by_leaf(query, mapping)
 
 
 def _implied_by_all(query: Bool, mapping: DocMapping) -> Predicate | None:
-    found = [p for below in query.must if (p := implied_predicate(below, mapping)) is not None]
-    return all_of(found) if found else None
+    predicates = [p for below in query.must if (p := implied_predicate(below, mapping)) is not None]
+    return all_of(predicates) if predicates else None
 
 
 def _implied_by_any(query: Bool, mapping: DocMapping) -> Predicate | None:
-    found = [implied_predicate(below, mapping) for below in query.should]
-    known = [p for p in found if p is not None]
-    return any_of(known) if known and len(known) == len(found) else None
+    implied = [implied_predicate(below, mapping) for below in query.should]
+    predicates = [p for p in implied if p is not None]
+    return any_of(predicates) if predicates and len(predicates) == len(implied) else None
 
 
 def _implied_by_leaf(leaf: Leaf, mapping: DocMapping) -> Predicate | None:
-    column, found = Column((leaf.target.column,)), mapping.find(leaf.target.column)
-    kind = "none" if found is None else found.kind
+    column, indexing = Column((leaf.target.column,)), mapping.find(leaf.target.column)
+    kind = "none" if indexing is None else indexing.kind
     if kind == "none" or (isinstance(leaf, Exists | Range) and kind in ("string", "text")):
         return to_predicate(leaf)
-    if kind != "string" or found is None or found.tokenizer != "raw":
+    if kind != "string" or indexing is None or indexing.tokenizer != "raw":
         return None
     if isinstance(leaf, Words):
         return Comparison("=", column, Literal(leaf.text))

@@ -55,15 +55,16 @@ class TermKey(Struct, frozen=True):
 
 
 class Translator(Struct, frozen=True):
-    """Translates leaves for one split. `rarity` holds, per term, its weight in the table and in this split alone."""
+    """Translates leaves for one split."""
 
     schema: tantivy.Schema
     incomplete: Mapping[str, int] = field(default_factory=dict)
-    rarity: Mapping[TermKey, tuple[float, float]] = field(default_factory=dict)
+    inverse_document_frequencies: Mapping[TermKey, tuple[float, float]] = field(default_factory=dict)
+    """Of each term: its weight in the table, and in this split alone."""
 
     def answer(self, leaf: Leaf, column: ColumnMapping) -> IndexAnswer | None:
         """The tantivy query of a leaf, or None where only the rows can tell."""
-        if not is_indexed_as_asked(leaf, column):
+        if not has_index_for(leaf, column):
             return None
         if isinstance(leaf, Words):
             return self._words(leaf, column)
@@ -85,26 +86,26 @@ class Translator(Struct, frozen=True):
         words = _index_words(column, leaf.text)
         name = field_name(column, leaf.target)
         number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
-        found = IndexAnswer(tantivy.Query.empty_query())
+        answer = IndexAnswer(tantivy.Query.empty_query())
         if words and has_long_term(leaf.text, column):
             if self.incomplete.get(column.name):
                 return None
         elif words:
-            found = self._phrase(leaf.target, words, column, leaf.slop)
+            answer = self._phrase(leaf.target, words, column, leaf.slop)
         if number is None or (value := normal_leaf(number)) is None:
-            return found
+            return answer
         # The index keeps no frequencies of numbers: asked for them, tantivy reads on into what follows.
         same = tantivy.Query.const_score_query(tantivy.Query.term_query(self.schema, name, value, "basic"), 1.0)
-        return IndexAnswer(_any([found.query, same]), found.exact)
+        return IndexAnswer(_any([answer.query, same]), answer.exact)
 
     def _phrase(self, target: Target, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> IndexAnswer:
         name = field_name(column, target)
         if len(words) == 1:
             term = self._term(name, words[0].text, column)
-            rarity = self.rarity.get(TermKey(target, words[0].text))
-            if column.kind == "string" and rarity is not None:
-                # Every value is one term long: its rarity is the whole score, whatever the split's average.
-                return IndexAnswer(tantivy.Query.const_score_query(term, rarity[0]), term=(name, words[0].text))
+            weights = self.inverse_document_frequencies.get(TermKey(target, words[0].text))
+            if column.kind == "string" and weights is not None:
+                # Every value is one term long: its idf is the whole score, whatever the split's average.
+                return IndexAnswer(tantivy.Query.const_score_query(term, weights[0]), term=(name, words[0].text))
             return IndexAnswer(self._weighted(term, target, words), term=(name, words[0].text))
         texts = {w.text for w in words}
         if column.record == "position" and (not slop or len(words) == 2 == len(texts)):
@@ -124,8 +125,8 @@ class Translator(Struct, frozen=True):
         start = self._regex(leaf.target, column, (last.text, Gap.ANY))
         if not before:
             return None if start is None else IndexAnswer(start)
-        found = self._phrase(leaf.target, before, column, 0)
-        return IndexAnswer(_all([found.query, *([start] if start else [])]), exact=False)
+        phrase = self._phrase(leaf.target, before, column, 0)
+        return IndexAnswer(_all([phrase.query, *([start] if start else [])]), exact=False)
 
     def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> IndexAnswer | None:
         if self.incomplete.get(column.name):
@@ -152,12 +153,12 @@ class Translator(Struct, frozen=True):
                 return None
             texts = [terms.words_of(column, i.text)[0].text for i in short]
             return IndexAnswer(tantivy.Query.term_set_query(self.schema, column.field, texts))
-        found = [self.answer(item, column) for item in leaf.items]
-        known = [a for a in found if a is not None]
-        if len(known) < len(found):
+        answers = [self.answer(item, column) for item in leaf.items]
+        usable = [a for a in answers if a is not None]
+        if len(usable) < len(answers):
             return None
         return IndexAnswer(
-            tantivy.Query.const_score_query(_any([a.query for a in known]), 1.0), all(a.exact for a in known)
+            tantivy.Query.const_score_query(_any([a.query for a in usable]), 1.0), all(a.exact for a in usable)
         )
 
     def _addresses(self, leaf: Addresses, column: ColumnMapping) -> IndexAnswer:
@@ -183,8 +184,8 @@ class Translator(Struct, frozen=True):
         if not literals:
             return None
         grams = {t[i : i + 2] for t in literals for i in range(max(len(t) - 1, 1))}
-        found = _all([self._term(column.field, gram, column) for gram in sorted(grams)])
-        return IndexAnswer(found, exact and max(map(len, literals)) <= 2)
+        query = _all([self._term(column.field, gram, column) for gram in sorted(grams)])
+        return IndexAnswer(query, exact and max(map(len, literals)) <= 2)
 
     def _term(self, name: str, text: str, column: ColumnMapping) -> tantivy.Query:
         option = "freq" if column.record in ("freq", "position") else "basic"
@@ -203,29 +204,29 @@ class Translator(Struct, frozen=True):
             return None
 
     def _weighted(self, query: tantivy.Query, target: Target, words: tuple[Word, ...]) -> tantivy.Query:
-        """The query with its score as if the whole table were one split: a score is linear in its terms' rarity."""
+        """The query with its score as if the whole table were one split: a score is linear in the idf of its terms."""
         keys = (TermKey(target, word.text) for word in words)
-        found = [self.rarity[key] for key in keys if key in self.rarity]
-        if not found:
+        weights = [self.inverse_document_frequencies[key] for key in keys if key in self.inverse_document_frequencies]
+        if not weights:
             return query
-        return tantivy.Query.boost_query(query, sum(table for table, _ in found) / sum(split for _, split in found))
+        return tantivy.Query.boost_query(query, sum(table for table, _ in weights) / sum(split for _, split in weights))
 
 
 _GAPS = {Gap.ANY: ".*", Gap.ONE: "."}
 
 
-def is_indexed_as_asked(leaf: Leaf, column: ColumnMapping) -> bool:
+def has_index_for(leaf: Leaf, column: ColumnMapping) -> bool:
     """Whether a column's index is of the kind that a leaf is about (splits of another engine may differ)."""
     if isinstance(leaf, OneOf):
-        return all(is_indexed_as_asked(item, column) for item in leaf.items)
+        return all(has_index_for(item, column) for item in leaf.items)
     if isinstance(leaf, Words | Wildcard | Fuzzy):
         return column.kind == "json" or (column.kind in ("string", "text") and not leaf.target.path)
     return isinstance(leaf, Addresses | Range) and column.kind == "ip"
 
 
 def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
-    """The terms by whose rarity a leaf is scored; empty for leaves with a constant score."""
-    if not isinstance(leaf, Words) or leaf.prefix or not is_indexed_as_asked(leaf, column):
+    """The terms by whose inverse document frequency a leaf is scored; empty for leaves with a constant score."""
+    if not isinstance(leaf, Words) or leaf.prefix or not has_index_for(leaf, column):
         return ()
     if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
         return ()
@@ -273,12 +274,12 @@ def index_query(query: Query, ask: Ask) -> tantivy.Query | None:
         below = index_query(query.query, ask)
         return None if below is None else tantivy.Query.boost_query(below, query.factor)
     if isinstance(query, Bool):
-        return _whole_bool(query, ask)
-    found = ask(query)  # type: ignore[arg-type]
-    return found.query if found is not None and found.exact else None
+        return _bool_query(query, ask)
+    answer = ask(query)
+    return answer.query if answer is not None and answer.exact else None
 
 
-def _whole_bool(query: Bool, ask: Ask) -> tantivy.Query | None:
+def _bool_query(query: Bool, ask: Ask) -> tantivy.Query | None:
     clauses: list[tuple[tantivy.Occur, tantivy.Query]] = []
     if not query.must and not query.should:
         # Tantivy finds nothing for negations alone. Every row is the start, and adds nothing to a score.
@@ -291,10 +292,10 @@ def _whole_bool(query: Bool, ask: Ask) -> tantivy.Query | None:
     )
     for occur, queries in parts:
         for below in queries:
-            found = index_query(below, ask)
-            if found is None:
+            clause = index_query(below, ask)
+            if clause is None:
                 return None
-            clauses.append((occur, found))
+            clauses.append((occur, clause))
     return tantivy.Query.boolean_query(clauses)
 
 
@@ -304,7 +305,7 @@ def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], boo
     positions = False
     for leaf in leaves(query):
         column = mapping.find(leaf.target.column)
-        if column is not None and is_indexed_as_asked(leaf, column):
+        if column is not None and has_index_for(leaf, column):
             fields.append(column.field)
             positions |= _needs_positions(leaf, column)
     return tuple(dict.fromkeys(fields)), positions

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -23,18 +23,14 @@ class Target(Struct, frozen=True):
         return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
 
 
-class Query(Struct, frozen=True):
-    """Root of the tree's nodes."""
-
-
-class AllRows(Query, frozen=True):
+class AllRows(Struct, frozen=True):
     """Every row."""
 
     def __str__(self) -> str:
         return "*"
 
 
-class Words(Query, frozen=True):
+class Words(Struct, frozen=True):
     """A word or phrase: analysed words in a text column, the whole value in a string column."""
 
     target: Target
@@ -48,7 +44,7 @@ class Words(Query, frozen=True):
         return f"{self.target}:{shown}{'*' if self.prefix else ''}{f'~{self.slop}' if self.slop else ''}"
 
 
-class Wildcard(Query, frozen=True):
+class Wildcard(Struct, frozen=True):
     """A pattern of literal text, `*` (any text) and `?` (any character); a backslash escapes."""
 
     target: Target
@@ -58,7 +54,7 @@ class Wildcard(Query, frozen=True):
         return f"{self.target}:{_escaped_pattern(self.pattern)}"
 
 
-class Fuzzy(Query, frozen=True):
+class Fuzzy(Struct, frozen=True):
     """A word within some edits: insert, delete, replace, swap neighbours."""
 
     target: Target
@@ -69,7 +65,7 @@ class Fuzzy(Query, frozen=True):
         return f"{self.target}:{_escaped(self.text)}~{self.distance}"
 
 
-class Equals(Query, frozen=True):
+class Equals(Struct, frozen=True):
     """A typed value of a column that has no index."""
 
     target: Target
@@ -79,7 +75,7 @@ class Equals(Query, frozen=True):
         return f"{self.target}:{_shown(self.value)}"
 
 
-class Range(Query, frozen=True):
+class Range(Struct, frozen=True):
     """Values between two bounds; None is open."""
 
     target: Target
@@ -94,7 +90,7 @@ class Range(Query, frozen=True):
         return f"{self.target}:{opening}{low} TO {high}{closing}"
 
 
-class Addresses(Query, frozen=True):
+class Addresses(Struct, frozen=True):
     """Addresses whose bits under the mask are the value's (128 bits; IPv4 in its mapped form)."""
 
     target: Target
@@ -106,7 +102,7 @@ class Addresses(Query, frozen=True):
         return f"{self.target}:{self.text}"
 
 
-class OneOf(Query, frozen=True):
+class OneOf(Struct, frozen=True):
     """Any of several values of one column."""
 
     target: Target
@@ -117,7 +113,7 @@ class OneOf(Query, frozen=True):
         return f"{self.target}:IN [{' '.join(str(item)[skip:] for item in self.items)}]"
 
 
-class Exists(Query, frozen=True):
+class Exists(Struct, frozen=True):
     """Rows where the column (or the path in it) has a value."""
 
     target: Target
@@ -126,7 +122,7 @@ class Exists(Query, frozen=True):
         return f"{self.target}:*"
 
 
-class Bool(Query, frozen=True):
+class Bool(Struct, frozen=True):
     """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any."""
 
     must: tuple[Query, ...] = ()
@@ -138,7 +134,7 @@ class Bool(Query, frozen=True):
         return " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
 
 
-class Boost(Query, frozen=True):
+class Boost(Struct, frozen=True):
     """A query whose score is multiplied."""
 
     query: Query
@@ -149,7 +145,8 @@ class Boost(Query, frozen=True):
         return f"{inner}^{self.factor:g}"
 
 
-Leaf = Words | Wildcard | Fuzzy | Equals | Range | Addresses | OneOf | Exists
+Leaf: TypeAlias = Words | Wildcard | Fuzzy | Equals | Range | Addresses | OneOf | Exists
+Query: TypeAlias = AllRows | Leaf | Bool | Boost
 
 
 def leaves(query: Query) -> Iterator[Leaf]:
@@ -160,7 +157,7 @@ def leaves(query: Query) -> Iterator[Leaf]:
     elif isinstance(query, Boost):
         yield from leaves(query.query)
     elif not isinstance(query, AllRows):
-        yield query  # type: ignore[misc]
+        yield query
 
 
 def columns(query: Query) -> tuple[str, ...]:

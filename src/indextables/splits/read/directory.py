@@ -22,7 +22,7 @@ from msgspec import Struct
 from indextables.errors import BadFileError, InvalidInputError, StorageError
 from indextables.splits.format.footer import SplitFooter
 from indextables.splits.format.section_table import Component
-from indextables.splits.format.source import SplitSource, batches, read_proven
+from indextables.splits.format.source import SplitSource, batches, read_ranges
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import META, open_folder
 from indextables.splits.index.tantivy_errors import tantivy_errors
@@ -120,7 +120,7 @@ class IndexDirectory:
             self._cache.count(hits=len(numbers) - len(missing), misses=len(missing))
             for batch in batches([self._ranges[i][1] for i in missing]):
                 few = [missing[at] for at in batch]
-                for number, start, data in read_proven(
+                for number, start, data in read_ranges(
                     self._source, [self._ranges[i][1] for i in few], self._tail.path
                 ):
                     self._write(self._ranges[few[number]][0], start, data)
@@ -184,7 +184,7 @@ class StoredSegment(Struct, frozen=True):
                 _write(file.fileno(), component.length - component.tail.length, self.tail.hot(component.tail))
             for batch in batches([wanted for _, wanted in parts]):
                 some = [parts[at] for at in batch]
-                for number, start, data in read_proven(self.source, [wanted for _, wanted in some], self.tail.path):
+                for number, start, data in read_ranges(self.source, [wanted for _, wanted in some], self.tail.path):
                     _write(files[some[number][0].name], start, data)
 
 

@@ -33,7 +33,7 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tree import Column
 from indextables.model.pruning import ranges_may_match
-from indextables.splits.format.container import check_seal
+from indextables.splits.format.container import check_footer
 from indextables.splits.format.footer import SplitFooter, decode_footer, read_footer
 from indextables.splits.format.parquet import open_parquet
 from indextables.splits.format.section_table import SectionTable
@@ -64,7 +64,7 @@ def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> Spl
     if data is None or len(data) != source.size - footer_start:
         return None
     try:
-        check_seal(data, footer_start=footer_start, path=source.path)
+        check_footer(data, footer_start=footer_start, path=source.path)
     except BadFileError:
         return None
     return decode_footer(data, footer_start, source.path)

@@ -116,7 +116,7 @@ class OpenQuery:
         query = self.query
         while isinstance(query, Boost):
             query = query.query
-        answer = None if isinstance(query, AllRows | Bool) else self.ask(query)  # type: ignore[arg-type]
+        answer = None if isinstance(query, AllRows | Bool) else self.ask(query)
         if answer is None or answer.term is None or self.hits is None:
             return None
         return self.hits.term_count(*answer.term)
@@ -130,7 +130,7 @@ class OpenQuery:
             return self._hits(whole) & within
         if isinstance(query, Boost):
             return self.matches(query.query, within)
-        return self._combined(query, within) if isinstance(query, Bool) else self._leaf(query, within)  # type: ignore[arg-type]
+        return self._combined(query, within) if isinstance(query, Bool) else self._leaf(query, within)
 
     def _combined(self, query: Bool, within: Mask) -> Mask:
         """The rows of a combination: the index first, then rows, each step looking only at what is still undecided."""

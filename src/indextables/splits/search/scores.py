@@ -30,7 +30,7 @@ from indextables.splits.index.tantivy_errors import tantivy_errors
 from indextables.splits.index.values import documents, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask
-from indextables.splits.query.to_tantivy import TermKey, field_name, is_indexed_as_asked, scored_terms
+from indextables.splits.query.to_tantivy import TermKey, field_name, has_index_for, scored_terms
 from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns, leaves
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 from indextables.splits.search.hits import Scores
@@ -120,14 +120,14 @@ def scan_scores(
         parts = [scan_scores(below, table, mapping, rarity) for below in (*query.must, *query.should)]
         total = np.sum(parts, axis=0, dtype=np.float32) if parts else np.zeros(table.num_rows, np.float32)
         return np.where(scan_mask(query, table, mapping), total, np.float32(0))
-    return _leaf_scores(query, table, mapping, rarity)  # type: ignore[arg-type]
+    return _leaf_scores(query, table, mapping, rarity)
 
 
 def _leaf_scores(
     leaf: Leaf, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
 ) -> Scores:
     column = mapping.find(leaf.target.column)
-    if column is None or not is_indexed_as_asked(leaf, column):
+    if column is None or not has_index_for(leaf, column):
         return np.zeros(table.num_rows, np.float32)
     matched = leaf_mask(leaf, table, mapping).astype(np.float32)
     keys = scored_terms(leaf, column)
@@ -236,7 +236,7 @@ def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
         below = _scoring(opened, query.query)
         return None if below is None else tantivy.Query.boost_query(below, query.factor)
     if not isinstance(query, Bool):
-        answer = None if isinstance(query, AllRows) else opened.ask(query)  # type: ignore[arg-type]
+        answer = None if isinstance(query, AllRows) else opened.ask(query)
         return None if answer is None else answer.query
     parts = [_scoring(opened, below) for below in query.must]
     for below in query.should:
@@ -260,7 +260,7 @@ def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]
     if isinstance(query, Bool):
         return _dense_bool(opened, query, within)
     found = opened.matches(query, within)
-    answer = None if isinstance(query, AllRows) else opened.ask(query)  # type: ignore[arg-type]
+    answer = None if isinstance(query, AllRows) else opened.ask(query)
     scores = np.zeros(len(within), np.float32) if answer is None else _all_scores(opened, answer.query)
     return found, np.where(found, scores, np.float32(0))
 

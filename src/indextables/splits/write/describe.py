@@ -81,31 +81,31 @@ class SplitDescription(Struct, frozen=True):
 def describe_split(source: SplitSource) -> SplitDescription:
     """What the file says; BadFileError or UnsupportedError if it cannot be read."""
     try:
-        tail = read_footer(source)
+        footer = read_footer(source)
     except BadFileError:
         if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
             raise
         return _foreign(source)
-    table = tail.table
+    table = footer.table
     return SplitDescription(
         path=source.path,
         size=source.size,
         rows=table.rows,
-        schema=tail.schema,
+        schema=footer.schema,
         origin=table.statistics.origin,
         mapping=DocMapping.from_json(table.mapping),
-        info=_info(source, tail),
+        info=_info(source, footer),
     )
 
 
-def _info(source: SplitSource, tail: SplitFooter) -> SplitInfo:
-    table = tail.table
+def _info(source: SplitSource, footer: SplitFooter) -> SplitInfo:
+    table = footer.table
     return SplitInfo(
         path=Path(source.path),
         size=source.size,
         num_records=table.rows,
         statistics=table.statistics,
-        footer_start_offset=tail.footer_start,
+        footer_start_offset=footer.footer_start,
         hotcache_length=table.chunks.offset + table.chunks.length,
         doc_mapping_json=table.mapping,
         doc_mapping_ref=table.mapping_ref,
@@ -123,8 +123,8 @@ def _foreign(source: SplitSource) -> SplitDescription:
             rows = sum(int(segment["max_doc"]) for segment in meta["segments"])
         except (OSError, ValueError, KeyError, TypeError) as e:
             raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
-    told = json.dumps(mapping, ensure_ascii=False, separators=(",", ":"))
-    return SplitDescription(source.path, source.size, rows, pa.schema(fields), foreign_mapping=told)
+    mapping_json = json.dumps(mapping, ensure_ascii=False, separators=(",", ":"))
+    return SplitDescription(source.path, source.size, rows, pa.schema(fields), foreign_mapping=mapping_json)
 
 
 def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,27 +146,27 @@ _PIECE_BYTES = 8 << 20
 
 def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> int:
     """The number of rows that the end of a split speaks of; BadFileError or UnsupportedError if it cannot be read."""
-    tail = _tail(source, footer_start)
-    if tail is not None:
-        return tail.table.rows
+    footer = _own_footer(source, footer_start)
+    if footer is not None:
+        return footer.table.rows
     with closing(ForeignReader.open(source, schema)) as reader:
         return reader.num_rows
 
 
 def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
     """Every row of a split, after every byte of it was checked; BadFileError at the first that is wrong."""
-    tail = _tail(source, footer_start)
-    if tail is None:
+    footer = _own_footer(source, footer_start)
+    if footer is None:
         with closing(ForeignReader.open(source, schema)) as reader:
             yield from reader.iter_rows()
         return
-    for component in tail.table.components:
-        for wanted in component.ranges:
-            _check_range(source, wanted)
-    yield from SplitReader(source, tail, SplitCache.default()).iter_rows()
+    for component in footer.table.components:
+        for field_range in component.ranges:
+            _check_range(source, field_range)
+    yield from SplitReader(source, footer, SplitCache.default()).iter_rows()
 
 
-def _tail(source: SplitSource, footer_start: int | None) -> SplitFooter | None:
+def _own_footer(source: SplitSource, footer_start: int | None) -> SplitFooter | None:
     """The end of a split of ours; None for another engine's."""
     try:
         return read_footer(source, footer_start)
@@ -176,15 +176,15 @@ def _tail(source: SplitSource, footer_start: int | None) -> SplitFooter | None:
     return None
 
 
-def _check_range(source: SplitSource, wanted: FieldRange) -> None:
+def _check_range(source: SplitSource, field_range: FieldRange) -> None:
     crc = 0
-    for start in range(0, wanted.length, _PIECE_BYTES):
-        length = min(_PIECE_BYTES, wanted.length - start)
-        crc = zlib.crc32(source.read_many([(wanted.offset + start, length)])[0], crc)
-    if crc != wanted.crc32:
-        end = wanted.offset + wanted.length
-        message = f"Bytes {wanted.offset} to {end} of the split {source.path} are damaged: wrong checksum."
-        raise BadFileError(message, path=source.path, start=wanted.offset, length=wanted.length)
+    for start in range(0, field_range.length, _PIECE_BYTES):
+        length = min(_PIECE_BYTES, field_range.length - start)
+        crc = zlib.crc32(source.read_many([(field_range.offset + start, length)])[0], crc)
+    if crc != field_range.crc32:
+        end = field_range.offset + field_range.length
+        message = f"Bytes {field_range.offset} to {end} of the split {source.path} are damaged: wrong checksum."
+        raise BadFileError(message, path=source.path, start=field_range.offset, length=field_range.length)
 
 
 class ComponentSize(Struct, frozen=True):
@@ -198,13 +198,13 @@ class ComponentSize(Struct, frozen=True):
 def component_sizes(source: SplitSource, *, footer_start: int | None = None) -> list[ComponentSize]:
     """The components of a split of either kind; of another engine's bundle, its files by their extension."""
     try:
-        found = _sizes(read_footer(source, footer_start))
+        sizes = _sizes(read_footer(source, footer_start))
     except BadFileError:
         if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
             raise
-        found = _bundle_sizes(source)
-    rest = source.size - sum(size.size_bytes for size in found)
-    return [*found, ComponentSize("footer", None, rest)]
+        sizes = _bundle_sizes(source)
+    rest = source.size - sum(size.size_bytes for size in sizes)
+    return [*sizes, ComponentSize("footer", None, rest)]
 
 
 def _bundle_sizes(source: SplitSource) -> list[ComponentSize]:
@@ -213,28 +213,28 @@ def _bundle_sizes(source: SplitSource) -> list[ComponentSize]:
     return [ComponentSize(name, None, file.end - file.start) for name, file in [*files, ("hot", bundle.hotcache)]]
 
 
-def _sizes(tail: SplitFooter) -> list[ComponentSize]:
-    return [*_row_sizes(tail), *_index_sizes(tail), _hot_size(tail)]
+def _sizes(footer: SplitFooter) -> list[ComponentSize]:
+    return [*_row_sizes(footer), *_index_sizes(footer), _hot_size(footer)]
 
 
-def _row_sizes(tail: SplitFooter) -> list[ComponentSize]:
-    lengths = tail.places[:, :, 1].sum(axis=0)
+def _row_sizes(footer: SplitFooter) -> list[ComponentSize]:
+    lengths = footer.places[:, :, 1].sum(axis=0)
     return [
         ComponentSize("rows", name, int(lengths[leaves.start : leaves.stop].sum()))
-        for name, leaves in tail.leaves.items()
+        for name, leaves in footer.leaves.items()
     ]
 
 
-def _index_sizes(tail: SplitFooter) -> list[ComponentSize]:
-    names = {column.field: column.name for column in DocMapping.from_json(tail.table.mapping).columns}
+def _index_sizes(footer: SplitFooter) -> list[ComponentSize]:
+    names = {column.field: column.name for column in DocMapping.from_json(footer.table.mapping).columns}
     return [
-        ComponentSize(component.name, names.get(found.field, found.field), found.length)
-        for component in tail.table.components
-        for found in component.ranges
+        ComponentSize(component.name, names.get(field_range.field, field_range.field), field_range.length)
+        for component in footer.table.components
+        for field_range in component.ranges
     ]
 
 
-def _hot_size(tail: SplitFooter) -> ComponentSize:
-    table = tail.table
+def _hot_size(footer: SplitFooter) -> ComponentSize:
+    table = footer.table
     spans = [table.meta, table.chunks, *(component.tail for component in table.components)]
     return ComponentSize("hot", None, sum(span.length for span in spans))

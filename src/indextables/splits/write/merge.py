@@ -62,11 +62,11 @@ def merge_splits(
     stats: StatsSettings | None = None,
     tags: Sequence[str] = (),
     origin: Origin | None = None,
-    stack: bool = True,
+    reuse_index: bool = True,
 ) -> Iterator[SplitInfo | None]:
     """Within the block, one local split with all living rows of the sources (None if there is none).
 
-    `schema` and `mapping` are those of the table now; columns that a source does not have are NULL. `stack=False`
+    `schema` and `mapping` are those of the table now; columns that a source does not have are NULL. `reuse_index=False`
     indexes every row again.
     """
     if sum(source.rows for source in sources) > MAX_ROWS:
@@ -77,10 +77,14 @@ def merge_splits(
         schema, settings=stats, timestamp_column=settings.timestamp_column, tags=tags, origin=origin
     )
     try:
-        living = [source for source in sources if source.rows]
-        segment = _stacked(living, mapping, folder) if stack and living else None
+        nonempty = [source for source in sources if source.rows]
+        segment = _merged_segment(nonempty, mapping, folder) if reuse_index and nonempty else None
         with writing_errors(str(folder), "Merging splits"):
-            info = _merge(living, schema, mapping, folder, statistics, segment, settings.heap_bytes) if living else None
+            info = (
+                _merge(nonempty, schema, mapping, folder, statistics, segment, settings.heap_bytes)
+                if nonempty
+                else None
+            )
         yield info
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -106,7 +110,7 @@ def _merge(
                     builder.add(aligned)
                 body.write(aligned)
                 statistics.update(aligned)
-        placed = finish_split(
+        layout = finish_split(
             body,
             builder.finish() if builder else segment,
             mapping=mapping,
@@ -115,7 +119,7 @@ def _merge(
         )
     finally:
         body.discard()
-    return SplitInfo.of(body.path, placed)
+    return SplitInfo.of(body.path, layout)
 
 
 def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch:
@@ -134,27 +138,27 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def stackable(reader: Searchable, mapping: DocMapping) -> bool:
+def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
     """Whether a split's segment fits under the mapping: the same fields, and at most fields without lengths after."""
-    own, wanted = reader.mapping.indexed, mapping.indexed
-    added = wanted[len(own) :]
+    own, columns = reader.mapping.indexed, mapping.indexed
+    added = columns[len(own) :]
     return (
         isinstance(reader, SplitReader)
         and reader.indexed
-        and own == wanted[: len(own)]
+        and own == columns[: len(own)]
         and all(column.kind != "text" for column in added)
     )
 
 
-def _stacked(sources: Sequence[MergeSource], mapping: DocMapping, folder: Path) -> Segment | None:
+def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder: Path) -> Segment | None:
     """The merged segment, or None where the rows have to be indexed again."""
-    readers = [s.reader for s in sources if isinstance(s.reader, SplitReader) and stackable(s.reader, mapping)]
+    readers = [s.reader for s in sources if isinstance(s.reader, SplitReader) and can_merge_segment(s.reader, mapping)]
     if len(readers) != len(sources) or not mapping.indexed:
         return None
     try:
         with tantivy_errors(str(folder), "Merging"):
             layers = [Layer(reader.segment, source.alive) for reader, source in zip(readers, sources, strict=True)]
-            return merge_segments(layers, mapping, folder / "stacked")
+            return merge_segments(layers, mapping, folder / "merged")
     except CorruptTableError as e:
         log.warning("Segments could not be merged, so rows are indexed again: %s", e.message)
         return None

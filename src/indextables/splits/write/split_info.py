@@ -17,7 +17,7 @@ from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import AddAction
 from indextables.model.stats import FileStatistics, StatsCollector
-from indextables.splits.format.container import Placed
+from indextables.splits.format.container import SplitLayout
 from indextables.splits.format.section_table import Origin, Statistics
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,19 +47,19 @@ class SplitStatistics:
         self._bytes += batch.nbytes
         self._collector.add(batch)
         if self._time_column is not None:
-            found = pc.min_max(batch.column(self._time_column).cast(pa.timestamp("us")).cast(pa.int64())).as_py()
-            if found["min"] is not None:
-                low, high = self._times or (found["min"], found["max"])
-                self._times = min(low, found["min"]), max(high, found["max"])
+            bounds = pc.min_max(batch.column(self._time_column).cast(pa.timestamp("us")).cast(pa.int64())).as_py()
+            if bounds["min"] is not None:
+                low, high = self._times or (bounds["min"], bounds["max"])
+                self._times = min(low, bounds["min"]), max(high, bounds["max"])
 
     def result(self) -> Statistics:
         """What was found."""
         start, end = (iso_time(t) for t in self._times) if self._times else (None, None)
-        found = self._collector.finish()
+        collected = self._collector.finish()
         return Statistics(
-            min_values=found.min_values,
-            max_values=found.max_values,
-            null_counts=found.null_counts,
+            min_values=collected.min_values,
+            max_values=collected.max_values,
+            null_counts=collected.null_counts,
             time_range_start=start,
             time_range_end=end,
             uncompressed_size_bytes=self._bytes,
@@ -74,9 +74,9 @@ def time_column(schema: pa.Schema, chosen: str = "") -> str | None:
         return next((f.name for f in schema if pa.types.is_timestamp(f.type)), None)
     place = schema.get_field_index(chosen)
     if place < 0 or not pa.types.is_timestamp(schema.field(place).type):
-        known = [f.name for f in schema if pa.types.is_timestamp(f.type)]
+        timestamps = [f.name for f in schema if pa.types.is_timestamp(f.type)]
         message = f"indexing.timestampColumn names {chosen!r}, which is no timestamp column."
-        raise InvalidInputError(message, hint=f"Timestamp columns: {', '.join(known) or 'none'}.", column=chosen)
+        raise InvalidInputError(message, hint=f"Timestamp columns: {', '.join(timestamps) or 'none'}.", column=chosen)
     return chosen
 
 
@@ -102,16 +102,16 @@ class SplitInfo(Struct, frozen=True):
     doc_mapping_ref: str
 
     @classmethod
-    def of(cls, path: Path, placed: Placed) -> SplitInfo:
+    def of(cls, path: Path, layout: SplitLayout) -> SplitInfo:
         """The info of a split that was just finished."""
-        table = placed.table
+        table = layout.table
         return cls(
             path=path,
-            size=placed.size,
+            size=layout.size,
             num_records=table.rows,
             statistics=table.statistics,
-            footer_start_offset=placed.footer_start,
-            hotcache_length=placed.hot_length,
+            footer_start_offset=layout.footer_start,
+            hotcache_length=layout.hot_length,
             doc_mapping_json=table.mapping,
             doc_mapping_ref=table.mapping_ref,
         )
@@ -126,28 +126,28 @@ class SplitInfo(Struct, frozen=True):
         num_merge_ops: int = 0,
     ) -> AddAction:
         """The log entry of the split under the path it was uploaded to."""
-        found = self.statistics
+        statistics = self.statistics
         return AddAction(
             path=path,
             partition_values=partition_values or {},
             size=self.size,
             modification_time=modification_time,
             data_change=data_change,
-            stats=FileStatistics(self.num_records, null_counts=found.null_counts).to_json(),
-            min_values=found.min_values or None,
-            max_values=found.max_values or None,
+            stats=FileStatistics(self.num_records, null_counts=statistics.null_counts).to_json(),
+            min_values=statistics.min_values or None,
+            max_values=statistics.max_values or None,
             num_records=self.num_records,
             footer_start_offset=self.footer_start_offset,
             footer_end_offset=self.size,
             hotcache_start_offset=self.footer_start_offset,
             hotcache_length=self.hotcache_length,
             has_footer_offsets=True,
-            time_range_start=found.time_range_start,
-            time_range_end=found.time_range_end,
-            split_tags=found.split_tags or None,
+            time_range_start=statistics.time_range_start,
+            time_range_end=statistics.time_range_end,
+            split_tags=statistics.split_tags or None,
             delete_opstamp=0,
             num_merge_ops=num_merge_ops,
             doc_mapping_json=self.doc_mapping_json,
             doc_mapping_ref=self.doc_mapping_ref,
-            uncompressed_size_bytes=found.uncompressed_size_bytes,
+            uncompressed_size_bytes=statistics.uncompressed_size_bytes,
         )

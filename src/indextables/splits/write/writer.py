@@ -139,9 +139,9 @@ class SplitWriter:
         if missing:
             raise SchemaMismatchError(f"The data has no column {', '.join(map(repr, missing))}.", missing=missing)
         batch = batch.select(self.schema.names)
-        for field, given in zip(self.schema, batch.schema, strict=True):
-            if field.type != given.type:
-                message = f"Column {field.name!r} is {field.type} in the table and {given.type} in the data."
+        for field, actual in zip(self.schema, batch.schema, strict=True):
+            if field.type != actual.type:
+                message = f"Column {field.name!r} is {field.type} in the table and {actual.type} in the data."
                 raise SchemaMismatchError(message, column=field.name)
         try:
             batch.validate(full=True)
@@ -180,7 +180,7 @@ class _OpenSplit:
     def finish(self) -> tuple[SplitInfo, float]:
         """The finished split, and the size of its index over the size of its rows."""
         segment = self._index.finish() if self._index else None
-        placed = finish_split(
+        layout = finish_split(
             self._body,
             segment,
             mapping=self._mapping,
@@ -188,8 +188,8 @@ class _OpenSplit:
             incomplete=self._index.incomplete if self._index else {},
         )
         shutil.rmtree(self._folder / "index", ignore_errors=True)
-        rows_bytes = placed.footer_start - placed.index_bytes
-        return SplitInfo.of(self._body.path, placed), placed.index_bytes / max(rows_bytes, 1)
+        rows_bytes = layout.footer_start - layout.index_bytes
+        return SplitInfo.of(self._body.path, layout), layout.index_bytes / max(rows_bytes, 1)
 
     def discard(self) -> None:
         self._body.discard()

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from indextables.errors import BadFileError, UnsupportedError
-from indextables.splits.format.container import check_seal, seal_file, sealed_start
+from indextables.splits.format.container import check_footer, footer_start_of, write_footer_checksum
 from indextables.splits.format.footer import read_footer
 from indextables.splits.format.section_table import SectionTable, decode_table, encode_table
 from indextables.splits.format.source import LocalSource
@@ -96,16 +96,16 @@ def test_a_newer_format_is_not_called_damaged(split: Path) -> None:
 
 def test_the_seal_names_the_footer_start_and_is_set_once(split: Path) -> None:
     data = split.read_bytes()
-    start = sealed_start(data, "a.split")
-    check_seal(data[start:], footer_start=start, path="a.split")
+    start = footer_start_of(data, "a.split")
+    check_footer(data[start:], footer_start=start, path="a.split")
     with pytest.raises(BadFileError, match="sealed already"):
-        seal_file(split, start)
+        write_footer_checksum(split, start)
     with pytest.raises(BadFileError, match=f"bytes {start} to {len(data)}"):
-        check_seal(data[start:-20] + b"x" + data[-19:], footer_start=start, path="a.split")
+        check_footer(data[start:-20] + b"x" + data[-19:], footer_start=start, path="a.split")
 
 
 def test_the_tail_takes_one_read_or_two(split: Path) -> None:
-    start = sealed_start(split.read_bytes(), "a")
+    start = footer_start_of(split.read_bytes(), "a")
     known, unknown = LocalSource(split), LocalSource(split)
     assert read_footer(known, start).data == read_footer(unknown).data
     assert known.stats.requests == 1
@@ -115,7 +115,7 @@ def test_the_tail_takes_one_read_or_two(split: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [0, 1, 100])
 def test_a_wrong_footer_start_in_the_log_is_noticed(split: Path, wrong: int) -> None:
-    start = sealed_start(split.read_bytes(), "a")
+    start = footer_start_of(split.read_bytes(), "a")
     with pytest.raises(BadFileError):
         read_footer(LocalSource(split), start - 1 - wrong)
 

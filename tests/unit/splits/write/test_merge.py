@@ -14,7 +14,7 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, InvalidInputError, SchemaMismatchError
 from indextables.splits.index.tantivy_files import row_column
 from indextables.splits.read.reader import SplitReader
-from indextables.splits.write.merge import MergeSource, merge_splits, stackable
+from indextables.splits.write.merge import MergeSource, can_merge_segment, merge_splits
 from tests.support.splits import SCRATCH, TEXT, log_rows, mapping_of, open_file, rows_with, term_rows, write_file
 
 
@@ -28,36 +28,36 @@ def merged(
     schema: pa.Schema,
     target: Path,
     *,
-    stack: bool = True,
+    reuse_index: bool = True,
     typemap: dict[str, str] = TEXT,
 ) -> SplitReader:
-    with merge_splits(sources, schema, mapping_of(schema, typemap), settings=SCRATCH, stack=stack) as info:
+    with merge_splits(sources, schema, mapping_of(schema, typemap), settings=SCRATCH, reuse_index=reuse_index) as info:
         assert info is not None
         shutil.copyfile(info.path, target)
     assert not info.path.exists()
     return open_file(target)
 
 
-@pytest.mark.parametrize("stack", [True, False], ids=["stacked", "indexed again"])
+@pytest.mark.parametrize("reuse_index", [True, False], ids=["segments merged", "indexed again"])
 @pytest.mark.parametrize("count", [1, 2, 9])
-def test_rows_follow_one_another(tmp_path: Path, stack: bool, count: int) -> None:
+def test_rows_follow_one_another(tmp_path: Path, reuse_index: bool, count: int) -> None:
     tables = [log_rows(100 + 3_000 * (n % 2), seed=n) for n in range(count)]
     readers = sources_of(tables, tmp_path / "sources")
-    found = merged([MergeSource(r) for r in readers], tables[0].schema, tmp_path / "m.split", stack=stack)
+    found = merged([MergeSource(r) for r in readers], tables[0].schema, tmp_path / "m.split", reuse_index=reuse_index)
     expected = pa.concat_tables(tables)
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())
     for column, word in (("message", "timeout"), ("level", "WARN"), ("host", "host-11")):
         assert term_rows(found, column, word) == rows_with(expected[column].to_pylist(), word)
 
 
-@pytest.mark.parametrize("stack", [True, False], ids=["stacked", "indexed again"])
-def test_deleted_rows_are_left_out(tmp_path: Path, stack: bool) -> None:
+@pytest.mark.parametrize("reuse_index", [True, False], ids=["segments merged", "indexed again"])
+def test_deleted_rows_are_left_out(tmp_path: Path, reuse_index: bool) -> None:
     tables = [log_rows(n, seed=n) for n in (1, 500, 64, 65, 9_000)]
     rng = np.random.default_rng(0)
     masks = [None, rng.random(500) < 0.5, np.zeros(64, np.bool_), np.ones(65, np.bool_), rng.random(9_000) < 0.9]
     readers = sources_of(tables, tmp_path / "sources")
     sources = [MergeSource(r, m) for r, m in zip(readers, masks, strict=True)]
-    found = merged(sources, tables[0].schema, tmp_path / "m.split", stack=stack)
+    found = merged(sources, tables[0].schema, tmp_path / "m.split", reuse_index=reuse_index)
     kept = [t if m is None else t.filter(pa.array(m)) for t, m in zip(tables, masks, strict=True)]
     expected = pa.concat_tables(kept)
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())
@@ -71,7 +71,7 @@ def test_stacking_gives_the_index_that_indexing_gives(tmp_path: Path) -> None:
     tables = [log_rows(2_000, seed=n) for n in range(3)]
     sources = [MergeSource(r) for r in sources_of(tables, tmp_path / "sources")]
     one = merged(sources, tables[0].schema, tmp_path / "one.split")
-    two = merged(sources, tables[0].schema, tmp_path / "two.split", stack=False)
+    two = merged(sources, tables[0].schema, tmp_path / "two.split", reuse_index=False)
     for a, b in zip(one.table.components, two.table.components, strict=True):
         assert (a.name, a.length, [(r.field, r.length) for r in a.ranges]) == (
             (b.name, b.length, [(r.field, r.length) for r in b.ranges])
@@ -93,7 +93,7 @@ def test_a_column_that_was_added_later_is_null_before(tmp_path: Path, kind: str)
     new = new.append_column("extra", pa.array(["10.0.0.1" if kind == "ip" else "word"] * 200))
     typemap = {**TEXT, "extra": kind}
     readers = sources_of([old, new, old], tmp_path / "sources", typemap=typemap)
-    assert stackable(readers[0], mapping_of(new.schema, typemap)) == (kind != "text")
+    assert can_merge_segment(readers[0], mapping_of(new.schema, typemap)) == (kind != "text")
     found = merged([MergeSource(r) for r in readers], new.schema, tmp_path / "m.split", typemap=typemap)
     expected = pa.concat_tables([old, new, old], promote_options="default")
     assert found.read_rows().combine_chunks().equals(expected.combine_chunks())

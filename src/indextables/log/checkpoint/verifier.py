@@ -1,8 +1,8 @@
-"""Proof that a state or checkpoint can stand for the versions that led to it.
+"""Whether a checkpoint can stand for the versions that led to it.
 
-Nothing is deleted on the word of a file that nobody has read. A proof reads the state, every manifest that it names, or
-every part of a checkpoint, from the store and not from memory; checksums and counts must hold; and where the versions
-are still there, what they lead to by another way must be the same. Whoever deletes asks for the proof first; whoever
+Nothing is deleted on the word of a file that nobody has read. A check reads the state and every manifest that it names, or
+every part of a legacy checkpoint, from the store and not from memory; checksums and counts must hold; and where the versions
+are still there, what they lead to by another way must be the same. Whoever deletes asks for the check first; whoever
 writes a checkpoint asks for it before the pointer moves.
 """
 
@@ -35,31 +35,31 @@ COMPARED = ["path", "size", "num_records"]
 _HELD_BYTES = 1 << 30
 
 
-class Prover(Struct, frozen=True):
-    """Proves states and checkpoints of one table. It begins with no memory, and reads each file once."""
+class CheckpointVerifier(Struct, frozen=True):
+    """Checks checkpoints of one table. It begins with no memory, and reads each file once."""
 
     bases: BaseReader
 
     @classmethod
-    def of(cls, store: Store, reading: LogReadSettings, state_reading: StateReadSettings) -> Prover:
-        """A prover that has not read anything yet."""
+    def of(cls, store: Store, reading: LogReadSettings, state_reading: StateReadSettings) -> CheckpointVerifier:
+        """A verifier that has not read anything yet."""
         return cls(BaseReader(VersionReader(store, LogCache(_HELD_BYTES), reading), state_reading))
 
     def newest_failure(self, listing: LogListing) -> IndexTablesError | None:
-        """Why the newest state or checkpoint cannot be trusted; None if it can, or if there is none."""
-        newest = max([*listing.states, *listing.checkpoints], default=-1)
+        """Why the newest checkpoint cannot be trusted; None if it can, or if there is none."""
+        newest = max([*listing.states, *listing.legacy_checkpoints], default=-1)
         return None if newest < 0 else self.failure_at(listing, newest)
 
     def failure_at(self, listing: LogListing, version: int) -> IndexTablesError | None:
-        """Why nothing at a version can stand for the versions up to it; None if a state or checkpoint there can.
+        """Why nothing at a version can stand for the versions up to it; None if a checkpoint there can.
 
         `listing` must be of the whole log.
         """
         failures = []
-        for info in (listing.states.get(version), listing.checkpoints.get(version)):
+        for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
             if info is not None:
                 failure = self.failure(version, info, self._by_another_way(listing, version))
-                failure = failure or self._stray(version, info, listing)
+                failure = failure or self._descent_failure(version, info, listing)
                 if failure is None:
                     return None
                 failures.append(failure)
@@ -67,9 +67,9 @@ class Prover(Struct, frozen=True):
         return failures[0] if failures else BadFileError(f"{path} is missing.", path=path, version=version)
 
     def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
-        """Why a state or checkpoint cannot stand for a version; None if it can. It must be as expected, if that is known."""
+        """Why a checkpoint cannot stand for a version; None if it can. It must be as expected, if that is known."""
         try:
-            base = self.bases.alone(version, info)
+            base = self.bases.standalone(version, info)
             if base.header.metadata is None:
                 raise BadFileError(f"{info.path} does not hold the table's metadata.", path=info.path, version=version)
             base.source.files(columns=COMPARED)
@@ -83,10 +83,10 @@ class Prover(Struct, frozen=True):
             return BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path)
         return None
 
-    def _stray(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
-        """Why a state or checkpoint does not fit the version file of its number; None if it does, or if there is none."""
+    def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
+        """Why a checkpoint does not fit the version file of its number; None if it does, or if there is none."""
         try:
-            check_descent(self.bases, self.bases.alone(version, info), listing)
+            check_descent(self.bases, self.bases.standalone(version, info), listing)
         except CorruptTableError as failure:
             return failure
         return None
@@ -103,33 +103,35 @@ class Prover(Struct, frozen=True):
         return None
 
     def _by_another_way(self, listing: LogListing, version: int) -> Snapshot | None:
-        """The version by an older state or checkpoint, or none, and the versions since; None if they are not all there."""
-        for older in sorted({v for v in (-1, *listing.states, *listing.checkpoints) if v < version}, reverse=True):
+        """The version by an older checkpoint, or none, and the versions since; None if they are not all there."""
+        for older in sorted(
+            {v for v in (-1, *listing.states, *listing.legacy_checkpoints) if v < version}, reverse=True
+        ):
             if listing.missing(older, version):
                 return None
-            base = self._sound(listing, older)
+            base = self._usable_base(listing, older)
             if base is not None:
                 try:
-                    wanted = [(v, listing.versions[v]) for v in range(older + 1, version + 1)]
-                    return replay(base, self.bases.versions.read(wanted))
+                    version_files = [(v, listing.versions[v]) for v in range(older + 1, version + 1)]
+                    return replay(base, self.bases.versions.read(version_files))
                 except (BadFileError, UnsupportedError, NotFoundError):
                     return None
         return None
 
-    def _sound(self, listing: LogListing, version: int) -> Base | None:
+    def _usable_base(self, listing: LogListing, version: int) -> Base | None:
         if version < 0:
             return Base()
-        for info in (listing.states.get(version), listing.checkpoints.get(version)):
+        for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
             if info is not None and self.failure(version, info, None) is None:
-                return self.bases.alone(version, info)
+                return self.bases.standalone(version, info)
         return None
 
 
 def differences(expected: Snapshot, base: Base) -> Iterator[str]:
-    """Where a state or checkpoint differs from what the versions lead to."""
-    files, wanted = base.source.files(columns=COMPARED), expected.files(columns=COMPARED)
-    if not _sorted(files).equals(_sorted(wanted)):
-        yield from _other_files(_by_path(files), _by_path(wanted))
+    """Where a checkpoint differs from what the versions lead to."""
+    files, expected_files = base.source.files(columns=COMPARED), expected.files(columns=COMPARED)
+    if not _sorted(files).equals(_sorted(expected_files)):
+        yield from _other_files(_by_path(files), _by_path(expected_files))
     if base.header.metadata is not None and _bare(base.header.metadata) != _bare(expected.header.metadata):
         yield "the checkpoint holds other metadata than the versions."
     source = base.source
@@ -145,11 +147,11 @@ def _sorted(files: pa.Table) -> pa.Table:
 _Described = dict[str, tuple[int, int | None]]
 
 
-def _other_files(files: _Described, wanted: _Described) -> Iterator[str]:
+def _other_files(files: _Described, expected: _Described) -> Iterator[str]:
     for what, paths in (
-        ("has {} that the versions do not", files.keys() - wanted.keys()),
-        ("lacks {}", wanted.keys() - files.keys()),
-        ("describes {} otherwise", {p for p in files.keys() & wanted.keys() if files[p] != wanted[p]}),
+        ("has {} that the versions do not", files.keys() - expected.keys()),
+        ("lacks {}", expected.keys() - files.keys()),
+        ("describes {} otherwise", {p for p in files.keys() & expected.keys() if files[p] != expected[p]}),
     ):
         if paths:
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -160,8 +162,8 @@ def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
     """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings."""
     if metadata is None:
         return None
-    kept = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
-    return msgspec.structs.replace(metadata, configuration=kept)
+    configuration = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
+    return msgspec.structs.replace(metadata, configuration=configuration)
 
 
 def _by_path(files: pa.Table) -> _Described:
