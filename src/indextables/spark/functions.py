@@ -180,10 +180,8 @@ def found_columns(
     """The columns of these rows; a query that cannot be understood is an error before anything runs."""
     table = Table.open(path, version=version, options=options)
     request = ReadRequest(query, where, names(columns), limit, False, score, snippet)
-    schema = request.schema(table)
-    request.plan(table, None)
-    request.search(table, schema.names)
-    return schema
+    request.check(table)
+    return request.schema(table)
 
 
 def history_rows(options: Mapping[str, object], path: str, *, limit: int | None = None) -> pa.Table:

@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.model.arguments import text, whole_number
+from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
 from indextables.scan.aggregate.result import finish, partial_of
 from indextables.scan.aggregate.spec import parse_spec
 from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
+from indextables.scan.plan import output_columns
 from indextables.scan.task import ScanTask
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
@@ -59,26 +61,26 @@ def search(
 
         its.search(spark, "/data/logs", "message:timeout", limit=10).show()
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     most = None if limit is None else whole_number("limit", limit)
+    bound_predicate(where, table.schema)
     own = {
         "query": text("query", query),
         "where": where,
-        "columns": None if columns is None else list(columns),
+        "columns": None if columns is None else output_columns(table.schema, columns),
         "limit": most,
         "limitPerTask": True if most is not None else None,
         "score": score or None,
         "snippet": snippet,
-        "versionAsOf": found.version,
-        "frame": Frame.of(found),
+        "versionAsOf": table.version,
+        "frame": Frame.of(table),
     }
-    given = source_options(spark, options, own)
-    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.
-    planning.plan_scan(found, query=query, where=where, columns=columns)
-    request = ReadRequest.parse(SourceOptions.parse(given))
-    schema = request.schema(found)
-    request.search(found, schema.names)
-    rows = source_frame(spark, found.path, schema, given)
+    source = source_options(spark, options, own)
+    request = ReadRequest.parse(SourceOptions.parse(source))
+    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process. The
+    # splits are looked for once, when Spark asks for the tasks.
+    request.check(table)
+    rows = source_frame(spark, table.path, request.schema(table), source)
     return rows if most is None else rows.orderBy(f.col(SCORE).desc()).limit(most)
 
 

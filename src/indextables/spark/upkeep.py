@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from indextables.model.report import Progress, silent
 from indextables.spark.settings import has_jvm, with_session
 from indextables.spark.workers import on_workers
-from indextables.spark.writes import gathering
+from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
 from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
@@ -67,7 +67,7 @@ class JobLabel(Struct):
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
     """Run each task in a Spark task of its own. If the job fails, the results that there are come before the error."""
-    finished = gathering(label.spark)
+    finished = results_accumulator(label.spark)
 
     def work(task: bytes) -> R:
         chosen: Task[R] = pickle.loads(task)

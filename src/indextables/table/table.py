@@ -33,9 +33,9 @@ from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.plan import parse_query, plan_scan
-from indextables.scan.search import search_table
+from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet
 from indextables.table import damaged, definition, planning
 from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
@@ -164,19 +164,16 @@ class Table(TableHandle):
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        task = self._task(text("query", query), where, columns)
-        assert task.plan.query is not None
-        request = SearchRequest(
-            task.plan.query,
-            task.plan.columns,
-            where=task.plan.where,
+        plan = planning.plan_scan(self, query=text("query", query), where=where, columns=columns)
+        search = TableSearch.of(
+            plan,
             limit=None if limit is None else whole_number("limit", limit),
             offset=whole_number("offset", offset),
             score=score,
             snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), task.schema.names),
+            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), plan.schema.names),
         )
-        return search_table(task, request)
+        return search.run(self._log.store)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
         """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.

@@ -22,9 +22,7 @@ from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
 from indextables.model.file_list import from_actions
 from indextables.scan.plan import ScanPlan, entries
-from indextables.scan.search import search_table
-from indextables.scan.task import ScanTask
-from indextables.splits.search.search import SearchRequest
+from indextables.scan.search import TableSearch
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 
@@ -120,11 +118,10 @@ def follow(
 
 def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
     """The matches among rows that came after a version, in the order they came."""
-    assert plan.query is not None
     added = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
-    task = ScanTask(plan.with_splits(entries(from_actions(added))))
-    marked = None if snippet is None else Snippet(snippet)
-    return search_table(task, SearchRequest(plan.query, plan.columns, where=plan.where, snippet=marked))
+    splits = entries(from_actions(added))
+    search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
+    return search.run()
 
 
 app = typer.Typer()

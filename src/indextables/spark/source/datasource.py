@@ -21,7 +21,7 @@ from indextables.spark.schemas import FRAME_KEY, SparkBatches, readable, with_me
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.stream_reader import TableStreamReader
-from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 
 TABLE_KEY = "indextables.table"
 """Field metadata that asks the driver where the table behind a name is; the answer comes as option `statementTable`."""
@@ -117,7 +117,7 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""
-        return TableWriter(planned_write(self._parsed(), schema, overwrite=overwrite))
+        return TableWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
         """A stream of what is appended to a table."""
@@ -125,7 +125,7 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
         """A stream into a table, each batch once."""
-        return TableStreamWriter(write_request(self._parsed(), schema, overwrite=overwrite), schema)
+        return TableStreamWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite, streaming=True))
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)
