@@ -107,13 +107,13 @@ def verb(
 
         hints = {**get_type_hints(function, include_extras=True), "debug": _Debug}
         debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False)
-        given = [*inspect.signature(function).parameters.values(), debug]
-        told = [parameter.replace(annotation=hints[parameter.name]) for parameter in given]
-        run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
+        parameters = [*inspect.signature(function).parameters.values(), debug]
+        annotated = [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
+        run.__dict__["__signature__"] = inspect.Signature(annotated)
         run.__annotations__ = hints
         lines = (line if "indextables " in line else f"indextables {line}" for line in example.splitlines())
-        shown = "\n\n".join(f"  {line}" for line in lines)
-        app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{shown}", no_args_is_help=False)(run)
+        examples = "\n\n".join(f"  {line}" for line in lines)
+        app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{examples}", no_args_is_help=False)(run)
         return function
 
     return register

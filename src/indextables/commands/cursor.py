@@ -233,7 +233,7 @@ class StatementCursor(Cursor):
         tree, self.index = parse_among(self.text, self.tokens, self.index)
         return tree
 
-    def given(self) -> bool:
+    def presence(self) -> bool:
         """The value of a clause that has none: it is there."""
         return True
 

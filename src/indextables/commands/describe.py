@@ -64,7 +64,7 @@ class DescribeTransactionLog(TableCommand):
     include_all: bool = False
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES TRANSACTION LOG": {}}
-    clauses: ClassVar[Clauses] = {"INCLUDE ALL": ("include_all", StatementCursor.given)}
+    clauses: ClassVar[Clauses] = {"INCLUDE ALL": ("include_all", StatementCursor.presence)}
     columns: ClassVar[pa.Schema] = ACTION_ROW_SCHEMA
 
     def words(self) -> Iterator[str | None]:

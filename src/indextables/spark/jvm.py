@@ -238,7 +238,7 @@ def _java() -> Iterator[Any]:
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
+    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark gives it no types
     try:
         yield gateway.jvm
     finally:

@@ -62,7 +62,7 @@ class JobLabel(Struct):
             yield
         finally:
             for key, value in before.items():
-                context.setLocalProperty(key, value)  # type: ignore[arg-type]
+                context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes a property away
 
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
