@@ -88,8 +88,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(flag: bool) -> None:
+    if flag:
         typer.echo(f"indextables {VERSION}")
         raise typer.Exit
 
@@ -105,7 +105,7 @@ def indextables(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the process."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if not given or given[0] not in _NEED_EVERYTHING:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if not words or words[0] not in _NEED_EVERYTHING:
         load_less()
-    app(given, prog_name="indextables")
+    app(words, prog_name="indextables")

@@ -63,7 +63,7 @@ class TableSearch(Struct, frozen=True):
         if not self.request.scores or len(self.plan.splits) == 1:
             return self
         counts = task.each(lambda entry: term_statistics(task.open(entry), self.request.query))
-        by_path = {entry.path: counted for entry, counted in zip(self.plan.splits, counts, strict=True)}
+        by_path = {entry.path: statistics for entry, statistics in zip(self.plan.splits, counts, strict=True)}
         return replace(self, statistics=total(by_path.values()), split_statistics=by_path)
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> TableSearch:

@@ -43,7 +43,7 @@ from indextables.spark.functions import register_bucket_functions, register_tabl
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import path_in
 from indextables.spark.settings import has_jvm, session_settings
-from indextables.spark.source.datasource import DefaultSource, required, spark_columns
+from indextables.spark.source.datasource import DefaultSource, parse_command, spark_columns
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
@@ -51,7 +51,7 @@ from indextables.upkeep.verify import VerifyReport
 logger = logging.getLogger(__name__)
 
 
-def planned_read(schema_json: str, options: Sequence[str]) -> bytes | None:
+def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
     """What the tasks of a read do. None if it cannot be planned: Spark then asks a process of its own, and tells why."""
     schema = StructType.fromJson(json.loads(schema_json))
     source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
@@ -132,7 +132,7 @@ class SparkStatements(Session):
 
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:
     """The rows of one of our statements, which has run when this returns."""
-    command = required(sql)
+    command = parse_command(sql)
     rows = command.run(SparkStatements(session_settings(spark), partial(path_of, spark), spark))
     return spark.createDataFrame(rows, spark_columns(command))
 
@@ -171,10 +171,10 @@ class StatementDriver:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
         what, sql = str(request[0]), str(request[1])
         if what == "read":
-            return planned_read(sql, [str(text) for text in request[2:]])
+            return plan_read(sql, [str(text) for text in request[2:]])
         try:
             if what == "columns":
-                return spark_columns(required(sql)).json()
+                return spark_columns(parse_command(sql)).json()
             if what == "near miss":
                 return None if parse(sql) is None else ""
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf

@@ -79,8 +79,8 @@ def _in_fewer_tasks(df: DataFrame, target_bytes: int) -> DataFrame:
         return df
     plan = df._jdf.queryExecution().optimizedPlan()
     tasks = max(spark.sparkContext.defaultParallelism, -(-int(str(plan.stats().sizeInBytes())) // target_bytes))
-    chosen = _repartition_number(plan)
-    if tasks > _MOST_TASKS or (chosen is not None and chosen <= tasks):
+    partitions = _repartition_number(plan)
+    if tasks > _MOST_TASKS or (partitions is not None and partitions <= tasks):
         return df
     return df.coalesce(tasks)
 
@@ -267,15 +267,15 @@ def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[AddAction]:
     """Run the tasks. If one fails, what the others wrote is deleted: nobody can have committed it."""
-    finished = results_accumulator(spark)
+    accumulator = results_accumulator(spark)
     try:
         # Numbered, because Spark takes a dot in a column's name for a field of a struct here.
         numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
-        task = _task(write, rows.columns, finished)
+        task = _task(write, rows.columns, accumulator)
         reports = numbered.mapInArrow(task, "added binary, refusal binary").collect()
     except BaseException:
-        if finished is not None and finished.value:
-            abandon(write, finished.value)
+        if accumulator is not None and accumulator.value:
+            abandon(write, accumulator.value)
         raise
     added = [action for report in reports if report["added"] for action in pickle.loads(bytes(report["added"]))]
     refusal = next((report["refusal"] for report in reports if report["refusal"]), None)
@@ -286,7 +286,7 @@ def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[Ad
 
 
 def _task(
-    write: RowWrite, names: list[str], finished: Accumulator[list[AddAction]] | None
+    write: RowWrite, names: list[str], accumulator: Accumulator[list[AddAction]] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -295,8 +295,8 @@ def _task(
             # Rows that cannot be written will not be writable at the next attempt either: told, not raised.
             yield _report(refusal=pickle.dumps(error))
             return
-        if finished is not None:
-            finished.add(added)
+        if accumulator is not None:
+            accumulator.add(added)
         if added:
             yield _report(added=pickle.dumps(added))
 

@@ -70,8 +70,8 @@ def plan_scan(
     columns: Sequence[str] | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    bound = bound_predicate(where, table.schema)
-    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=bound, columns=columns)
+    predicate = bound_predicate(where, table.schema)
+    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=predicate, columns=columns)
 
 
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
@@ -403,7 +403,7 @@ def _plan_anew(table: TableHandle, write: RowWrite) -> RowWrite:
     )
     if plan.layout != write.layout:
         raise ConflictError(
-            f"Another writer was first to create {table.path}, partitioned by {_listed(table.partition_columns)}, with "
+            f"Another writer was first to create {table.path}, partitioned by {_column_list(table.partition_columns)}, with "
             f"columns or an index that these rows were not written for.",
             hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
             path=table.path,
@@ -428,11 +428,11 @@ def _check_partitioning(table: TableHandle, partition_columns: Sequence[str] | N
     columns = check_partition_columns(table.schema, tuple(partition_columns))
     if list(columns) != table.partition_columns:
         raise InvalidInputError(
-            f"{table.path} is partitioned by {_listed(table.partition_columns)}, not by {_listed(columns)}.",
+            f"{table.path} is partitioned by {_column_list(table.partition_columns)}, not by {_column_list(columns)}.",
             hint="Leave the partition columns out to write to a table that exists.",
             path=table.path,
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _column_list(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"

@@ -22,7 +22,7 @@ from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, quer
 from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import bare
-from indextables.spark.source.filters import understood_filters
+from indextables.spark.source.filters import parse_filters
 from indextables.splits.query.tree import Query
 from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
@@ -126,34 +126,34 @@ class SourceOptions(Struct, frozen=True):
         return self._parsed(name, parse_names, "names separated by commas, or a JSON list of names")
 
     def _parsed(self, name: str, parse: Callable[[Any], T], allowed: str) -> T | None:
-        given = self.text(name)
-        if given is None:
+        value = self.text(name)
+        if value is None:
             return None
         try:
-            return parse(given)
+            return parse(value)
         except ValueError:
-            message = f"Option {name!r} cannot be {given!r}."
+            message = f"Option {name!r} cannot be {value!r}."
             raise InvalidInputError(message, hint=f"Allowed: {allowed}.", key=name) from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:
     """Names from a JSON list or a comma-separated text."""
     if text.lstrip().startswith("["):
-        listed = json.loads(text)
-        if not all(isinstance(name, str) for name in listed):
+        names = json.loads(text)
+        if not all(isinstance(name, str) for name in names):
             raise ValueError(text)
-        return tuple(listed)
+        return tuple(names)
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def spelled(settings: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+def with_column_case(settings: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
     """The settings with the column names of per-column keys as the schema spells them: Spark has lowered their case."""
-    known = {name.lower(): name for name in columns}
+    spelling = {name.lower(): name for name in columns}
     result = {}
     for key, value in settings.items():
-        found, column = config.REGISTRY.find(key)
+        setting, column = config.REGISTRY.find(key)
         if column is not None:
-            key = found.key[:-1] + known.get(column.lower(), column)
+            key = setting.key[:-1] + spelling.get(column.lower(), column)
         result[key] = value
     return result
 
@@ -163,10 +163,13 @@ def _check_known(settings: Mapping[str, str]) -> None:
         try:
             config.REGISTRY.find(key)
         except UnknownOptionError as error:
-            near = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else error.hint
+            suggestions = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
+            hint = f"Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else error.hint
             raise UnknownOptionError(
-                f"There is no option or setting {key!r}.", hint=hint, key=key, nearest=near or error.context["nearest"]
+                f"There is no option or setting {key!r}.",
+                hint=hint,
+                key=key,
+                nearest=suggestions or error.context["nearest"],
             ) from None
 
 
@@ -195,7 +198,7 @@ class ReadRequest(Struct, frozen=True):
             limit_is_of_task=options.flag("limitPerTask"),
             score=options.flag("score"),
             snippet=options.text("snippet"),
-            operators=tuple(SearchOperator(*told) for told in json.loads(options.text("searches") or "[]")),
+            operators=tuple(SearchOperator(*operator) for operator in json.loads(options.text("searches") or "[]")),
             filters=options.text("filters"),
         )
         if request.query is None and (request.score or request.snippet):
@@ -242,7 +245,7 @@ class ReadRequest(Struct, frozen=True):
 
     def _conditions(self, table: Table) -> tuple[Query | None, Predicate | None]:
         """What rows must match: the query with the search operators, and the condition with the filters."""
-        filters = understood_filters(self.filters, table.schema)
+        filters = parse_filters(self.filters, table.schema)
         if self.where is not None:
             filters.append(parse(self.where))
         where = bound_predicate(all_of(filters), table.schema) if filters else None

@@ -51,10 +51,10 @@ def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
         return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        told = list(pool.map(ends_as_parquet, paths, sizes))
-    found = ours.copy()
-    found[doubtful] = told
-    return pa.array(found)
+        endings = list(pool.map(ends_as_parquet, paths, sizes))
+    parquet = ours.copy()
+    parquet[doubtful] = endings
+    return pa.array(parquet)
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
@@ -70,23 +70,23 @@ SEARCH_BYTES = 1 << 30
 """What one task searches: of a split that is searched, only a small part is read."""
 
 
-def grouped(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
+def task_groups(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
     """The splits of each task, in order. `per_task` 0 goes by size."""
     if per_task:
         for start in range(0, len(splits), per_task):
             yield tuple(splits[start : start + per_task])
         return
-    most = SEARCH_BYTES if searching else SCAN_BYTES
-    waiting: list[SplitEntry] = []
+    max_bytes = SEARCH_BYTES if searching else SCAN_BYTES
+    group: list[SplitEntry] = []
     size = 0
     for entry in splits:
-        if waiting and size + entry.size > most:
-            yield tuple(waiting)
-            waiting, size = [], 0
-        waiting.append(entry)
+        if group and size + entry.size > max_bytes:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(entry)
         size += entry.size
-    if waiting:
-        yield tuple(waiting)
+    if group:
+        yield tuple(group)
 
 
 class Frame(Struct, frozen=True):
@@ -104,11 +104,11 @@ class Frame(Struct, frozen=True):
         return cls(table.version, table.metadata.id)
 
     @classmethod
-    def parse(cls, told: str | None) -> Frame | None:
+    def parse(cls, text: str | None) -> Frame | None:
         """A frame as the option tells it."""
-        if told is None or told == cls.NEW:
+        if text is None or text == cls.NEW:
             return None
-        version, _, table_id = told.partition("@")
+        version, _, table_id = text.partition("@")
         return cls(int(version), table_id)
 
     def __str__(self) -> str:
@@ -194,7 +194,7 @@ class TableReader(DataSourceReader):
         if request.limit is not None and not request.limit_is_of_task:
             return [SplitGroup(scan.with_splits(plan.splits), request.limit)]
         per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
+        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
         return [SplitGroup(scan.with_splits(splits), request.limit) for splits in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -34,7 +34,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare
-from indextables.spark.source.options import SourceOptions, spelled
+from indextables.spark.source.options import SourceOptions, with_column_case
 from indextables.spark.writes import (
     OVERWRITE_MODE,
     SESSION_OVERWRITE_MODE,
@@ -97,7 +97,7 @@ def plan_source_write(
         replace_where=options.text("replaceWhere"),
         dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
         merge_schema=options.flag("mergeSchema"),
-        options=spelled(options.settings, schema.names),
+        options=with_column_case(options.settings, schema.names),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
     )
