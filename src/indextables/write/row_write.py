@@ -344,17 +344,18 @@ def plan_row_write(
         schema_string=metadata.schema_string if schema.equals(table) else schema_to_json(schema),
         configuration=recorded_as(mapping, body, new, metadata.configuration or {}) if new else metadata.configuration,
     )
+    schema_json = schema_to_json(schema)
     return RowWrite(
         spec=spec,
         header=_header_to_check(header),
-        schema_json=schema_to_json(schema),
+        schema_json=schema_json,
         partition_columns=partition_columns,
         mapping=mapping,
         splits=settings.group(SplitWriterSettings),
         stats=settings.group(StatsSettings),
         new_metadata=None if new_metadata == metadata else new_metadata,
         operation=operation,
-        where=bound_predicate(where, schema),
+        where=bound_predicate(where, schema_from_json(schema_json)),
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
         exist_ok=exist_ok,
