@@ -23,6 +23,7 @@ WANTED = {
 }
 """How many files each walk may lead through."""
 _HOP = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./(src/[\w/]+\.(?:py|java))#L\d+\)")
+_JAVA = re.compile(r"(?:class|\s[\w<>\[\], ?]+\s)\s*(\w+)\s*(?:\(|\{|extends|implements)")
 _BETWEEN = re.compile(r"(?<=<!-- table of walks -->\n).*?(?=<!-- end of table -->)", re.S)
 
 
@@ -36,7 +37,9 @@ class Hop(NamedTuple):
 def walks(page: str) -> dict[str, list[Hop]]:
     """The hops under each heading."""
     parts = re.split(r"^## (.*)$", page, flags=re.M)
-    return {title: [Hop(*hop) for hop in _HOP.findall(text)] for title, text in zip(parts[1::2], parts[2::2], strict=True)}
+    return {
+        title: [Hop(*hop) for hop in _HOP.findall(text)] for title, text in zip(parts[1::2], parts[2::2], strict=True)
+    }
 
 
 @cache
@@ -44,10 +47,8 @@ def lines(file: str) -> dict[str, int]:
     """The functions, methods and classes of a file, and the line on which each begins."""
     text = (ROOT / file).read_text(encoding="utf-8")
     if file.endswith(".java"):
-        return {
-            found[1]: text.count("\n", 0, found.start()) + 1
-            for found in reversed(list(re.finditer(r"(?:class|\)?\s[\w<>\[\], ?]+\s)\s*(\w+)\s*(?:\(|\{|extends|implements)", text)))
-        }
+        declared = list(_JAVA.finditer(text))
+        return {found[1]: text.count("\n", 0, found.start(1)) + 1 for found in reversed(declared)}
     places: dict[str, int] = {}
 
     def visit(node: ast.AST, prefix: str) -> None:

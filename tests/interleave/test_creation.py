@@ -31,7 +31,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "overwrite": {"operation": Operation.OVERWRITE},
     "dynamic": {"operation": Operation.REPLACE_WHERE, "dynamic_partitions": True},
     "condition": {"operation": Operation.REPLACE_WHERE, "where": "p = 1"},
-    "error": {"first": True},
+    "error": {"exist_ok": False},
 }
 PARTS: Mapping[str, Sequence[int]] = {"dynamic": (0, 1), "condition": (1,)}
 """In which partitions a mode writes a split; all but these in 1 and 2."""
@@ -54,7 +54,7 @@ def writer(name: str, mode: str, *, by: Sequence[str] = ("p",)) -> Callable[[Sto
             store.put(path, b"1")
             values: dict[str, str | None] = {column: str(part) for column in by}
             added.append(AddAction(path=path, size=1, num_records=1, partition_values=values))
-        return planning.finish_rows(log, write, added, options=SETTINGS)[1]
+        return planning.finish_rows(log, write, added)[1]
 
     return run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +12,17 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import LongType, StructField, StructType
 
 from indextables import Table
-from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
+from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, InvalidInputError
 from indextables.log.commit import Committer
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.writer import TableStreamWriter, TableWriter, WrittenSplits, planned_write, write_request
+from indextables.spark.source.writer import (
+    TableStreamWriter,
+    TableWriter,
+    WrittenSplits,
+    commit_splits,
+    plan_source_write,
+    under_session,
+)
 from indextables.table.handle import TableHandle
 
 SPARK_SCHEMA = StructType([StructField("id", LongType())])
@@ -31,7 +39,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def writer(path: str) -> TableWriter:
-    return TableWriter(planned_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    return TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
 
 
 def tasks(writer: TableWriter | TableStreamWriter) -> list[WriterCommitMessage | None]:
@@ -68,7 +76,7 @@ def test_an_abort_before_any_commit_deletes_what_the_tasks_wrote(path: str, writ
 def test_an_abort_deletes_nothing_of_others(path: str, writer: TableWriter) -> None:
     table = Table.create(path, schema=pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": [100]}))
-    planned = TableWriter(planned_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    planned = TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
     messages = tasks(planned)
     table.append(pa.table({"id": [101]}))
     planned.abort([*messages, None])
@@ -107,12 +115,12 @@ def test_a_commit_that_surely_failed_takes_its_splits_along(
 
 
 def test_two_first_writers_make_one_table(path: str, writer: TableWriter) -> None:
-    other = TableWriter(planned_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
+    other = TableWriter(plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False))
     writer.commit(tasks(writer))
     other.commit(tasks(other))
     assert Table.open(path).count() == 20
     text = StructType([StructField("id", LongType()), StructField("more", LongType())])
-    late = TableWriter(planned_write(SourceOptions.parse({"path": path + "2"}), text, overwrite=False))
+    late = TableWriter(plan_source_write(SourceOptions.parse({"path": path + "2"}), text, overwrite=False))
     Table.create(path + "2", schema=pa.schema([("id", pa.string())]))
     with pytest.raises(IndexTablesError):
         late.commit([])
@@ -132,7 +140,7 @@ def stream_message(writer: TableStreamWriter, start: int) -> WrittenSplits:
 
 def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(write_request(options, SPARK_SCHEMA, overwrite=False), SPARK_SCHEMA)
+    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
     for batch in (0, 0, 1, 0, 1):
         writer.commit([stream_message(writer, batch * 5)], batch)
     table = Table.open(path)
@@ -142,7 +150,7 @@ def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> N
 
 def test_a_stream_batch_without_rows_leaves_no_version(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(write_request(options, SPARK_SCHEMA, overwrite=False), SPARK_SCHEMA)
+    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
     writer.commit([stream_message(writer, 0)], 0)
     writer.commit([replace(writer.write(iter([])), query_id="query")], 1)
     assert Table.open(path).version == 1
@@ -150,6 +158,30 @@ def test_a_stream_batch_without_rows_leaves_no_version(path: str) -> None:
 
 def test_a_stream_batch_without_a_query_is_refused(path: str) -> None:
     options = SourceOptions.parse({"path": path})
-    writer = TableStreamWriter(write_request(options, SPARK_SCHEMA, overwrite=False), SPARK_SCHEMA)
+    writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
     with pytest.raises(IndexTablesError, match="which streaming query"):
         writer.commit([writer.write(iter([batches(0)]))], 0)
+
+
+def test_settings_of_a_session_that_reach_only_a_task_are_checked_before_its_rows(path: str) -> None:
+    plan = plan_source_write(SourceOptions.parse({"path": path}), SPARK_SCHEMA, overwrite=False)
+    with pytest.raises(InvalidInputError, match="nope"):
+        under_session(plan, {"spark.indextables.indexing.defaultSearchFields": "nope"})
+    with pytest.raises(InvalidInputError, match="did not reach the writer in time"):
+        under_session(plan, {"spark.indextables.indexing.typemap.id": "none"})
+    settings = {
+        "spark.indextables.indexing.maxDefaultSearchFields": "3",
+        "spark.indextables.write.maxRowsPerSplit": "2",
+    }
+    write = under_session(plan, settings)
+    commit_splits(plan, [WrittenSplits(write.run([batches(0)]), write)])
+    table = Table.open(path)
+    assert table.metadata.configuration == {"indexing.maxDefaultSearchFields": "3", "write.maxRowsPerSplit": "2"}
+    assert table.files()["num_records"].to_pylist() == [2, 2, 1]
+
+
+def test_a_planned_write_travels_and_shows_no_secret(path: str) -> None:
+    options = SourceOptions.parse({"path": path, "aws.secretKey": "hunter2"})
+    plan = plan_source_write(options, SPARK_SCHEMA, overwrite=False)
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert "hunter2" not in repr(plan) and path in repr(plan)

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables.spark import sql
-from indextables.spark.sql import planned_read
+from indextables.spark.sql import plan_read
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import Logs, make_logs
 
@@ -36,15 +36,15 @@ def test_a_read_is_planned_here_and_by_spark_alike(
     planned: list[bool] = []
 
     def here(schema: str, options: Sequence[str]) -> bytes | None:
-        told = planned_read(schema, options)
+        told = plan_read(schema, options)
         planned.append(told is not None)
         return told
 
-    monkeypatch.setattr(sql, "planned_read", here)
+    monkeypatch.setattr(sql, "plan_read", here)
     ours = READS[read](spark, logs.path).collect()
     assert planned == [True]
     assert ours
-    monkeypatch.setattr(sql, "planned_read", lambda *_: None)
+    monkeypatch.setattr(sql, "plan_read", lambda *_: None)
     assert_same_rows(spark.createDataFrame(ours), READS[read](spark, logs.path))
 
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 
 from indextables import Table
 from indextables.model.predicate import all_of
-from indextables.spark.source.filters import understood_filters
+from indextables.spark.source.filters import parse_filters
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import Logs, make_logs
 from tests.spark.test_native_scan import FILTERS
@@ -73,7 +73,7 @@ def test_pushed_filters_keep_every_row_that_spark_wants(spark: SparkSession, log
     for n, condition in enumerate(conditions):
         filters = pushed(frame.where(condition))
         ids = set(pc.filter(wanted["id"], pc.fill_null(wanted[f"c{n}"], False)).to_pylist())
-        where = understood_filters(filters, table.schema)
+        where = parse_filters(filters, table.schema)
         kept = set(table.scan(where=all_of(where), columns=["id"]).read_all()["id"].to_pylist())
         assert kept >= ids, (condition, filters)
         exact += kept == ids
@@ -159,9 +159,9 @@ def test_filters_that_cannot_be_said_are_left_to_spark() -> None:
         [">", {"column": ["when"]}, {"kind": "microseconds", "value": "-1"}],
         ["ALWAYS_FALSE"],
     ]
-    found = [str(p) for p in understood_filters(json.dumps(said), schema)]
+    found = [str(p) for p in parse_filters(json.dumps(said), schema)]
     assert found == ["a = 5", "when > TIMESTAMP '1969-12-31 23:59:59.999999Z'", "FALSE"]
-    assert understood_filters(None, schema) == []
+    assert parse_filters(None, schema) == []
 
 
 # -- what plain Spark does with a Python data source that pushes filters

@@ -23,8 +23,8 @@ import indextables.spark as its
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
 from indextables.spark.source.options import SourceOptions
-from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
-from indextables.spark.writes import WriteRequest
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
+from indextables.spark.writes import plan_table_write, under_overwrite_mode
 from indextables.table import planning
 from indextables.table.handle import TableHandle
 
@@ -47,13 +47,13 @@ def writer(
     path: str, *, overwrite: bool = False, columns: StructType = COLUMNS, options: dict[str, str] | None = None
 ) -> TableWriter:
     return TableWriter(
-        planned_write(SourceOptions.parse({"path": path, **(options or {})}), columns, overwrite=overwrite)
+        plan_source_write(SourceOptions.parse({"path": path, **(options or {})}), columns, overwrite=overwrite)
     )
 
 
 def stream_writer(path: str, *, overwrite: bool = False, options: dict[str, str] | None = None) -> TableStreamWriter:
-    request = write_request(SourceOptions.parse({"path": path, **(options or {})}), COLUMNS, overwrite=overwrite)
-    return TableStreamWriter(request, COLUMNS)
+    source = SourceOptions.parse({"path": path, **(options or {})})
+    return TableStreamWriter(plan_source_write(source, COLUMNS, overwrite=overwrite, streaming=True))
 
 
 def batch_of(writer: TableStreamWriter, *ids: int, day: int = 0) -> list[WriterCommitMessage | None]:
@@ -226,7 +226,7 @@ def test_without_what_the_tasks_were_planned_for_r18_a_table_is_damaged(path: st
     messages = batch_of(stream_writer(path), 2, day=7)
     Table.create(path, schema=STORED, partition_columns=["day"])
     committer = stream_writer(path)
-    forgotten = [replace(message, made_for=committer._planned.rows) for message in messages]  # type: ignore[type-var]
+    forgotten = [replace(message, plan=committer._plan) for message in messages]  # type: ignore[type-var]
     committer.commit(forgotten, 0)
     assert not Table.open(path).verify(full=True).healthy
 
@@ -429,7 +429,7 @@ def test_a_partition_overwrite_mode_that_is_none_is_refused(
     with pytest.raises(Exception, match="dynamik"):
         spark.conf.set(MODE, "dynamik")
     with pytest.raises(InvalidInputError, match=f"{MODE} cannot be 'dynamik'"):
-        WriteRequest(days, overwrite=True).under_session("dynamik")
+        under_overwrite_mode(plan_table_write(days, STORED, overwrite=True), "dynamik")
     assert counts(days) == {0: 3, 1: 3, 2: 3}
 
 

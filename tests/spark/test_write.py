@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -242,3 +243,47 @@ def test_a_column_that_a_write_adds_is_indexed_as_the_write_says(spark: SparkSes
     its.write(wider, path, merge_schema=True, options={"indexing.typemap.note": "text"})
     its.write(wider, path)
     assert its.search(spark, path, "note:timeout").count() == 2
+
+
+WRONG_INDEX: dict[str, tuple[dict[str, str], str]] = {
+    "default fields that are not there": ({"indexing.defaultSearchFields": "nope"}, "nope"),
+    "an index of a partition column": ({"indexing.typemap.day": "text"}, "partition column"),
+    "a kind that does not exist": ({"indexing.typemap.message": "txt"}, "txt"),
+}
+WRITES: dict[str, Callable[[DataFrame, str, dict[str, str]], Any]] = {
+    "write": lambda df, path, options: its.write(df, path, partition_by="day", options=options),
+    "source": lambda df, path, options: (
+        df.write.format("indextables").mode("append").options(partitionColumns="day", **options).save(path)
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WRITES)
+@pytest.mark.parametrize("wrong", WRONG_INDEX)
+def test_a_table_that_cannot_be_made_is_refused_before_a_task_runs(
+    tmp_path: Path, path: str, rows: DataFrame, way: str, wrong: str
+) -> None:
+    options, message = WRONG_INDEX[wrong]
+    ran = tmp_path / "a task ran"
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        ran.touch()
+        yield from batches
+
+    with pytest.raises(Exception, match=message):
+        WRITES[way](rows.mapInArrow(noted, rows.schema), path, options)
+    assert not ran.exists()
+    assert not Path(path).exists()
+
+
+def test_default_fields_of_the_session_are_checked_before_a_task_runs(
+    spark: SparkSession, path: str, rows: DataFrame
+) -> None:
+    spark.conf.set("spark.indextables.indexing.defaultSearchFields", "nope")
+    try:
+        for way in WRITES:
+            with pytest.raises(Exception, match="nope"):
+                WRITES[way](rows, path, {})
+            assert not Path(path).exists()
+    finally:
+        spark.conf.unset("spark.indextables.indexing.defaultSearchFields")

@@ -308,12 +308,12 @@ def dated_by_themselves(patch: Patch) -> None:
 def planned_by_the_committer(patch: Patch) -> None:
     from indextables.spark.source import writer
 
-    finish = writer.finish_written
+    commit = writer.commit_splits
 
-    def forgetful(planned: Any, messages: Any, **named: Any) -> int | None:
-        return finish(planned, [dataclasses.replace(m, made_for=planned.rows) for m in messages], **named)
+    def forgetful(plan: Any, messages: Any, **named: Any) -> int | None:
+        return commit(plan, [dataclasses.replace(m, plan=plan) for m in messages], **named)
 
-    patch.setattr(writer, "finish_written", forgetful)
+    patch.setattr(writer, "commit_splits", forgetful)
 
 
 def batch_for_another_layout(folder: Path) -> None:

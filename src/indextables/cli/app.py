@@ -25,7 +25,7 @@ MODULES = {
     "other": ("configure", "settings", "sql", "exit-codes", "report", "ui", "jar", "demo"),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
-_WrongCall: type[Exception] = typer.BadParameter.__mro__[1]
+_WrongCall: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
 _NEED_EVERYTHING = {"report", "ui", "jar", "demo"}
 
@@ -56,22 +56,22 @@ class Verbs(TyperGroup):
         """The names, in the order of their modules."""
         return list(self.commands)
 
-    def main(self, args: Sequence[str] | None = None, *rest: Any, **given: Any) -> Any:
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Parse, and call a verb."""
         words = sys.argv[1:] if args is None else list(args)
         if "--json" not in words:
-            return super().main(words, *rest, **given)
+            return super().main(words, *rest, **options)
         try:
-            code = super().main(words, *rest, **{**given, "standalone_mode": False})
+            code = super().main(words, *rest, **{**options, "standalone_mode": False})
         except _WrongCall as error:
             context = getattr(error, "ctx", None)
-            called = "indextables" if context is None else context.command_path
-            told = InvalidInputError(
-                error.format_message(),  # type: ignore[attr-defined]
-                hint=f"`{called} --help` shows how it is called.",
+            command = "indextables" if context is None else context.command_path
+            problem = InvalidInputError(
+                error.format_message(),
+                hint=f"`{command} --help` shows how it is called.",
             )
             output = import_module("indextables.cli.output")
-            output.error(told.to_dict(), as_json=True)
+            output.error(problem.to_dict(), as_json=True)
             code = output.USAGE
         sys.exit(code or 0)
 
@@ -88,8 +88,8 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(flag: bool) -> None:
+    if flag:
         typer.echo(f"indextables {VERSION}")
         raise typer.Exit
 
@@ -105,7 +105,7 @@ def indextables(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point of the process."""
-    given = sys.argv[1:] if arguments is None else list(arguments)
-    if not given or given[0] not in _NEED_EVERYTHING:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if not words or words[0] not in _NEED_EVERYTHING:
         load_less()
-    app(given, prog_name="indextables")
+    app(words, prog_name="indextables")

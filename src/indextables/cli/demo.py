@@ -40,12 +40,12 @@ class Story(Struct, frozen=True):
 
     def grid(self, rows: list[dict[str, Any]]) -> None:
         """Rows as a table on the screen."""
-        shown = Grid(box=None, header_style="dim", padding=(0, 2, 0, 0))
+        grid = Grid(box=None, header_style="dim", padding=(0, 2, 0, 0))
         for name in rows[0] if rows else ():
-            shown.add_column(name, overflow="fold")
+            grid.add_column(name, overflow="fold")
         for row in rows:
-            shown.add_row(*("" if v is None else str(v) for v in row.values()))
-        self.out.print(shown)
+            grid.add_row(*("" if v is None else str(v) for v in row.values()))
+        self.out.print(grid)
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
@@ -58,8 +58,8 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
     """The story, from an empty folder to a table that is left for the user."""
     start = time.perf_counter()
-    seen = (sys.stderr if on_stderr else sys.stdout).isatty()
-    out = Console(highlight=False, width=None if seen else 120, stderr=on_stderr)
+    on_terminal = (sys.stderr if on_stderr else sys.stdout).isatty()
+    out = Console(highlight=False, width=None if on_terminal else 120, stderr=on_stderr)
     _make_room(path)
     out.print(f"\n[bold cyan]IndexTables[/]  [dim]{rows:,} log lines, three commits, one table, no search cluster[/]")
     story = Story(its, its.session(), path, out)
@@ -70,8 +70,8 @@ def tell(its: Any, path: Path, *, rows: int, on_stderr: bool = False) -> Table:
         merge_and_travel(story, table)
         damage(story, table)
         story.say("History")
-        told = table.history().select(["version", "timestamp", "operation"]).to_pylist()
-        story.grid([{**r, "timestamp": f"{r['timestamp']:%H:%M:%S}"} for r in told])
+        history = table.history().select(["version", "timestamp", "operation"]).to_pylist()
+        story.grid([{**r, "timestamp": f"{r['timestamp']:%H:%M:%S}"} for r in history])
     finally:
         story.spark.stop()
     farewell(story)
@@ -132,8 +132,8 @@ def ask(story: Story, table: Table) -> None:
     story.grid([row.asDict() for row in rows])
     story.say("Aggregate", "services with the most timeouts, exact, from the index")
     spec = {"service": {"terms": {"field": "service", "size": 3}, "aggs": {"ms": {"stats": {"field": "latency_ms"}}}}}
-    found = table.aggregate(spec, query="message:timeout").to_pylist()
-    story.grid([{"service": r["service"], "timeouts": r["count"], "avg ms": f"{r['ms.avg']:.1f}"} for r in found])
+    buckets = table.aggregate(spec, query="message:timeout").to_pylist()
+    story.grid([{"service": r["service"], "timeouts": r["count"], "avg ms": f"{r['ms.avg']:.1f}"} for r in buckets])
 
 
 def merge_and_travel(story: Story, table: Table) -> None:
@@ -173,7 +173,7 @@ def farewell(story: Story) -> None:
     name = story.path.name if story.path.parent == Path.cwd() else str(story.path)
     story.say("Yours to play with", f"the table is in {name}")
     command = Path(sys.executable).with_name("indextables")
-    shown = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
+    program = command.relative_to(Path.cwd()) if command.is_relative_to(Path.cwd()) else command
     for words in (
         f"search {name} 'deadlock AND level:ERROR' --limit 3",
         f"count {name} --where \"status >= 500 AND day = '2026-11-02'\"",
@@ -182,4 +182,4 @@ def farewell(story: Story) -> None:
         f"report {name} -o report.html",
         "--help",
     ):
-        story.out.print(f"  {shown} {escape(words)}", soft_wrap=True)
+        story.out.print(f"  {program} {escape(words)}", soft_wrap=True)

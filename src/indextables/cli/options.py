@@ -33,18 +33,18 @@ DryRun = Annotated[bool, typer.Option("--dry-run", "-n", help="Only show what wo
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-def settings_of(given: list[str] | None) -> dict[str, object]:
+def settings_of(pairs: list[str] | None) -> dict[str, object]:
     """`key=value` texts as settings. Their names are checked where they are used, with the nearest match in the error."""
-    found: dict[str, object] = {}
-    for text in given or ():
+    settings: dict[str, object] = {}
+    for text in pairs or ():
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
             hint = "Write it as key=value; `indextables settings` lists the keys."
             raise InvalidInputError(f"{text!r} is not a setting.", hint=hint, option=text)
-        found[key.strip()] = value
-    return found
+        settings[key.strip()] = value
+    return settings
 
 
-def names_of(given: str | None) -> list[str] | None:
+def names_of(text: str | None) -> list[str] | None:
     """Names with commas between them as a list."""
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

@@ -33,9 +33,9 @@ def is_terminal() -> bool:
 
 def is_closed() -> bool:
     """Whether whoever read what is printed has gone."""
-    asked = select.poll()
-    asked.register(sys.stdout.fileno(), 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in asked.poll(0))
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
 
 
 def drop() -> None:
@@ -62,45 +62,45 @@ def rows(table: pa.Table, *, as_json: bool, header: bool = True) -> None:
 
 def batches(names: list[str], parts: Iterable[pa.RecordBatch], *, as_json: bool, header: bool = True) -> None:
     """Rows as they come: a JSON list, a table on a terminal, or lines of values with tabs between them."""
-    found = _rows(parts)
+    rows = _rows(parts)
     if as_json:
-        _json_list(found)
+        _json_list(rows)
     elif is_terminal():
-        _terminal().rows(names, found)
+        _terminal().rows(names, rows)
     else:
         if header:
             typer.echo("\t".join(names))
-        for row in found:
+        for row in rows:
             typer.echo("\t".join(_cell(row[name]) for name in names))
 
 
-def report(told: Report, *, as_json: bool) -> None:
+def report(outcome: Report, *, as_json: bool) -> None:
     """A report."""
     if as_json:
-        value(told.to_dict(), as_json=True)
+        value(outcome.to_dict(), as_json=True)
     elif is_terminal():
-        _terminal().report(told)
+        _terminal().report(outcome)
     else:
-        typer.echo(str(told))
+        typer.echo(str(outcome))
 
 
-def value(told: Mapping[str, Any], *, as_json: bool) -> None:
+def value(figures: Mapping[str, Any], *, as_json: bool) -> None:
     """A few named values: an object, or lines of names and values."""
     if as_json:
-        typer.echo(msgspec.json.format(_encode(plain(told)), indent=2).decode())
+        typer.echo(msgspec.json.format(_encode(plain(figures)), indent=2).decode())
         return
-    width = max(map(len, told), default=0)
-    for name, item in told.items():
+    width = max(map(len, figures), default=0)
+    for name, item in figures.items():
         typer.echo(f"{name:<{width}}  {text_of(item)}".rstrip())
 
 
-def error(told: Mapping[str, Any], *, as_json: bool) -> None:
+def error(problem: Mapping[str, Any], *, as_json: bool) -> None:
     """An error: what happened, and what to do."""
     if as_json:
-        typer.echo(_encode({"error": told}).decode(), err=True)
+        typer.echo(_encode({"error": problem}).decode(), err=True)
         return
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    for name, text, style in (("Error", told["message"], "red"), ("Hint", told["hint"], "yellow")):
+    for name, text, style in (("Error", problem["message"], "red"), ("Hint", problem["hint"], "yellow")):
         label = typer.style(f"{name}:", fg=style, bold=True) if colour else f"{name}:"
         typer.echo(f"{label} {text.rstrip()}", err=True)
 
@@ -110,16 +110,16 @@ def _rows(parts: Iterable[pa.RecordBatch]) -> Iterator[dict[str, Any]]:
         yield from part.to_pylist(maps_as_pydicts="lossy")
 
 
-def _json_list(found: Iterator[dict[str, Any]]) -> None:
+def _json_list(rows: Iterator[dict[str, Any]]) -> None:
     before = "["
-    for row in found:
+    for row in rows:
         typer.echo(f"{before}\n{_encode(row).decode()}", nl=False)
         before = ","
     typer.echo("[]" if before == "[" else "\n]")
 
 
-def _encode(told: Any) -> bytes:
-    return msgspec.json.encode(told, enc_hook=str)
+def _encode(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=str)
 
 
 def _cell(item: Any) -> str:
@@ -195,5 +195,5 @@ TIME = DATE + r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"
 
 def moment(text: str) -> datetime:
     """ISO text as a time; without a zone it is in UTC."""
-    parsed = datetime.fromisoformat(text)
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(text)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -26,9 +26,9 @@ _COUNTED = ("rows", "records", "count", "splits", "files", "requests")
 """Words in the name of a number that is easier to read with commas."""
 
 
-def rows(names: Sequence[str], found: Iterable[Mapping[str, Any]]) -> None:
+def rows(names: Sequence[str], records: Iterable[Mapping[str, Any]]) -> None:
     """Rows in columns, a page after another."""
-    console, rest = Console(highlight=False), iter(found)
+    console, rest = Console(highlight=False), iter(records)
     for number in itertools.count():
         page = list(itertools.islice(rest, _AT_ONCE))
         if not page and number:
@@ -39,36 +39,36 @@ def rows(names: Sequence[str], found: Iterable[Mapping[str, Any]]) -> None:
             return
 
 
-def report(told: Report) -> None:
+def report(outcome: Report) -> None:
     """The summary of a report, then what it lists."""
     console = Console(highlight=False)
     summary = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     summary.add_column(style="dim")
     summary.add_column(overflow="fold")
-    for name, value in told.summary().items():
+    for name, value in outcome.summary().items():
         summary.add_row(name, _text(name, value))
     console.print(summary)
-    for name, listed in told.details().items():
-        if listed:
-            console.print(f"\n[bold]{name}[/] ({len(listed)})")
-            console.print(_grid(list(listed[0]), listed[:_DETAILS]))
-        if len(listed) > _DETAILS:
-            console.print(f"[dim]... and {len(listed) - _DETAILS} more; --json shows all[/]")
+    for name, records in outcome.details().items():
+        if records:
+            console.print(f"\n[bold]{name}[/] ({len(records)})")
+            console.print(_grid(list(records[0]), records[:_DETAILS]))
+        if len(records) > _DETAILS:
+            console.print(f"[dim]... and {len(records) - _DETAILS} more; --json shows all[/]")
 
 
-def _grid(names: Sequence[str], listed: Sequence[Mapping[str, Any]]) -> Grid:
+def _grid(names: Sequence[str], records: Sequence[Mapping[str, Any]]) -> Grid:
     grid = Grid(box=None, header_style="bold cyan", padding=(0, 2, 0, 0))
-    shown = [name for name in names if any(row.get(name) is not None for row in listed)] or list(names)
-    for name in shown:
-        numbers = all(isinstance(row.get(name), int | float | None) for row in listed)
-        grid.add_column(name, overflow="fold", justify="right" if numbers and not _is_flag(name, listed) else "left")
-    for row in listed:
-        grid.add_row(*(_text(name, row.get(name)) for name in shown))
+    columns = [name for name in names if any(row.get(name) is not None for row in records)] or list(names)
+    for name in columns:
+        numbers = all(isinstance(row.get(name), int | float | None) for row in records)
+        grid.add_column(name, overflow="fold", justify="right" if numbers and not _is_flag(name, records) else "left")
+    for row in records:
+        grid.add_row(*(_text(name, row.get(name)) for name in columns))
     return grid
 
 
-def _is_flag(name: str, listed: Sequence[Mapping[str, Any]]) -> bool:
-    return any(isinstance(row.get(name), bool) for row in listed)
+def _is_flag(name: str, records: Sequence[Mapping[str, Any]]) -> bool:
+    return any(isinstance(row.get(name), bool) for row in records)
 
 
 def _text(name: str, value: Any) -> Text:
@@ -98,16 +98,16 @@ def _parts(name: str, value: Any) -> Iterator[str]:
 
 def size(count: int) -> str:
     """Bytes as people say them."""
-    shown = float(count)
+    amount = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if shown < 1024:
-            return f"{shown:.0f} {unit}" if unit == "B" else f"{shown:.1f} {unit}"
-        shown /= 1024
-    return f"{shown:.1f} TiB"
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
 
 
 @contextmanager
-def drawn(title: str) -> Iterator[ProgressCallback]:
+def progress_bar(title: str) -> Iterator[ProgressCallback]:
     """A bar that goes away when the work is done. A total of 0 is not known yet."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:

@@ -34,13 +34,13 @@ from indextables.table import Table
 
 
 @contextmanager
-def shown(title: str) -> Iterator[Progress]:
+def progress_bar(title: str) -> Iterator[Progress]:
     """A progress to hand to a verb. Nothing is drawn where stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield silent
         return
     # Drawing with rich is loaded only when there is a terminal to draw on.
-    with import_module("indextables.cli.terminal").drawn(title) as progress:
+    with import_module("indextables.cli.terminal").progress_bar(title) as progress:
         yield progress
 
 
@@ -79,7 +79,7 @@ def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
     return {**error.to_dict(), "hint": hint}
 
 
-def opened(
+def open_table(
     path: str, option: list[str] | None, version_as_of: int | None = None, timestamp_as_of: str | None = None
 ) -> Table:
     """The table at a path: its newest version, an older one, or the one of a moment."""
@@ -102,25 +102,25 @@ def verb(
                 gc.enable()
             if debug:
                 logging.basicConfig(level=logging.DEBUG)
-            with reported(as_json=bool(kwargs.get("json")), debug=debug):
+            with error_reports(as_json=bool(kwargs.get("json")), debug=debug):
                 function(*args, **kwargs)
 
         hints = {**get_type_hints(function, include_extras=True), "debug": _Debug}
         debug = inspect.Parameter("debug", inspect.Parameter.KEYWORD_ONLY, default=False)
-        given = [*inspect.signature(function).parameters.values(), debug]
-        told = [parameter.replace(annotation=hints[parameter.name]) for parameter in given]
-        run.__signature__ = inspect.Signature(told)  # type: ignore[attr-defined]
+        parameters = [*inspect.signature(function).parameters.values(), debug]
+        annotated = [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
+        run.__dict__["__signature__"] = inspect.Signature(annotated)
         run.__annotations__ = hints
         lines = (line if "indextables " in line else f"indextables {line}" for line in example.splitlines())
-        shown = "\n\n".join(f"  {line}" for line in lines)
-        app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{shown}", no_args_is_help=False)(run)
+        examples = "\n\n".join(f"  {line}" for line in lines)
+        app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{examples}", no_args_is_help=False)(run)
         return function
 
     return register
 
 
 @contextmanager
-def reported(*, as_json: bool, debug: bool) -> Iterator[None]:
+def error_reports(*, as_json: bool, debug: bool) -> Iterator[None]:
     """Errors as a message and a hint on stderr (as JSON if asked for), without a traceback unless it is asked for."""
     try:
         yield
@@ -138,13 +138,13 @@ def reported(*, as_json: bool, debug: bool) -> Iterator[None]:
             raise typer.Exit from None
         if debug:
             traceback.print_exc()
-        told = {
+        problem = {
             "kind": "unexpected",
             "message": f"{type(error).__name__}: {error}",
             "hint": "This should not happen. Run again with --debug and report what it shows.",
             "context": {},
         }
-        output.error(told, as_json=as_json)
+        output.error(problem, as_json=as_json)
         raise typer.Exit(FAILED) from None
 
 
@@ -159,35 +159,35 @@ class Act(Protocol[R]):
         ...
 
 
-def carried_out(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
+def run_verb(title: str, act: Act[R], *, dry_run: bool, as_json: bool) -> R:
     """Do something that destroys nothing, or plan it, and print the report."""
-    with shown(title) as told:
-        report = act(dry_run=dry_run, progress=told)
+    with progress_bar(title) as progress:
+        report = act(dry_run=dry_run, progress=progress)
     output.report(report, as_json=as_json)
     return report
 
 
-def confirmed(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: bool) -> R:
+def confirm_and_run(title: str, act: Act[R], *, dry_run: bool, yes: bool, as_json: bool) -> R:
     """Do something that cannot be taken back, after its plan was shown and agreed to."""
     if not dry_run and not yes:
-        planned: Report = act(dry_run=True, progress=silent)
-        agree(str(planned), f"{title}?", plan=planned.to_dict(), as_json=as_json)
-    return carried_out(title, act, dry_run=dry_run, as_json=as_json)
+        preview: Report = act(dry_run=True, progress=silent)
+        confirm(str(preview), f"{title}?", plan=preview.to_dict(), as_json=as_json)
+    return run_verb(title, act, dry_run=dry_run, as_json=as_json)
 
 
-def agree(shown: str, question: str, *, plan: Mapping[str, Any], as_json: bool) -> None:
+def confirm(preview: str, question: str, *, plan: Mapping[str, Any], as_json: bool) -> None:
     """Show a plan on stderr and ask. Where nobody can answer it is refused, with the plan shown: as JSON, in the error."""
-    asked = sys.stdin.isatty() and sys.stderr.isatty()
-    if asked or not as_json:
-        output.note(shown)
-    if not asked:
+    on_terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if on_terminal or not as_json:
+        output.note(preview)
+    if not on_terminal:
         message = "Nobody is there to confirm this; nothing was changed."
         raise RefusedError(message, hint="Pass --yes if you are sure.", plan=plan)
-    if not _confirmed(question):
+    if not _ask(question):
         raise RefusedError("Not confirmed; nothing was changed.", hint="Pass --yes to go on without being asked.")
 
 
-def _confirmed(question: str) -> bool:
+def _ask(question: str) -> bool:
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:  # Ctrl-C or the end of the input is an answer, too

@@ -26,9 +26,9 @@ def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
     """
     command = parse(text)
     if command is None:
-        shown = " ".join(text.split())
+        line = " ".join(text.split())
         raise InvalidInputError(
-            f"Not a statement of IndexTables: {shown if len(shown) <= 60 else shown[:60] + '...'!r}.",
+            f"Not a statement of IndexTables: {line if len(line) <= 60 else line[:60] + '...'!r}.",
             hint="The statements are:\n" + "\n".join(f"  {form}" for form in forms()),
         )
     return command.run(Session(options or {}))

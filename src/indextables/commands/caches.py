@@ -75,9 +75,9 @@ class PrewarmCache(TableCommand):
     def run(self, session: Session) -> pa.Table:
         """On this machine."""
         started = time.monotonic()
-        done = session.open(self.table).prewarm(columns=self.fields, where=self.where)
+        report = session.open(self.table).prewarm(columns=self.fields, where=self.where)
         duration_ms = round((time.monotonic() - started) * 1000)
-        figures = {"splits_prewarmed": done.splits, "bytes": done.bytes, "duration_ms": duration_ms}
+        figures = {"splits_prewarmed": report.splits, "bytes": report.bytes, "duration_ms": duration_ms}
         return self.rows([{"host": socket.gethostname(), **figures}])
 
 
@@ -104,11 +104,11 @@ class InvalidateCache(Command):
     def run(self, session: Session) -> pa.Table:
         """Asks nothing of the store: an unreadable table can be forgotten."""
         if self.table is None:
-            before, gone, shown = PROCESS_CACHE.stats(), PROCESS_CACHE.invalidate(), "all tables"
+            before, entries, place = PROCESS_CACHE.stats(), PROCESS_CACHE.invalidate(), "all tables"
         else:
             log = open_log(session.path(self.table), session.options)
-            before, gone, shown = log.cache_stats(), log.invalidate_cache(), log.store.url
-        return self.rows([{"table_path": shown, "result": f"{gone} entries forgotten", **_figures(before)}])
+            before, entries, place = log.cache_stats(), log.invalidate_cache(), log.store.url
+        return self.rows([{"table_path": place, "result": f"{entries} entries forgotten", **_figures(before)}])
 
 
 def _disk_cache(session: Session) -> SplitCache:

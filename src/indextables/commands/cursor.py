@@ -61,16 +61,16 @@ class StatementTokens(Reader):
 def leading_words(text: str, count: int) -> list[Token]:
     """The first words of a text that may be anybody's SQL; fewer where it ends or goes on in a way we cannot read."""
     reader = StatementTokens(text)
-    found: list[Token] = []
-    while len(found) < count:
+    words: list[Token] = []
+    while len(words) < count:
         try:
             token = reader.next()
         except QuerySyntaxError:
             break
         if token.kind == "end":
             break
-        found.append(token)
-    return found
+        words.append(token)
+    return words
 
 
 def says(token: Token, word: str) -> bool:
@@ -98,15 +98,15 @@ class StatementCursor(Cursor):
         while True:
             fitting = {p: words for p, words in candidates.items() if says(self.token, words[depth])}
             if not fitting:
-                others = or_else if depth == 0 else ()
+                alternatives_here = or_else if depth == 0 else ()
                 expected = [" ".join(words[depth:]) for words in candidates.values()]
-                like = self.similar([*candidates, *others], depth)
-                self.fail(alternatives([*expected, *others]), hint=like)
+                like = self.similar([*candidates, *alternatives_here], depth)
+                self.fail(alternatives([*expected, *alternatives_here]), hint=like)
             self.advance()
             depth += 1
-            done = [p for p, words in fitting.items() if len(words) == depth]
-            if done:
-                return done[0]
+            complete = [p for p, words in fitting.items() if len(words) == depth]
+            if complete:
+                return complete[0]
             candidates = fitting
 
     def follows(self, phrase: str) -> bool:
@@ -115,17 +115,17 @@ class StatementCursor(Cursor):
         words = phrase.split()
         return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
 
-    def clauses(self, known: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]) -> dict[str, Any]:
+    def clauses(self, clauses: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]) -> dict[str, Any]:
         """The clauses up to the end of the statement, in any order, each once: the field of each and its value."""
-        left = dict(known)
-        found: dict[str, Any] = {}
+        remaining = dict(clauses)
+        fields: dict[str, Any] = {}
         joints: tuple[str, ...] = ()
         while not self.ends():
-            phrase = self.choose(left, or_else=(*joints, "the end"))
-            field, read = left.pop(phrase)
-            found[field] = read(self)
+            phrase = self.choose(remaining, or_else=(*joints, "the end"))
+            field, read = remaining.pop(phrase)
+            fields[field] = read(self)
             joints = ("AND", "OR") if phrase == "WHERE" else ()
-        return found
+        return fields
 
     # -- the end
 
@@ -177,12 +177,12 @@ class StatementCursor(Cursor):
     def names(self) -> tuple[str, ...]:
         """Names in parentheses."""
         self.expect("(")
-        found = [".".join(self.dotted())]
+        names = [".".join(self.dotted())]
         while self.token.is_sign(","):
             self.advance()
-            found.append(".".join(self.dotted()))
+            names.append(".".join(self.dotted()))
         self.expect(")", "',' or ')'")
-        return tuple(found)
+        return tuple(names)
 
     def whole_number(self, *, at_least: int = 0) -> int:
         """A whole number of 64 bits."""
@@ -201,11 +201,11 @@ class StatementCursor(Cursor):
         token = self.token
         if token.kind == "name":
             try:
-                found = parse_size(token.value)
+                number = parse_size(token.value)
             except ValueError:
                 self.fail("a size such as 100M, 1G or a number of bytes")
             self.advance()
-            return self.bounded(token, found, 1)
+            return self.bounded(token, number, 1)
         if token.kind != "number":
             self.fail("a size such as 100M, 1G or a number of bytes")
         return self.count()
@@ -233,7 +233,7 @@ class StatementCursor(Cursor):
         tree, self.index = parse_among(self.text, self.tokens, self.index)
         return tree
 
-    def given(self) -> bool:
+    def presence(self) -> bool:
         """The value of a clause that has none: it is there."""
         return True
 
@@ -244,9 +244,9 @@ class StatementCursor(Cursor):
 
         It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
         """
-        known = list(phrases)
-        if len(known) == 1 and depth:
-            return f"Did you mean {known[0]}?"
+        choices = list(phrases)
+        if len(choices) == 1 and depth:
+            return f"Did you mean {choices[0]}?"
         if self.token.kind != "name":
             return ""
         ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
@@ -255,7 +255,7 @@ class StatementCursor(Cursor):
             rest = phrase.split()[depth:]
             return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
 
-        best = max(known, key=score)
+        best = max(choices, key=score)
         return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
@@ -264,9 +264,9 @@ class StatementCursor(Cursor):
         super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
 
 
-def likeness(found: str, phrase: str) -> float:
+def likeness(words: str, phrase: str) -> float:
     """How much two phrases look alike, from 0 to 1."""
-    return difflib.SequenceMatcher(None, found, phrase, autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, words, phrase, autojunk=False).ratio()
 
 
 def alternatives(choices: Iterable[str]) -> str:

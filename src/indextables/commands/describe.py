@@ -64,7 +64,7 @@ class DescribeTransactionLog(TableCommand):
     include_all: bool = False
 
     leads: ClassVar = {"DESCRIBE INDEXTABLES TRANSACTION LOG": {}}
-    clauses: ClassVar[Clauses] = {"INCLUDE ALL": ("include_all", StatementCursor.given)}
+    clauses: ClassVar[Clauses] = {"INCLUDE ALL": ("include_all", StatementCursor.presence)}
     columns: ClassVar[pa.Schema] = ACTION_ROW_SCHEMA
 
     def words(self) -> Iterator[str | None]:
@@ -165,10 +165,10 @@ class DescribeEnvironment(Command):
 def environment(options: Mapping[str, object] | None = None, *, role: str = "driver") -> list[dict[str, Any]]:
     """One row for each thing worth knowing of this process; a Spark worker calls it with a role of its own."""
     host = socket.gethostname()
-    found = [("version", _versions()), ("system", _system()), *_settings(options), ("variable", _variables())]
+    sections = [("version", _versions()), ("system", _system()), *_settings(options), ("variable", _variables())]
     return [
         {"host": host, "role": role, "property_type": kind, "property_name": name, "property_value": value}
-        for kind, properties in found
+        for kind, properties in sections
         for name, value in properties
     ]
 
@@ -192,10 +192,10 @@ def _system() -> Iterator[tuple[str, str]]:
 
 def _settings(options: Mapping[str, object] | None) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """What was set, and what is left at its default."""
-    resolved = config.resolve(options=options)
-    given = resolved.given()
-    yield "setting", [(key, str(value)) for key, value in sorted(given.items())]
-    defaults = {key: s.default for key, s in config.REGISTRY.settings.items() if key not in given and not s.per_column}
+    settings = config.resolve(options=options)
+    values = settings.given()
+    yield "setting", [(key, str(value)) for key, value in sorted(values.items())]
+    defaults = {key: s.default for key, s in config.REGISTRY.settings.items() if key not in values and not s.per_column}
     yield "default", [(key, "" if value is None else str(value)) for key, value in sorted(defaults.items())]
 
 

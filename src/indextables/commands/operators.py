@@ -134,16 +134,16 @@ def _is_every_column(words: list[_Word], index: int) -> bool:
 
 def _words(sql: str) -> list[_Word] | None:
     """The pieces that mean something, in order; None if a string, a comment or a quoted name does not end."""
-    found: list[_Word] = []
+    words: list[_Word] = []
     at = 0
     while at < len(sql):
         kind, end = _piece(sql, at)
         if end is None:
             return None
         if kind:
-            found.append(_Word(kind, at, end, sql[at:end]))
+            words.append(_Word(kind, at, end, sql[at:end]))
         at = end
-    return found
+    return words
 
 
 def _piece(sql: str, at: int) -> tuple[str, int | None]:

@@ -35,7 +35,7 @@ def parse(text: str) -> Command | None:
     lead = cursor.choose(STATEMENTS)
     cursor.form = form(lead)
     kind = STATEMENTS[lead]
-    command = kind.read(cursor, **kind.leads[lead])
+    command = kind.read(cursor, kind.leads[lead])
     cursor.finish()
     return command
 

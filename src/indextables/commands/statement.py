@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from indextables.commands.cursor import StatementCursor, TableName, TablePath, TableReference
 from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate
 from indextables.model.report import Report
 from indextables.table import Table, verify_table
 from indextables.upkeep.merge import MergeReport
@@ -50,13 +51,37 @@ class Session:
 
     # The verbs that can take long: a session with workers at hand lets these do the work.
 
-    def merge(self, table: TableReference, **asked: Any) -> MergeReport:
-        """Merge the splits of a table; what is asked for is as in `Table.merge`."""
-        return self.open(table).merge(**asked)
+    def merge(
+        self,
+        table: TableReference,
+        *,
+        target_size: int | None = None,
+        where: Predicate | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int | None = None,
+        dry_run: bool = False,
+    ) -> MergeReport:
+        """Merge the splits of a table, as `Table.merge` does."""
+        return self.open(table).merge(
+            target_size=target_size,
+            where=where,
+            max_dest_splits=max_dest_splits,
+            max_source_splits=max_source_splits,
+            dry_run=dry_run,
+        )
 
-    def purge(self, table: TableReference, **asked: Any) -> PurgeReport:
+    def purge(
+        self,
+        table: TableReference,
+        *,
+        older_than_hours: int | None = None,
+        log_retention_hours: int | None = None,
+        dry_run: bool = False,
+    ) -> PurgeReport:
         """Purge a table, as `Table.purge` does."""
-        return self.open(table).purge(**asked)
+        return self.open(table).purge(
+            older_than_hours=older_than_hours, log_retention_hours=log_retention_hours, dry_run=dry_run
+        )
 
     def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
         """Verify a table, even one that cannot be opened."""
@@ -67,7 +92,7 @@ Clauses = Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]
 """By the words that begin a clause: the field of the statement it fills, and how its value is read."""
 
 WHERE: Clauses = {"WHERE": ("where", StatementCursor.predicate)}
-DRY_RUN: Clauses = {"DRY RUN": ("dry_run", StatementCursor.given)}
+DRY_RUN: Clauses = {"DRY RUN": ("dry_run", StatementCursor.presence)}
 
 _TYPES = {
     "s": pa.string(),
@@ -112,9 +137,9 @@ class Command(ABC):
         return " ".join(f"[{phrase}{_VALUES.get(read, '')}]" for phrase, (_, read) in cls.clauses.items())
 
     @classmethod
-    def read(cls, cursor: StatementCursor, **fixed: Any) -> Self:
-        """Read the rest of the statement; `fixed` are the fields that its first words fill."""
-        return cls(**fixed, **cursor.clauses(cls.clauses))
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        """Read the rest of the statement; `fields` are those that its first words fill."""
+        return cls(**fields, **cursor.clauses(cls.clauses))
 
     @abstractmethod
     def words(self) -> Iterator[str | None]:
@@ -131,11 +156,11 @@ class Command(ABC):
 
     def rows(self, values: Iterable[Mapping[str, Any]]) -> pa.Table:
         """Rows given as mappings, as the documented table; each must have exactly its columns."""
-        listed = [dict(row) for row in values]
-        for row in listed:
+        rows = [dict(row) for row in values]
+        for row in rows:
             if row.keys() != set(self.columns.names):
                 raise ValueError(f"columns {sorted(row)} instead of {sorted(self.columns.names)}")
-        return pa.Table.from_pylist(listed, schema=self.columns)
+        return pa.Table.from_pylist(rows, schema=self.columns)
 
     def report_row(self, report: Report, **others: Any) -> pa.Table:
         """The figures of a report as one row; `others` are columns that it does not have, or names otherwise."""
@@ -158,9 +183,9 @@ class TableCommand(Command):
         return f"'path' {super().usage()}".rstrip()
 
     @classmethod
-    def read(cls, cursor: StatementCursor, **fixed: Any) -> Self:
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
         table = cursor.table(before=cls.clauses)
-        return cls(table=table, **fixed, **cursor.clauses(cls.clauses))
+        return cls(table=table, **fields, **cursor.clauses(cls.clauses))
 
 
 def clause(words: str, value: object, unit: str = "") -> str | None:
@@ -168,6 +193,6 @@ def clause(words: str, value: object, unit: str = "") -> str | None:
     return None if value is None else f"{words} {value} {unit}".rstrip()
 
 
-def flag(words: str, given: bool) -> str | None:
-    """A clause without a value, if it was given."""
-    return words if given else None
+def flag(words: str, present: bool) -> str | None:
+    """A clause without a value, if it is there."""
+    return words if present else None

@@ -5,7 +5,7 @@ Of a dry run the message lists, line by line, everything that the real run would
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar, Self
@@ -119,13 +119,13 @@ class DropPartitions(TableCommand):
         return "'path' WHERE condition"
 
     @classmethod
-    def read(cls, cursor: StatementCursor, **_fixed: Any) -> Self:
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
         table = cursor.table(before=WHERE)
         cursor.choose(WHERE)
         where = cursor.predicate()
         if not cursor.ends():
             cursor.choose((), or_else=("AND", "OR", "the end"))
-        return cls(table, where)
+        return cls(table=table, where=where, **fields)
 
     def words(self) -> Iterator[str | None]:
         yield f"DROP INDEXTABLES PARTITIONS FROM {self.table} WHERE {self.where}"
@@ -218,14 +218,14 @@ class Restore(TableCommand):
         return "'path' TO VERSION n|TO TIMESTAMP 't'"
 
     @classmethod
-    def read(cls, cursor: StatementCursor, **_fixed: Any) -> Self:
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
         forms = ("TO VERSION", "TO TIMESTAMP")
         table = cursor.table(before=forms)
         if cursor.choose(forms) == "TO VERSION":
-            return cls(table, version=cursor.whole_number())
+            return cls(table=table, version=cursor.whole_number(), **fields)
         moment = cursor.string("a moment in quotes, such as '2026-01-31T12:00:00Z'")
         cursor.placed(moment, lambda: to_epoch_ms(moment.value))
-        return cls(table, timestamp=str(moment.value))
+        return cls(table=table, timestamp=str(moment.value), **fields)
 
     def words(self) -> Iterator[str | None]:
         yield f"RESTORE INDEXTABLES {self.table}"
@@ -243,7 +243,7 @@ class Verify(TableCommand):
     full: bool = False
 
     leads: ClassVar = {"VERIFY INDEXTABLES": {}}
-    clauses: ClassVar[Clauses] = {"FULL": ("full", StatementCursor.given)}
+    clauses: ClassVar[Clauses] = {"FULL": ("full", StatementCursor.presence)}
     columns: ClassVar[pa.Schema] = row_schema("check s, severity s, path s, message s")
 
     def words(self) -> Iterator[str | None]:

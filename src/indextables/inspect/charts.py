@@ -62,9 +62,9 @@ class Plots:
 
     def components(self, *, max_splits: int = 200) -> Any:
         """What the bytes of the largest splits, `max_splits` at most, are spent on, by column and component."""
-        components, looked_at = component_figures(self._inspection, max_splits=max_splits)
+        components, split_count = component_figures(self._inspection, max_splits=max_splits)
         names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
-        figure, axes = _bars(f"bytes of {looked_at} split(s)", names, [c.size_bytes for c in components], _MERGE)
+        figure, axes = _bars(f"bytes of {split_count} split(s)", names, [c.size_bytes for c in components], _MERGE)
         axes.xaxis.set_major_formatter(_bytes_formatter())
         return figure
 

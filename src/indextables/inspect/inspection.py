@@ -86,8 +86,8 @@ class Inspection:
 
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits, a row each; with `where` only those that may hold a matching row. As `Table.files`."""
-        bound = bound_predicate(where, self.table.schema)
-        return pruned_files(self.snapshot, bound) if bound is not None else self.snapshot.all_files
+        predicate = bound_predicate(where, self.table.schema)
+        return pruned_files(self.snapshot, predicate) if predicate is not None else self.snapshot.all_files
 
     def history(self, *, limit: int | None = None) -> pa.Table:
         """What was committed, newest first, at most `limit` versions. As `Table.history`."""
@@ -112,8 +112,8 @@ class Inspection:
         totals: dict[tuple[str | None, ...], list[int]] = {}
         columns = (files.column(name).to_pylist() for name in ("partition_values", "num_records", "size"))
         for values, records, size in zip(*columns, strict=True):
-            given = dict(values or [])
-            total = totals.setdefault(tuple(given.get(name) for name in names), [0, 0, 0])
+            partition = dict(values or [])
+            total = totals.setdefault(tuple(partition.get(name) for name in names), [0, 0, 0])
             for place, count in enumerate((1, records or 0, size)):
                 total[place] += count
         return pa.Table.from_pylist(

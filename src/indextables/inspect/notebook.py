@@ -54,15 +54,15 @@ def arrow_html(table: pa.Table) -> str:
     """An Arrow table as HTML: the first rows, how many more there are, and snippets with their words marked."""
     rows = [dict(zip(table.column_names, row, strict=True)) for row in zip(*_columns(table), strict=True)]
     more = table.num_rows - len(rows)
-    told = f"{table.num_rows:,} rows, {table.num_columns} columns{f'; {more:,} not shown' if more else ''}"
-    return f"{html_table(rows, markup={_SNIPPET: _marked})}<p>{told}</p>"
+    caption = f"{table.num_rows:,} rows, {table.num_columns} columns{f'; {more:,} not shown' if more else ''}"
+    return f"{html_table(rows, markup={_SNIPPET: _snippet_html})}<p>{caption}</p>"
 
 
 def _columns(table: pa.Table) -> list[list[Any]]:
     return [column.slice(0, SHOWN_ROWS).to_pylist() for column in table.columns]
 
 
-def _marked(snippet: Any) -> str:
+def _snippet_html(snippet: Any) -> str:
     """A snippet whose only markup is its marks, whatever stands in it."""
     parts = _MARKED.split("" if snippet is None else str(snippet))
     clean = [escape(unescape(part)) for part in parts]

@@ -38,8 +38,8 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
     def look(entry: SplitEntry) -> list[tuple[str, str, str, str | None, int]]:
         source = open_source(task.store, entry.path, size=entry.size)
         values = msgspec.json.encode(entry.partition_values).decode()
-        found = component_sizes(source, footer_start=entry.footer_start)
-        return [(entry.path, values, size.component, size.field, size.size_bytes) for size in found]
+        components = component_sizes(source, footer_start=entry.footer_start)
+        return [(entry.path, values, size.component, size.field, size.size_bytes) for size in components]
 
     rows = [dict(zip(COMPONENT_SCHEMA.names, row, strict=True)) for rows in task.each(look) for row in rows]
     return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)
@@ -53,19 +53,19 @@ def prewarm(task: ScanTask, columns: Sequence[str]) -> Prewarmed:
 
     def fetch(entry: SplitEntry) -> tuple[set[str], int]:
         split = task.open(entry)
-        known = {column.name: column.field for column in split.mapping.indexed} if split.indexed else {}
-        wanted = [name for name in columns or known if name in known]
-        if wanted:
-            with split.open_index([known[name] for name in wanted], positions=True, norms=True):
+        fields = {column.name: column.field for column in split.mapping.indexed} if split.indexed else {}
+        indexed = [name for name in columns or fields if name in fields]
+        if indexed:
+            with split.open_index([fields[name] for name in indexed], positions=True, norms=True):
                 pass  # it is fetched by opening
-        return set(wanted), split.stats.bytes
+        return set(indexed), split.stats.bytes
 
-    found = list(task.each(fetch))
-    missing = set(columns) - {name for names, _ in found for name in names} if found else set()
+    results = list(task.each(fetch))
+    missing = set(columns) - {name for names, _ in results for name in names} if results else set()
     if missing:
         raise InvalidInputError(
             f"No split of {task.store.url} has an index of {', '.join(map(repr, sorted(missing)))}.",
             hint="Name columns that are indexed, or leave ON FIELDS out for all of them.",
             columns=sorted(missing),
         )
-    return Prewarmed(sum(bool(names) for names, _ in found), sum(count for _, count in found))
+    return Prewarmed(sum(bool(names) for names, _ in results), sum(count for _, count in results))

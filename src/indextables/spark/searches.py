@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.model.arguments import text, whole_number
+from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
 from indextables.scan.aggregate.result import finish, partial_of
 from indextables.scan.aggregate.spec import parse_spec
 from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
+from indextables.scan.plan import output_columns
 from indextables.scan.task import ScanTask
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
@@ -59,27 +61,27 @@ def search(
 
         its.search(spark, "/data/logs", "message:timeout", limit=10).show()
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    most = None if limit is None else whole_number("limit", limit)
+    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    max_rows = None if limit is None else whole_number("limit", limit)
+    bound_predicate(where, table.schema)
     own = {
         "query": text("query", query),
         "where": where,
-        "columns": None if columns is None else list(columns),
-        "limit": most,
-        "limitPerTask": True if most is not None else None,
+        "columns": None if columns is None else output_columns(table.schema, columns),
+        "limit": max_rows,
+        "limitPerTask": True if max_rows is not None else None,
         "score": score or None,
         "snippet": snippet,
-        "versionAsOf": found.version,
-        "frame": Frame.of(found),
+        "versionAsOf": table.version,
+        "frame": Frame.of(table),
     }
-    given = source_options(spark, options, own)
-    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process.
-    planning.plan_scan(found, query=query, where=where, columns=columns)
-    request = ReadRequest.parse(SourceOptions.parse(given))
-    schema = request.schema(found)
-    request.search(found, schema.names)
-    rows = source_frame(spark, found.path, schema, given)
-    return rows if most is None else rows.orderBy(f.col(SCORE).desc()).limit(most)
+    source = source_options(spark, options, own)
+    request = ReadRequest.parse(SourceOptions.parse(source))
+    # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process. The
+    # splits are looked for once, when Spark asks for the tasks.
+    request.check(table)
+    rows = source_frame(spark, table.path, request.schema(table), source)
+    return rows if max_rows is None else rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
 
 
 def count(
@@ -99,12 +101,14 @@ def count(
 
         its.count(spark, "/data/logs", query="timeout")
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(found, query=query, where=where, columns=())
-    told = [entry for entry in plan.splits if query is None and _is_told(entry.certain or where is None, entry)]
-    rest = plan.with_splits([entry for entry in plan.splits if entry not in told])
-    counted = on_splits(spark, rest, ScanTask.count, per_task=_per_task(found)) if rest.splits else []
-    return sum(entry.num_records or 0 for entry in told) + sum(counted)
+    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = planning.plan_scan(table, query=query, where=where, columns=())
+    counted_by_log = [
+        entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
+    ]
+    to_count = plan.with_splits([entry for entry in plan.splits if entry not in counted_by_log])
+    counts = on_splits(spark, to_count, ScanTask.count, per_task=_per_task(table)) if to_count.splits else []
+    return sum(entry.num_records or 0 for entry in counted_by_log) + sum(counts)
 
 
 def aggregate(
@@ -125,21 +129,21 @@ def aggregate(
 
         its.aggregate(spark, "/data/logs", {"levels": {"terms": {"field": "level"}}}).show()
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(found, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, found.schema)
-    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(found))
+    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = planning.plan_scan(table, query=query, where=where, columns=())
+    aggregations = parse_spec(spec, table.schema)
+    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
     return spark.createDataFrame(result, schema)
 
 
-def _is_told(certain: bool, entry: Any) -> bool:
+def _is_counted(certain: bool, entry: Any) -> bool:
     return certain and entry.num_records is not None
 
 
-def _per_task(found: Table) -> int:
-    return found.settings.group(SparkReadSettings).splits_per_task
+def _per_task(table: Table) -> int:
+    return table.settings.group(SparkReadSettings).splits_per_task
 
 
 class SparkScanReport(ScanReport, frozen=True):
@@ -167,17 +171,17 @@ def explain(
 
         print(its.explain(spark, "/data/logs", query="timeout"))
     """
-    found = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
-    plan = planning.plan_scan(found, query=query, where=where, columns=columns)
-    per_task = found.settings.group(SparkReadSettings).splits_per_task
+    table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
+    plan = planning.plan_scan(table, query=query, where=where, columns=columns)
+    per_task = table.settings.group(SparkReadSettings).splits_per_task
     parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, per_task=per_task)
     report = scan_report(plan, [each for part in parts for each in part])
-    told = {field.name: getattr(report, field.name) for field in fields(report)}
-    return SparkScanReport(**told, read_by=_reader(spark, found, searching=query is not None))
+    figures = {field.name: getattr(report, field.name) for field in fields(report)}
+    return SparkScanReport(**figures, read_by=_reader(spark, table, searching=query is not None))
 
 
-def _reader(spark: SparkSession, found: Table, *, searching: bool) -> str:
+def _reader(spark: SparkSession, table: Table, *, searching: bool) -> str:
     if searching:
         return "the data source: a search opens the index"
-    engine, reason = engine_of(spark, found)
+    engine, reason = engine_of(spark, table)
     return "Spark's own Parquet scan" if engine == "native" else f"the data source: {reason}"

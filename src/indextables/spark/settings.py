@@ -28,14 +28,16 @@ def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
     if context not in _writers:
         gateway: Any = context._gateway
         _writers[context] = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
-    told: dict[str, str] = json.loads(_writers[context].writeValueAsString(spark._jsparkSession.conf().getAllAsJava()))
-    return told
+    settings: dict[str, str] = json.loads(
+        _writers[context].writeValueAsString(spark._jsparkSession.conf().getAllAsJava())
+    )
+    return settings
 
 
 def with_session(spark: SparkSession, options: Mapping[str, object] | None) -> dict[str, object]:
     """Options over the session's settings, each key once: an option wins over the same key of the session."""
-    chosen = {bare(key): value for key, value in session_settings(spark).items()}
-    return {**chosen, **{bare(key): value for key, value in (options or {}).items()}}
+    settings = {bare(key): value for key, value in session_settings(spark).items()}
+    return {**settings, **{bare(key): value for key, value in (options or {}).items()}}
 
 
 def bare(key: str) -> str:
@@ -50,9 +52,9 @@ def source_options(
 
     With access to the driver the extension hands over the session's settings itself, so that no plan shows them.
     """
-    given = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
-    asked = {key: value for key, value in own.items() if value is not None}
-    return {key: _text(value) for key, value in {**given, **asked}.items()}
+    settings = dict(options or {}) if has_jvm(spark) else with_session(spark, options)
+    requests = {key: value for key, value in own.items() if value is not None}
+    return {key: _text(value) for key, value in {**settings, **requests}.items()}
 
 
 def session_of(df: DataFrame) -> SparkSession:

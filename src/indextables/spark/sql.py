@@ -37,12 +37,13 @@ from indextables.commands import Session, TableName, parse
 from indextables.commands.cursor import TableReference
 from indextables.commands.operators import rewrite_operators
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.model.predicate import Predicate
 from indextables.spark import upkeep
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import path_in
 from indextables.spark.settings import has_jvm, session_settings
-from indextables.spark.source.datasource import DefaultSource, required, spark_columns
+from indextables.spark.source.datasource import DefaultSource, parse_command, spark_columns
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
@@ -50,14 +51,14 @@ from indextables.upkeep.verify import VerifyReport
 logger = logging.getLogger(__name__)
 
 
-def planned_read(schema_json: str, options: Sequence[str]) -> bytes | None:
+def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
     """What the tasks of a read do. None if it cannot be planned: Spark then asks a process of its own, and tells why."""
     schema = StructType.fromJson(json.loads(schema_json))
     source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
-    told = io.BytesIO()
+    function = io.BytesIO()
     try:
         write_read_func_and_partitions(
-            told,
+            function,
             reader=source.reader(schema),
             data_source=source,
             schema=schema,
@@ -67,7 +68,7 @@ def planned_read(schema_json: str, options: Sequence[str]) -> bytes | None:
     except Exception:
         logger.debug("a read was not planned here", exc_info=True)
         return None
-    return told.getvalue()
+    return function.getvalue()
 
 
 FAILED = "!"
@@ -75,34 +76,64 @@ FAILED = "!"
 
 
 @dataclass(frozen=True)
-class WithWorkers(Session):
+class SparkStatements(Session):
     """A session whose workers do what can take long."""
 
     spark: SparkSession | None = None
 
-    def merge(self, table: TableReference, **asked: Any) -> MergeReport:
-        where = asked.pop("where", None)
-        condition = None if where is None else str(where)
-        return upkeep.merge(self._running, self.path(table), where=condition, options=self.options, **asked)
+    def merge(
+        self,
+        table: TableReference,
+        *,
+        target_size: int | None = None,
+        where: Predicate | None = None,
+        max_dest_splits: int | None = None,
+        max_source_splits: int | None = None,
+        dry_run: bool = False,
+    ) -> MergeReport:
+        return upkeep.merge(
+            self._spark,
+            self.path(table),
+            target_size=target_size,
+            where=None if where is None else str(where),
+            max_dest_splits=max_dest_splits,
+            max_source_splits=max_source_splits,
+            dry_run=dry_run,
+            options=self.options,
+        )
 
-    def purge(self, table: TableReference, **asked: Any) -> PurgeReport:
-        return upkeep.purge(self._running, self.path(table), options=self.options, **asked)
+    def purge(
+        self,
+        table: TableReference,
+        *,
+        older_than_hours: int | None = None,
+        log_retention_hours: int | None = None,
+        dry_run: bool = False,
+    ) -> PurgeReport:
+        return upkeep.purge(
+            self._spark,
+            self.path(table),
+            older_than_hours=older_than_hours,
+            log_retention_hours=log_retention_hours,
+            dry_run=dry_run,
+            options=self.options,
+        )
 
     def verify(self, table: TableReference, *, full: bool) -> VerifyReport:
         if not full:
             return super().verify(table, full=False)
-        return upkeep.verify(self._running, self.path(table), full=True, options=self.options)
+        return upkeep.verify(self._spark, self.path(table), full=True, options=self.options)
 
     @property
-    def _running(self) -> SparkSession:
+    def _spark(self) -> SparkSession:
         assert self.spark is not None
         return self.spark
 
 
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:
     """The rows of one of our statements, which has run when this returns."""
-    command = required(sql)
-    rows = command.run(WithWorkers(session_settings(spark), partial(path_of, spark), spark))
+    command = parse_command(sql)
+    rows = command.run(SparkStatements(session_settings(spark), partial(path_of, spark), spark))
     return spark.createDataFrame(rows, spark_columns(command))
 
 
@@ -114,23 +145,23 @@ def path_of(spark: SparkSession, name: TableName) -> str:
         return str(java_classes(spark).call("TablePaths", "of", spark._jsparkSession, str(name)))
     except Py4JJavaError as error:
         cause = error.java_exception.getCause() or error.java_exception
-        said = str(cause.getMessage()).splitlines()[0]
+        reason = str(cause.getMessage()).splitlines()[0]
         hint = "Give the table's path in quotes."
-        raise InvalidInputError(f"{name} cannot be used here: {said}", hint=hint, name=".".join(name.parts)) from None
+        raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts)) from None
 
 
 def path_in_schema(spark: SparkSession, name: TableName) -> str:
     """The same as far as a schema tells it, for a session without access to the driver."""
     try:
-        found = path_in(spark.table(str(name)).schema)
+        path = path_in(spark.table(str(name)).schema)
     except AnalysisException as error:
-        found, said = None, str(error).splitlines()[0]
+        path, reason = None, str(error).splitlines()[0]
     else:
-        said = "it does not say which table it reads."
-    if found is not None:
-        return found
+        reason = "it does not say which table it reads."
+    if path is not None:
+        return path
     hint = "Give the table's path in quotes."
-    raise InvalidInputError(f"{name} cannot be used here: {said}", hint=hint, name=".".join(name.parts))
+    raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts))
 
 
 class StatementDriver:
@@ -140,10 +171,10 @@ class StatementDriver:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
         what, sql = str(request[0]), str(request[1])
         if what == "read":
-            return planned_read(sql, [str(text) for text in request[2:]])
+            return plan_read(sql, [str(text) for text in request[2:]])
         try:
             if what == "columns":
-                return spark_columns(required(sql)).json()
+                return spark_columns(parse_command(sql)).json()
             if what == "near miss":
                 return None if parse(sql) is None else ""
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
@@ -161,9 +192,13 @@ def install_in_python(spark: SparkSession) -> None:
     """Make `spark.sql()` of this session run our statements, unless the server does or it has been done before."""
     if getattr(spark.sql, "__func__", None) is None or server_has_extension(spark):
         return
-    sparks: Any = spark.sql
+    method: Any = spark.sql
 
-    def sql(sqlQuery: str, *args: Any, **kwargs: Any) -> DataFrame:  # noqa: N803
+    def sql(
+        sqlQuery: str,  # noqa: N803
+        args: dict[str, Any] | list[Any] | None = None,
+        **kwargs: Any,
+    ) -> DataFrame:
         if parse(sqlQuery) is not None:
             return run_statement(spark, sqlQuery)
         if rewrite_operators(sqlQuery) != sqlQuery:
@@ -172,10 +207,10 @@ def install_in_python(spark: SparkSession) -> None:
                 hint="Search with indextables.spark.search() or the option query, or start the server with the jar that "
                 "`indextables jar` builds.",
             )
-        result: DataFrame = sparks(sqlQuery, *args, **kwargs)
+        result: DataFrame = method(sqlQuery, args, **kwargs)
         return result
 
-    spark.sql = sql  # type: ignore[method-assign]
+    vars(spark)["sql"] = sql  # before the method of its class, for this session alone
     logger.warning(
         "This Spark Connect server does not have the IndexTables extension: statements run in this process, search goes "
         "by indextables.spark.search() or the option query, and filters are not pushed into the data source."
@@ -190,9 +225,9 @@ def server_has_extension(spark: SparkSession) -> bool:
         return False
 
 
-_attached: WeakSet[SparkContext] = WeakSet()
+_contexts_with_driver: WeakSet[SparkContext] = WeakSet()
 """Where the driver knows how to call this process."""
-_knowing: WeakSet[SparkSession] = WeakSet()
+_sessions_with_source: WeakSet[SparkSession] = WeakSet()
 """Sessions that know the data source."""
 
 
@@ -210,11 +245,11 @@ def install(spark: SparkSession) -> None:
         return
     context = spark.sparkContext
     driver = None
-    if context not in _attached:
+    if context not in _contexts_with_driver:
         gateway: Any = context._gateway
-        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+        ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # PySpark gives it no types
         driver = StatementDriver()
-        _attached.add(context)
+        _contexts_with_driver.add(context)
     java_classes(spark).call("Extension", "install", spark._jsparkSession, driver)
 
 
@@ -230,15 +265,15 @@ def register_source(spark: SparkSession) -> None:
 
     Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.
     """
-    if spark in _knowing:
+    if spark in _sessions_with_source:
         return
     if not has_jvm(spark):
         spark.dataSource.register(DefaultSource)
-        _knowing.add(spark)
+        _sessions_with_source.add(spark)
         return
     source = _wrap_function(spark.sparkContext, DefaultSource)
     java_classes(spark).call("SessionSource", "register", spark._jsparkSession, source)
-    _knowing.add(spark)
+    _sessions_with_source.add(spark)
 
 
 def source_frame(spark: SparkSession, path: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
@@ -247,5 +282,5 @@ def source_frame(spark: SparkSession, path: str, schema: StructType, options: Ma
         return spark.read.format("indextables").options(**options).load(path)
     register_source(spark)
     classes = java_classes(spark)
-    told = classes.text_map({**options, "path": path})
-    return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), told), spark)
+    texts = classes.text_map({**options, "path": path})
+    return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark)

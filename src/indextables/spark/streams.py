@@ -42,13 +42,13 @@ def read_stream(
         "maxFilesPerTrigger": max_files_per_trigger,
         "ignoreChanges": ignore_changes or None,
     }
-    given = source_options(spark, options, own)
-    parsed = SourceOptions.parse({**session_settings(spark), **given})
-    found = Table.open(path, options=parsed.settings)
-    StreamOptions.parse(parsed).check(found)
+    source = source_options(spark, options, own)
+    source_settings = SourceOptions.parse({**session_settings(spark), **source})
+    table = Table.open(path, options=source_settings.settings)
+    StreamOptions.parse(source_settings).check(table)
     if has_jvm(spark):
         register_source(spark)
-    return spark.readStream.format("indextables").options(**given).load(found.path)
+    return spark.readStream.format("indextables").options(**source).load(table.path)
 
 
 def write_stream(

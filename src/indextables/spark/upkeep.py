@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from indextables.model.report import Progress, silent
 from indextables.spark.settings import has_jvm, with_session
 from indextables.spark.workers import on_workers
-from indextables.spark.writes import gathering
+from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
 from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
@@ -40,16 +40,16 @@ class JobLabel(Struct):
 
     spark: SparkSession
     operation: str
-    told: Progress = silent
+    callback: Progress = silent
     _so_far: str = ""
 
     def progress(self, done: int, total: int, what: str) -> None:
         """A step is done: the next job's description says so."""
         self._so_far = f", {done} of {total} {what} done"
-        self.told(done, total, what)
+        self.callback(done, total, what)
 
     @contextmanager
-    def shown(self, part: str) -> Iterator[None]:
+    def labelled(self, part: str) -> Iterator[None]:
         """Jobs that are started meanwhile carry the label. A Connect client cannot name its jobs."""
         if not has_jvm(self.spark):
             yield
@@ -62,25 +62,25 @@ class JobLabel(Struct):
             yield
         finally:
             for key, value in before.items():
-                context.setLocalProperty(key, value)  # type: ignore[arg-type]
+                context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes a property away
 
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:
     """Run each task in a Spark task of its own. If the job fails, the results that there are come before the error."""
-    finished = gathering(label.spark)
+    accumulator = results_accumulator(label.spark)
 
     def work(task: bytes) -> R:
-        chosen: Task[R] = pickle.loads(task)
-        result = chosen.run()
-        if finished is not None:
-            finished.add([result])
+        unpickled: Task[R] = pickle.loads(task)
+        result = unpickled.run()
+        if accumulator is not None:
+            accumulator.add([result])
         return result
 
-    with label.shown(part):
+    with label.labelled(part):
         try:
             results = on_workers(label.spark, [pickle.dumps(task) for task in tasks], work)
         except BaseException:
-            yield from finished.value if finished is not None else ()
+            yield from accumulator.value if accumulator is not None else ()
             raise
     yield from results
 
@@ -110,13 +110,13 @@ def merge(
 
         its.merge(spark, "/data/logs", target_size="1G")
     """
-    found = Table.open(path, options=with_session(spark, options))
-    label = JobLabel(spark, f"merge {found.path}", progress)
+    table = Table.open(path, options=with_session(spark, options))
+    label = JobLabel(spark, f"merge {table.path}", progress)
 
     def execute(tasks: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
         yield from run_tasks(label, tasks, f"{len(tasks)} groups")
 
-    return found.merge(
+    return table.merge(
         target_size=target_size,
         where=where,
         max_dest_splits=max_dest_splits,
@@ -145,13 +145,13 @@ def delete(
 
         its.delete(spark, "/data/logs", where="user = 7")
     """
-    found = Table.open(path, options=with_session(spark, options))
-    label = JobLabel(spark, f"delete from {found.path}", progress)
+    table = Table.open(path, options=with_session(spark, options))
+    label = JobLabel(spark, f"delete from {table.path}", progress)
 
     def execute(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
         yield from run_tasks(label, tasks, f"{len(tasks)} splits")
 
-    return found.delete(where=where, query=query, dry_run=dry_run, progress=label.progress, execute=execute)
+    return table.delete(where=where, query=query, dry_run=dry_run, progress=label.progress, execute=execute)
 
 
 def purge(
@@ -172,9 +172,9 @@ def purge(
 
         its.purge(spark, "/data/logs", dry_run=True)
     """
-    found = Table.open(path, options=with_session(spark, options))
-    spec = StoreSpec.from_url(found.path, found.settings)
-    label = JobLabel(spark, f"purge {found.path}", progress)
+    table = Table.open(path, options=with_session(spark, options))
+    spec = StoreSpec.from_url(table.path, table.settings)
+    label = JobLabel(spark, f"purge {table.path}", progress)
 
     def delete_files(paths: Sequence[str]) -> None:
         if len(paths) <= BATCH:
@@ -184,7 +184,7 @@ def purge(
         for _ in run_tasks(label, tasks, f"{len(paths)} files"):
             pass
 
-    return found.purge(
+    return table.purge(
         older_than_hours=older_than_hours,
         log_retention_hours=log_retention_hours,
         dry_run=dry_run,
@@ -214,9 +214,9 @@ def verify(
 
     def execute(tasks: Sequence[VerifyTask]) -> Iterator[Sequence[Finding]]:
         pieces = [list(_pieces(task)) for task in tasks]
-        found = iter(list(run_tasks(label, [piece for each in pieces for piece in each], "splits")))
+        findings = iter(list(run_tasks(label, [piece for each in pieces for piece in each], "splits")))
         for each in pieces:
-            yield [finding for _ in each for finding in next(found)]
+            yield [finding for _ in each for finding in next(findings)]
 
     return verify_table(
         path,

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
-from indextables.spark.source.reader import grouped, worker_store
+from indextables.spark.source.reader import task_groups, worker_store
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T]
     """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
-    parts = [plan.with_splits(g) for g in grouped(plan.splits, per_task=per_task, searching=True)]
+    parts = [plan.with_splits(g) for g in task_groups(plan.splits, per_task=per_task, searching=True)]
     return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
 
 

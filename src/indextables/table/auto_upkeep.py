@@ -67,11 +67,11 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
 
 def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
     """Merge small splits; returns whether that made a version."""
-    planned = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=table._log.now_ms())
-    if not planned.groups:
+    plan = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=table._log.now_ms())
+    if not plan.groups:
         return False
     report = merge.run(
-        planned, table._log, spec=table._spec, settings=table.settings, progress=progress, engine_info=ENGINE_INFO
+        plan, table._log, spec=table._spec, settings=table.settings, progress=progress, engine_info=ENGINE_INFO
     )
     return table._moved_on(report).version is not None
 
@@ -87,10 +87,10 @@ def _purge_after_write(table: TableHandle, version: int, purging: PurgeOnWriteSe
 
 def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
     """Purge, by the retention periods that hold for a purge that nobody asked for."""
-    chosen = table.settings.group(PurgeSettings)
-    retention = purge.Retention.checked(chosen, split_hours=purging.split_hours, log_hours=purging.log_hours)
-    planned = purge.plan(table._log, retention=retention, settings=table.settings.group(RetentionSettings))
-    table._moved_on(purge.run(planned, table._log, retries=chosen.delete_retries, engine_info=ENGINE_INFO))
+    settings = table.settings.group(PurgeSettings)
+    retention = purge.Retention.checked(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
+    plan = purge.plan(table._log, retention=retention, settings=table.settings.group(RetentionSettings))
+    table._moved_on(purge.run(plan, table._log, retries=settings.delete_retries, engine_info=ENGINE_INFO))
 
 
 def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:

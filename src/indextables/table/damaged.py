@@ -36,11 +36,11 @@ def verify_table(
     """
     settings = config.resolve(options=options)
     log = open_log(path, options)
-    planned = verify.plan(log, full=full)
+    plan = verify.plan(log, full=full)
     if dry_run:
-        return planned.preview()
+        return plan.preview()
     spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
-    return verify.run(planned, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)
+    return verify.run(plan, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)
 
 
 def repair_table(
@@ -56,8 +56,8 @@ def repair_table(
     if readable is not None:
         return repair.heal(readable, dry_run=dry_run)
     parallelism = config.resolve(options=options).group(ReadSettings).parallelism
-    planned = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
-    return planned.preview() if dry_run else repair.rebuild(planned, source, engine_info=ENGINE_INFO)
+    plan = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
+    return plan.preview() if dry_run else repair.rebuild(plan, source, engine_info=ENGINE_INFO)
 
 
 def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:
@@ -73,5 +73,5 @@ def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> Tran
 
 def _without_log_folder(path: str) -> str:
     """The place of the table, where the place of its log was given."""
-    bare = path.rstrip("/")
-    return bare.removesuffix(f"/{LOG}") if bare.endswith(f"/{LOG}") else path
+    folder = path.rstrip("/")
+    return folder.removesuffix(f"/{LOG}") if folder.endswith(f"/{LOG}") else path

@@ -62,18 +62,18 @@ def changed_metadata(
 ) -> MetadataAction:
     """The metadata with another name, description or configuration; `unset` names settings to drop."""
     config.refuse_settings_of_callers(options)
-    kept = {k: v for k, v in (old.configuration or {}).items() if not {k, config.bare_key(k)} & {*unset}}
+    configuration = {k: v for k, v in (old.configuration or {}).items() if not {k, config.bare_key(k)} & {*unset}}
     return replace(
         old,
         name=old.name if name is None else name,
         description=old.description if description is None else description,
-        configuration={**kept, **config.table_configuration(options)},
+        configuration={**configuration, **config.table_configuration(options)},
     )
 
 
-def check_change(table: TableHandle, changed: MetadataAction) -> None:
+def check_change(table: TableHandle, metadata: MetadataAction) -> None:
     """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
-    configuration = changed.configuration or {}
+    configuration = metadata.configuration or {}
     check_indexing(table.schema, table.partition_columns, configuration)
     if table._snapshot.all_files.num_rows:
         check_same_index(table.schema, table.partition_columns, table._indexing, configuration)
@@ -83,9 +83,9 @@ def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configur
     """Refuse settings of the index that every reader of the table would stumble over."""
     settings = config.resolve(table=configuration)
     indexing = settings.group(IndexingSettings)
-    named = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
+    columns = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
     for column in partition_columns:
-        if column in named:
+        if column in columns:
             raise InvalidInputError(
                 f"{column!r} is a partition column, which has no index.",
                 hint=f"Leave the indexing settings of {column!r} out; its values prune whole splits as they are.",
@@ -103,18 +103,18 @@ def check_same_index(
     """
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     try:
-        known = DocMapping.from_settings(body, config.resolve(table=before.configuration).group(IndexingSettings))
+        old_mapping = DocMapping.from_settings(body, config.resolve(table=before.configuration).group(IndexingSettings))
     except InvalidInputError:
         return  # no row was ever written under it, and mending it must be possible
-    wanted = config.resolve(table=after).group(IndexingSettings)
-    named = {*wanted.typemap, *wanted.tokenizer, *wanted.record_option, *wanted.nonindexed}
-    asked = DocMapping.from_settings(body, wanted)
-    for column in asked.columns:
+    indexing = config.resolve(table=after).group(IndexingSettings)
+    columns = {*indexing.typemap, *indexing.tokenizer, *indexing.record_option, *indexing.nonindexed}
+    new_mapping = DocMapping.from_settings(body, indexing)
+    for column in new_mapping.columns:
         ways = before.disputed.get(column.name, ())
-        if ways and column.name in named and not any(same_terms(way, column) for way in ways):
-            shown = " or ".join(way.terms for way in ways)
+        if ways and column.name in columns and not any(same_terms(way, column) for way in ways):
+            kinds = " or ".join(way.terms for way in ways)
             raise InvalidInputError(
-                f"Column {column.name!r} is indexed as {shown}; it cannot be {column.terms}.", column=column.name
+                f"Column {column.name!r} is indexed as {kinds}; it cannot be {column.terms}.", column=column.name
             )
-    told = {*before.disputed, *(before.followed - named)}
-    check_compatible(known, DocMapping(tuple(c for c in asked.columns if c.name not in told)))
+    undecided = {*before.disputed, *(before.followed - columns)}
+    check_compatible(old_mapping, DocMapping(tuple(c for c in new_mapping.columns if c.name not in undecided)))

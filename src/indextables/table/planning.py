@@ -70,8 +70,8 @@ def plan_scan(
     columns: Sequence[str] | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    bound = bound_predicate(where, table.schema)
-    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=bound, columns=columns)
+    predicate = bound_predicate(where, table.schema)
+    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=predicate, columns=columns)
 
 
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
@@ -107,9 +107,11 @@ def write_rows(
         where=where,
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
+        user_metadata=user_metadata,
+        txn=txn,
     )
     added = write.run(rows.batches, store=table._log.store)
-    return finish_write(table, write, added, user_metadata=user_metadata, txn=txn)
+    return finish_write(table, write, added)
 
 
 def plan_write(
@@ -118,35 +120,33 @@ def plan_write(
     *,
     operation: Operation = Operation.APPEND,
     where: Where | None = None,
-    dynamic_partitions: bool = False,
+    dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
 ) -> RowWrite:
     """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
     table._refuse_if_pinned()
     if operation is not Operation.OVERWRITE:
         table._indexing.check_settled()
-    plan = row_write.plan_write(
+    return row_write.plan_row_write(
         table._spec,
-        table.metadata,
+        table._snapshot.header,
         data,
         recorded=config.resolve(table=table._indexing.configuration),
         settings=table.settings,
+        operation=operation,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
-        new_layout=operation is Operation.OVERWRITE,
+        options=table._options,
+        user_metadata=user_metadata,
+        txn=txn,
     )
-    bound = bound_predicate(where, schema_from_json(plan.task.schema_json))
-    read = row_write.planned_on(table._snapshot.header)
-    return row_write.RowWrite(plan, read, operation, bound, dynamic_partitions, merge_schema)
 
 
 def finish_write(
-    table: TableHandle,
-    write: RowWrite,
-    added: Sequence[AddAction],
-    *,
-    parameters: Mapping[str, Any] | None = None,
-    user_metadata: str | None = None,
-    txn: tuple[str, int] | None = None,
+    table: TableHandle, write: RowWrite, added: Sequence[AddAction], *, parameters: Mapping[str, Any] | None = None
 ) -> int | None:
     """Commit splits that a planned write has written; returns the version, None if there was nothing to do."""
     try:
@@ -154,8 +154,7 @@ def finish_write(
     except IndexTablesError:
         abandon_write(table, write, added)
         raise
-    note: dict[str, Any] = {"parameters": parameters, "txn": txn, "user_metadata": user_metadata}
-    version = _commit_rows(table, write, added, note)
+    version = _commit_rows(table, write, added, parameters or {})
     if version is not None:
         keep_in_order(table, version)
     return version
@@ -193,7 +192,7 @@ def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
         return table._log.at_version(write.read_version)
     except VersionNotFoundError as gone:
         if write.where is None and table._log.fresh().version >= write.read_version:
-            return Snapshot(write.read)  # cleaned away meanwhile: what the plan has kept of it is enough
+            return Snapshot(write.header)  # cleaned away meanwhile: what the plan holds of it is enough
         raise ConflictError(
             f"The version {write.read_version} of {table.path} that a write was planned on is not there any more.",
             path=table.path,
@@ -203,28 +202,28 @@ def _planned_snapshot(table: TableHandle, write: RowWrite) -> Snapshot:
 
 
 def _commit_rows(
-    table: TableHandle, write: RowWrite, added: Sequence[AddAction], note: Mapping[str, Any]
+    table: TableHandle, write: RowWrite, added: Sequence[AddAction], parameters: Mapping[str, Any]
 ) -> int | None:
     if write.where is None:
-        return table._commit(write.changes(added, **note, engine_info=ENGINE_INFO), added)
+        return table._commit(write.changes(added, parameters=parameters, engine_info=ENGINE_INFO), added)
     try:
         table._log.fresh()  # a table that took this one's place is told as such, before its splits are missed
-        planned, rest = _without_matches(table, write.where)
+        plan, rewrite = _without_matches(table, write.where)
     except BaseException:
         abandon_write(table, write, added)
         raise
-    changes = write.changes(added, **note, engine_info=ENGINE_INFO, looked_into=planned.candidates)
-    both = [*added, *rest.adds]
-    return table._commit(replace(changes, adds=both, removes=rest.removes), both)
+    changes = write.changes(added, parameters=parameters, engine_info=ENGINE_INFO, candidates=plan.candidates)
+    splits = [*added, *rewrite.adds]
+    return table._commit(replace(changes, adds=splits, removes=rewrite.removes), splits)
 
 
 def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, RewriteResult]:
     """The splits that hold rows which match and others too, written anew with the others only; not committed."""
-    planned = delete.plan(table._snapshot, url=table.path, where=where)
+    plan = delete.plan(table._snapshot, url=table.path, where=where)
     parallelism = table.settings.group(MergeSettings).parallelism
     execute = tasks.in_threads(table._log.store, parallelism=parallelism)
-    return planned, delete.rewrite(
-        planned, store=table._log.store, spec=table._spec, settings=table.settings, execute=execute
+    return plan, delete.rewrite(
+        plan, store=table._log.store, spec=table._spec, settings=table.settings, execute=execute
     )
 
 
@@ -246,9 +245,16 @@ def create_with_rows(
     If another creates it meanwhile that is an error, or with `exist_ok` the rows are appended to its table.
     """
     log, rows = open_log(path, options), incoming.incoming(data)
-    write = plan_first_rows(log, rows.schema, options=options, partition_columns=partition_columns, first=not exist_ok)
+    write = plan_first_rows(
+        log,
+        rows.schema,
+        options=options,
+        partition_columns=partition_columns,
+        exist_ok=exist_ok,
+        user_metadata=user_metadata,
+    )
     added = write.run(rows.batches, store=log.store)
-    table, version = finish_rows(log, write, added, options=options, user_metadata=user_metadata)
+    table, version = finish_rows(log, write, added)
     return kind(log, table._snapshot, options), version
 
 
@@ -260,11 +266,13 @@ def plan_rows(
     partition_columns: Sequence[str] | None = None,
     operation: Operation = Operation.APPEND,
     where: Where | None = None,
-    dynamic_partitions: bool = False,
+    dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
-    first: bool = False,
+    exist_ok: bool = True,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
 ) -> RowWrite:
-    """Check a write against the table, or against what the table will be. A `first` write is for a new table only."""
+    """Check a write against the table, or against what the table will be. Without `exist_ok` it must be a new one."""
     try:
         table = TableHandle(log, log.newest(), options)
     except TableNotFoundError:
@@ -277,16 +285,25 @@ def plan_rows(
             where=where,
             dynamic_partitions=dynamic_partitions,
             merge_schema=merge_schema,
-            first=first,
+            exist_ok=exist_ok,
+            user_metadata=user_metadata,
+            txn=txn,
         )
-    if first:
+    if not exist_ok:
         raise TableExistsError(
             f"There is a table at {table.path} already.", hint="Append to it, or overwrite it.", path=table.path
         )
     _check_partitioning(table, partition_columns)
     operation, dynamic_partitions = _in_partitions(operation, dynamic_partitions, table.partition_columns)
     return plan_write(
-        table, data, operation=operation, where=where, dynamic_partitions=dynamic_partitions, merge_schema=merge_schema
+        table,
+        data,
+        operation=operation,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
+        merge_schema=merge_schema,
+        user_metadata=user_metadata,
+        txn=txn,
     )
 
 
@@ -298,48 +315,61 @@ def plan_first_rows(
     partition_columns: Sequence[str] = (),
     operation: Operation = Operation.APPEND,
     where: Where | None = None,
-    dynamic_partitions: bool = False,
+    dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
-    first: bool = False,
+    exist_ok: bool = True,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
 ) -> RowWrite:
     """Check the first rows of a table, and everything that the table will be: its columns, partitions and settings."""
     metadata = new_metadata(data, partition_columns, options, table_id=log.new_id(), created_time=log.now_ms())
     settings = config.resolve(options=options, table=metadata.configuration)
-    recorded = config.resolve(table=metadata.configuration)
-    spec, schema = StoreSpec.from_url(log.store.url, settings), schema_from_json(metadata.schema_string)
-    plan = row_write.plan_write(spec, metadata, schema, recorded=recorded, settings=settings)
     operation, dynamic_partitions = _in_partitions(operation, dynamic_partitions, metadata.partition_columns or ())
-    return row_write.RowWrite(
-        plan,
+    return row_write.plan_row_write(
+        StoreSpec.from_url(log.store.url, settings),
         Header(version=row_write.NOT_CREATED, metadata=metadata),
-        operation,
-        bound_predicate(where, schema),
-        dynamic_partitions,
-        merge_schema,
-        first,
+        schema_from_json(metadata.schema_string),
+        recorded=config.resolve(table=metadata.configuration),
+        settings=settings,
+        operation=operation,
+        where=where,
+        dynamic_partitions=dynamic_partitions,
+        merge_schema=merge_schema,
+        exist_ok=exist_ok,
+        options=options,
+        user_metadata=user_metadata,
+        txn=txn,
     )
 
 
+def with_options(write: RowWrite, options: Mapping[str, object]) -> RowWrite:
+    """The write with further options for its commit. A table that it will create is checked against them, here."""
+    write = replace(write, options={**options, **write.options})
+    if not options or write.read_version != row_write.NOT_CREATED:
+        return write
+    metadata = new_metadata(
+        schema_from_json(write.table.schema_string),
+        write.table.partition_columns or (),
+        write.options,
+        table_id=write.table.id,
+        created_time=write.table.created_time or 0,
+    )
+    return replace(write, header=replace(write.header, metadata=metadata))
+
+
 def finish_rows(
-    log: TransactionLog,
-    write: RowWrite,
-    added: Sequence[AddAction],
-    *,
-    options: Options = None,
-    parameters: Mapping[str, Any] | None = None,
-    user_metadata: str | None = None,
-    txn: tuple[str, int] | None = None,
+    log: TransactionLog, write: RowWrite, added: Sequence[AddAction], *, parameters: Mapping[str, Any] | None = None
 ) -> tuple[TableHandle, int | None]:
     """Commit what a planned write has written, to a table that is created now if there was none."""
     try:
         if write.read_version == row_write.NOT_CREATED:
-            table, write = _created(log, write, options)
+            table, write = _create_table(log, write)
         else:
-            table = TableHandle(log, log.fresh(), options)
+            table = TableHandle(log, log.fresh(), write.options)
     except BaseException:
         abandon_rows(log, write, added)
         raise
-    return table, finish_write(table, write, added, parameters=parameters, user_metadata=user_metadata, txn=txn)
+    return table, finish_write(table, write, added, parameters=parameters)
 
 
 def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction]) -> bool:
@@ -347,51 +377,45 @@ def abandon_rows(log: TransactionLog, write: RowWrite, added: Sequence[AddAction
     return log.discard([action.path for action in added], since=write.read_version)
 
 
-def _created(log: TransactionLog, write: RowWrite, options: Options) -> tuple[TableHandle, RowWrite]:
+def _create_table(log: TransactionLog, write: RowWrite) -> tuple[TableHandle, RowWrite]:
     """The new table and the write on it; or another's that was made first, and the write planned anew (R17)."""
-    planned = write.table
-    metadata = new_metadata(
-        schema_from_json(planned.schema_string),
-        planned.partition_columns or (),
-        options,
-        table_id=planned.id,
-        created_time=log.now_ms(),
-    )
+    metadata = replace(write.table, created_time=log.now_ms())
     try:
         snapshot = create_table(log, metadata, exist_ok=False, engine_info=ENGINE_INFO)
     except TableExistsError:
-        if write.first:
+        if not write.exist_ok:
             raise
-        table = TableHandle(log, log.fresh(), options)
-        return table, _planned_anew(table, write)
-    return TableHandle(log, snapshot, options), replace(write, read=replace(write.read, version=0))
+        table = TableHandle(log, log.fresh(), write.options)
+        return table, _plan_anew(table, write)
+    return TableHandle(log, snapshot, write.options), replace(write, header=replace(write.header, version=0))
 
 
-def _planned_anew(table: TableHandle, write: RowWrite) -> RowWrite:
-    task = write.plan.task
-    again = plan_write(
+def _plan_anew(table: TableHandle, write: RowWrite) -> RowWrite:
+    plan = plan_write(
         table,
-        schema_from_json(task.schema_json),
+        schema_from_json(write.schema_json),
         operation=write.operation,
         where=write.where,
         dynamic_partitions=write.dynamic_partitions,
         merge_schema=write.merge_schema,
+        user_metadata=write.user_metadata,
+        txn=write.txn,
     )
-    if again.plan.task.layout != task.layout:
+    if plan.layout != write.layout:
         raise ConflictError(
-            f"Another writer was first to create {table.path}, partitioned by {_listed(table.partition_columns)}, with "
+            f"Another writer was first to create {table.path}, partitioned by {_column_list(table.partition_columns)}, with "
             f"columns or an index that these rows were not written for.",
             hint="Nothing was committed. Repeat the write: it is then planned for the table that is there.",
             path=table.path,
             version=table.version,
             retry_helps=True,
         )
-    return again
+    return plan
 
 
 def _in_partitions(
-    operation: Operation, dynamic_partitions: bool, partition_columns: Sequence[str]
-) -> tuple[Operation, bool]:
+    operation: Operation, dynamic_partitions: bool | None, partition_columns: Sequence[str]
+) -> tuple[Operation, bool | None]:
     """A table without partitions is overwritten as a whole, as every source of Spark does it."""
     if dynamic_partitions and not partition_columns:
         return Operation.OVERWRITE, False
@@ -401,14 +425,14 @@ def _in_partitions(
 def _check_partitioning(table: TableHandle, partition_columns: Sequence[str] | None) -> None:
     if partition_columns is None:
         return
-    wanted = check_partition_columns(table.schema, tuple(partition_columns))
-    if list(wanted) != table.partition_columns:
+    columns = check_partition_columns(table.schema, tuple(partition_columns))
+    if list(columns) != table.partition_columns:
         raise InvalidInputError(
-            f"{table.path} is partitioned by {_listed(table.partition_columns)}, not by {_listed(wanted)}.",
+            f"{table.path} is partitioned by {_column_list(table.partition_columns)}, not by {_column_list(columns)}.",
             hint="Leave the partition columns out to write to a table that exists.",
             path=table.path,
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _column_list(names: Sequence[str]) -> str:
     return ", ".join(names) or "nothing"

@@ -33,9 +33,9 @@ from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.plan import parse_query, plan_scan
-from indextables.scan.search import search_table
+from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet
 from indextables.table import damaged, definition, planning
 from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
@@ -140,9 +140,9 @@ class Table(TableHandle):
 
         for batch in t.scan(where="day >= '2026-11-01'", columns=["level"]): ...
         """
-        most = None if limit is None else whole_number("limit", limit)
+        max_rows = None if limit is None else whole_number("limit", limit)
         task = self._task(where=where, columns=columns)
-        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), most))
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), max_rows))
 
     def search(
         self,
@@ -164,19 +164,16 @@ class Table(TableHandle):
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        task = self._task(text("query", query), where, columns)
-        assert task.plan.query is not None
-        request = SearchRequest(
-            task.plan.query,
-            task.plan.columns,
-            where=task.plan.where,
+        plan = planning.plan_scan(self, query=text("query", query), where=where, columns=columns)
+        search = TableSearch.of(
+            plan,
             limit=None if limit is None else whole_number("limit", limit),
             offset=whole_number("offset", offset),
             score=score,
             snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), task.schema.names),
+            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), plan.schema.names),
         )
-        return search_table(task, request)
+        return search.run(self._log.store)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
         """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.
@@ -285,15 +282,15 @@ class Table(TableHandle):
             hint = "Give where=..., query=..., or both; overwrite() replaces every row."
             raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
         snapshot = self._log.fresh()
-        parsed = None if query is None else parse_query(query, self.schema, self.partition_columns, self.settings)
-        bound = bound_predicate(where, self.schema)
-        planned = delete.plan(snapshot, url=self.path, where=bound, query=parsed)
+        tree = None if query is None else parse_query(query, self.schema, self.partition_columns, self.settings)
+        predicate = bound_predicate(where, self.schema)
+        plan = delete.plan(snapshot, url=self.path, where=predicate, query=tree)
         if dry_run:
-            asked = plan_scan(snapshot, self._spec, self.settings, query=parsed, where=bound, columns=())
-            return planned.preview(ScanTask(asked, self._log.store).count())
+            scan = plan_scan(snapshot, self._spec, self.settings, query=tree, where=predicate, columns=())
+            return plan.preview(ScanTask(scan, self._log.store).count())
         parallelism = self.settings.group(MergeSettings).parallelism
         report = delete.run(
-            planned,
+            plan,
             self._log,
             spec=self._spec,
             settings=self.settings,
@@ -311,10 +308,10 @@ class Table(TableHandle):
             t.drop_partitions("day < '2026-01-01'")
         """
         self._refuse_if_pinned()
-        planned = drop_partitions.plan(self._log, partition_predicate(where, self.schema, self.partition_columns))
+        plan = drop_partitions.plan(self._log, partition_predicate(where, self.schema, self.partition_columns))
         if dry_run:
-            return planned.preview()
-        return self._moved_on(drop_partitions.run(planned, self._log, engine_info=ENGINE_INFO))
+            return plan.preview()
+        return self._moved_on(drop_partitions.run(plan, self._log, engine_info=ENGINE_INFO))
 
     def transaction(
         self,
@@ -360,14 +357,16 @@ class Table(TableHandle):
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
         old = self.metadata
-        changed = definition.changed_metadata(
+        metadata = definition.changed_metadata(
             old, name=name, description=description, options=options or {}, unset=unset
         )
-        if changed == old:
+        if metadata == old:
             return None
-        definition.check_change(self, changed)
-        reindexes = layout(changed) != layout(old)
-        return self._commit(Changes(Operation.METADATA, metadata=changed, reindexes=reindexes, engine_info=ENGINE_INFO))
+        definition.check_change(self, metadata)
+        reindexes = layout(metadata) != layout(old)
+        return self._commit(
+            Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO)
+        )
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
@@ -378,15 +377,15 @@ class Table(TableHandle):
 
             t.upgrade_protocol(min_reader_version=4, min_writer_version=4)
         """
-        raised = protocols.upgraded(
+        protocol = protocols.upgraded(
             self.protocol,
             min_reader_version=min_reader_version,
             min_writer_version=min_writer_version,
             features=features,
         )
-        if raised == self.protocol:
+        if protocol == self.protocol:
             return None
-        return self._commit(Changes(Operation.PROTOCOL, protocol=raised, engine_info=ENGINE_INFO))
+        return self._commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))
 
     # Keeping the table in order. Each verb plans first and then acts; with `dry_run` it only says what it would do.
 
@@ -418,12 +417,12 @@ class Table(TableHandle):
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
         )
-        bound = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        planned = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=bound)
-        if dry_run or not planned.groups:
-            return planned.preview()
+        predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
+        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=predicate)
+        if dry_run or not plan.groups:
+            return plan.preview()
         report = merge.run(
-            planned,
+            plan,
             self._log,
             spec=self._spec,
             settings=self.settings,
@@ -453,11 +452,11 @@ class Table(TableHandle):
         self._refuse_if_pinned()
         settings = self.settings.group(PurgeSettings)
         retention = purge.Retention.checked(settings, split_hours=older_than_hours, log_hours=log_retention_hours)
-        planned = purge.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
+        plan = purge.plan(self._log, retention=retention, settings=self.settings.group(RetentionSettings))
         if dry_run:
-            return purge.preview(planned, self._log)
+            return purge.preview(plan, self._log)
         report = purge.run(
-            planned,
+            plan,
             self._log,
             retries=settings.delete_retries,
             delete=delete,
@@ -474,10 +473,10 @@ class Table(TableHandle):
             t.truncate_time_travel(dry_run=True)
         """
         self._refuse_if_pinned()
-        planned = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
+        plan = truncate.plan(self._log, settings=self.settings.group(RetentionSettings))
         if dry_run:
-            return planned.preview()
-        return self._moved_on(truncate.run(planned, self._log, progress=progress))
+            return plan.preview()
+        return self._moved_on(truncate.run(plan, self._log, progress=progress))
 
     def restore(
         self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
@@ -492,10 +491,10 @@ class Table(TableHandle):
         self._refuse_if_pinned()
         if (version is None) == (timestamp is None):
             raise InvalidInputError("Give a version or a timestamp to restore.", version=version)
-        planned = restore.plan(self._log, version=version_of(self._log, version=version, timestamp=timestamp))
+        plan = restore.plan(self._log, version=version_of(self._log, version=version, timestamp=timestamp))
         if dry_run:
-            return planned.preview()
-        return self._moved_on(restore.run(planned, self._log, engine_info=ENGINE_INFO))
+            return plan.preview()
+        return self._moved_on(restore.run(plan, self._log, engine_info=ENGINE_INFO))
 
     def checkpoint(self, *, dry_run: bool = False) -> CheckpointReport:
         """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it.
@@ -531,11 +530,11 @@ class Table(TableHandle):
 
             assert t.verify(full=True).healthy
         """
-        planned = verify.plan(self._log, full=full)
+        plan = verify.plan(self._log, full=full)
         if dry_run:
-            return planned.preview()
+            return plan.preview()
         return verify.run(
-            planned,
+            plan,
             self._log,
             spec=self._spec,
             parallelism=self.settings.group(ReadSettings).parallelism,

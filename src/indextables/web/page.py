@@ -61,9 +61,9 @@ def page(title: str, *sections: Markup) -> Markup:
     return joined(_DOCTYPE, element("html", head, element("body", element("main", *sections)), lang="en"), Markup("\n"))
 
 
-def section(title: str, told: str, *content: Markup) -> Markup:
+def section(title: str, caption: str, *content: Markup) -> Markup:
     """A heading, a sentence on what is shown, and the thing itself."""
-    return element("section", element("h2", text(title)), element("p", text(told)), *content)
+    return element("section", element("h2", text(title)), element("p", text(caption)), *content)
 
 
 def scrolling(chart: Markup) -> Markup:
@@ -73,11 +73,11 @@ def scrolling(chart: Markup) -> Markup:
 
 def cards(figures: Mapping[str, str]) -> Markup:
     """Figures with their names."""
-    shown = [
+    items = [
         element("div", element("b", text(value)), element("span", text(name)), class_="card")
         for name, value in figures.items()
     ]
-    return element("div", *shown, class_="cards")
+    return element("div", *items, class_="cards")
 
 
 def table(rows: Sequence[Mapping[str, str]], *, numbers: Sequence[str] = ()) -> Markup:

@@ -106,7 +106,7 @@ def cost_chart(finding: ScanReport, reading: ScanReport) -> Markup:
         _line(0, "splits in the table", splits, splits, number(splits), "empty"),
         _line(1, "left by partition values", in_partitions, splits, number(in_partitions), "write"),
         _line(2, "left by column bounds", in_bounds, splits, number(in_bounds), "write"),
-        _line(3, "bytes in opened splits", whole, whole, _told(whole, finding.splits_opened, "split"), "empty"),
+        _line(3, "bytes in opened splits", whole, whole, _amount(whole, finding.splits_opened, "split"), "empty"),
         _bytes(4, "read to find the rows", finding, whole),
         _bytes(5, "read for all their columns", reading, whole),
     ]
@@ -114,21 +114,21 @@ def cost_chart(finding: ScanReport, reading: ScanReport) -> Markup:
 
 
 def _bytes(place: int, name: str, report: ScanReport, whole: int) -> Markup:
-    told = _told(report.bytes_read, report.requests, "request")
-    return _line(place, name, report.bytes_read, whole, told, "merge")
+    amount = _amount(report.bytes_read, report.requests, "request")
+    return _line(place, name, report.bytes_read, whole, amount, "merge")
 
 
-def _told(count: int, within: int, what: str) -> str:
+def _amount(count: int, within: int, what: str) -> str:
     return f"{size(count)} in {plural(within, what)}"
 
 
-def _line(place: int, name: str, value: int, whole: int, told: str, kind: str) -> Markup:
+def _line(place: int, name: str, value: int, whole: int, amount: str, kind: str) -> Markup:
     y = 8 + _LINE * place + (10 if place > 2 else 0)
     width = _ROOM * min(1.0, value / whole) if whole else 0.0
     return joined(
         label(_LEFT - 10, y + 15, name, text_anchor="end"),
         rect(_LEFT, y + 3, max(width, 2.0 if value else 0.0), _LINE - 12, class_=kind, rx=1.5),
-        label(_LEFT + width + 8, y + 15, told),
+        label(_LEFT + width + 8, y + 15, amount),
     )
 
 
@@ -137,60 +137,60 @@ _MERGES = 8
 _LISTED = 15
 
 
-def write_report(opened: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
+def write_report(table: Table, out: str | Path, *, query: str | None = None, max_splits: int = 200) -> Path:
     """Write the report on a table to a file, and return where it is.
 
     `query` is the search whose cost is shown; without one an example is made from the table's own words. Splits are
     opened to see what their bytes are spent on: the largest ones, `max_splits` at most, and the page says how many.
     """
     path = Path(out)
-    path.write_text(report_html(opened, query=query, max_splits=max_splits), encoding="utf-8")
+    path.write_text(report_html(table, query=query, max_splits=max_splits), encoding="utf-8")
     return path
 
 
-def report_html(opened: Table, *, query: str | None = None, max_splits: int = 200) -> str:
+def report_html(table: Table, *, query: str | None = None, max_splits: int = 200) -> str:
     """The report on a table as the text of a page."""
-    versions, merges = version_figures(opened.inspect, limit=_VERSIONS)
-    parts = partition_figures(opened.inspect)
-    sections = [_head(opened, parts), _timeline(versions)]
+    versions, merges = version_figures(table.inspect, limit=_VERSIONS)
+    parts = partition_figures(table.inspect)
+    sections = [_head(table, parts), _timeline(versions)]
     if merges:
-        told = "Each dot is a split, placed by its size. Merging changes no row: it makes fewer, larger splits."
-        shown = _newest(len(merges), _MERGES, "merge")
-        sections.append(section("Merges", f"{told}{shown}", scrolling(merges_chart(merges[-_MERGES:]))))
-    if opened.partition_columns and parts:
-        sections.append(_partitions(opened, parts))
-    sections.append(_state(opened.state()))
+        caption = "Each dot is a split, placed by its size. Merging changes no row: it makes fewer, larger splits."
+        newest = _newest(len(merges), _MERGES, "merge")
+        sections.append(section("Merges", f"{caption}{newest}", scrolling(merges_chart(merges[-_MERGES:]))))
+    if table.partition_columns and parts:
+        sections.append(_partitions(table, parts))
+    sections.append(_state(table.state()))
     if parts:
-        sections.append(_readable("Bytes by column", lambda: _components(opened, max_splits)))
-        sections.append(_readable("Cost of a search", lambda: _search(opened, query, max_splits)))
-    written = f"Written by indextables {VERSION} from version {opened.version}."
-    name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
-    return page(f"{name}, version {opened.version}", *sections, element("footer", text(written)))
+        sections.append(_readable("Bytes by column", lambda: _components(table, max_splits)))
+        sections.append(_readable("Cost of a search", lambda: _search(table, query, max_splits)))
+    footer = f"Written by indextables {VERSION} from version {table.version}."
+    name = table.metadata.name or table.path.rstrip("/").rpartition("/")[2]
+    return page(f"{name}, version {table.version}", *sections, element("footer", text(footer)))
 
 
-def _head(opened: Table, parts: list[PartitionFigure]) -> Markup:
-    name = opened.metadata.name or opened.path.rstrip("/").rpartition("/")[2]
+def _head(table: Table, parts: list[PartitionFigure]) -> Markup:
+    name = table.metadata.name or table.path.rstrip("/").rpartition("/")[2]
     figures = {
-        "version": number(opened.version),
+        "version": number(table.version),
         "rows": number(sum(part.rows for part in parts)),
         "splits": number(sum(part.splits for part in parts)),
         "bytes": size(sum(part.size_bytes for part in parts)),
-        "columns": number(len(opened.schema)),
-        "partitions": number(len(parts)) if opened.partition_columns else "none",
+        "columns": number(len(table.schema)),
+        "partitions": number(len(parts)) if table.partition_columns else "none",
     }
-    about = [element("p", text(opened.metadata.description))] if opened.metadata.description else []
-    place = element("p", element("code", text(opened.path)))
+    about = [element("p", text(table.metadata.description))] if table.metadata.description else []
+    place = element("p", element("code", text(table.path)))
     return element("header", element("h1", text(name)), place, *about, cards(figures))
 
 
-def _newest(found: int, shown: int, what: str) -> str:
-    return f" The newest {shown} of {plural(found, what)} are drawn." if found > shown else ""
+def _newest(total: int, limit: int, what: str) -> str:
+    return f" The newest {limit} of {plural(total, what)} are drawn." if total > limit else ""
 
 
 def _timeline(versions: list[VersionFigure]) -> Markup:
-    told = "Every version, by what it did. Point at a bar for its time and figures."
+    caption = "Every version, by what it did. Point at a bar for its time and figures."
     if versions and versions[0].version > 0:
-        told += f" Versions before {versions[0].version} are not drawn."
+        caption += f" Versions before {versions[0].version} are not drawn."
     rows = [
         {
             "version": str(v.version),
@@ -202,26 +202,26 @@ def _timeline(versions: list[VersionFigure]) -> Markup:
         }
         for v in reversed(versions[-_LISTED:])
     ]
-    listed = table(rows, numbers=("version", "splits", "bytes"))
-    return section("Timeline of versions", told, scrolling(timeline_chart(versions)), scrolling(listed))
+    listing = table(rows, numbers=("version", "splits", "bytes"))
+    return section("Timeline of versions", caption, scrolling(timeline_chart(versions)), scrolling(listing))
 
 
-def _partitions(opened: Table, parts: list[PartitionFigure]) -> Markup:
-    drawn = heat_map(parts, opened.partition_columns)
-    told = f"Rows in each partition by {', '.join(opened.partition_columns)}: the stronger the colour, the more rows."
-    if len(opened.partition_columns) > 2:
-        told += f" Partitions by {', '.join(opened.partition_columns[2:])} are added up."
-    if drawn.left_out:
-        told += f" The last ones are drawn; {number(drawn.left_out)} more are not."
-    return section("Partitions", told, scrolling(drawn.chart))
+def _partitions(table: Table, parts: list[PartitionFigure]) -> Markup:
+    chart = heat_map(parts, table.partition_columns)
+    caption = f"Rows in each partition by {', '.join(table.partition_columns)}: the stronger the colour, the more rows."
+    if len(table.partition_columns) > 2:
+        caption += f" Partitions by {', '.join(table.partition_columns[2:])} are added up."
+    if chart.left_out:
+        caption += f" The last ones are drawn; {number(chart.left_out)} more are not."
+    return section("Partitions", caption, scrolling(chart.chart))
 
 
 def _state(report: StateReport) -> Markup:
     at = "none" if report.version is None else str(report.version)
     behind = report.latest_version - (report.version if report.version is not None else -1)
-    told = "What a reader starts from instead of replaying the whole log."
+    caption = "What a reader starts from instead of replaying the whole log."
     if report.needs_compaction:
-        told += " It should be compacted: compact() writes it anew without tombstones."
+        caption += " It should be compacted: compact() writes it anew without tombstones."
     figures = {
         "form": report.format,
         "state at version": at,
@@ -232,7 +232,7 @@ def _state(report: StateReport) -> Markup:
         "skipped splits": number(report.num_skipped),
         "protocol": str(report.protocol_version),
     }
-    return section("State and tombstones", told, cards(figures))
+    return section("State and tombstones", caption, cards(figures))
 
 
 def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
@@ -243,36 +243,36 @@ def _readable(title: str, draw: Callable[[], Markup]) -> Markup:
         return section(title, f"The splits could not be read. {error}")
 
 
-def _components(opened: Table, max_splits: int) -> Markup:
-    components, looked_at = component_figures(opened.inspect, max_splits=max_splits)
-    told = f"What the bytes of {plural(looked_at, 'split')} are spent on."
-    if looked_at == max_splits:
-        told += " These are the largest ones."
-    return section("Bytes by column", told, scrolling(components_chart(components)))
+def _components(table: Table, max_splits: int) -> Markup:
+    components, split_count = component_figures(table.inspect, max_splits=max_splits)
+    caption = f"What the bytes of {plural(split_count, 'split')} are spent on."
+    if split_count == max_splits:
+        caption += " These are the largest ones."
+    return section("Bytes by column", caption, scrolling(components_chart(components)))
 
 
-def _search(opened: Table, query: str | None, max_splits: int) -> Markup:
-    asked = query or example_query(opened)
-    if asked is None:
+def _search(table: Table, query: str | None, max_splits: int) -> Markup:
+    text_of_query = query or example_query(table)
+    if text_of_query is None:
         return section(
             "Cost of a search", "No example could be made from the first rows; give a query to see its cost."
         )
-    finding, reading = search_figures(opened.inspect, asked, max_splits=max_splits)
-    told = f"{plural(finding.rows_matched, 'row')} matched. "
-    told += "The query was given." if query else "The query is an example from the table's first rows."
+    finding, reading = search_figures(table.inspect, text_of_query, max_splits=max_splits)
+    caption = f"{plural(finding.rows_matched, 'row')} matched. "
+    caption += "The query was given." if query else "The query is an example from the table's first rows."
     if len(finding.splits) == max_splits:
-        told += f" It was run over the {plural(max_splits, 'largest split')} it would open."
-    shown = element("p", element("code", text(asked)))
-    return section("Cost of a search", told, shown, scrolling(cost_chart(finding, reading)))
+        caption += f" It was run over the {plural(max_splits, 'largest split')} it would open."
+    header = element("p", element("code", text(text_of_query)))
+    return section("Cost of a search", caption, header, scrolling(cost_chart(finding, reading)))
 
 
-def example_query(opened: Table) -> str | None:
+def example_query(table: Table) -> str | None:
     """A search that finds something: the longest word of the first text in a text column; None if there is no such word."""
-    kinds = opened.settings.group(IndexingSettings).typemap
+    kinds = table.settings.group(IndexingSettings).typemap
     for name, kind in kinds.items():
-        if kind != "text" or name not in opened.schema.names or not re.fullmatch(r"[A-Za-z_]\w*", name):
+        if kind != "text" or name not in table.schema.names or not re.fullmatch(r"[A-Za-z_]\w*", name):
             continue
-        rows = opened.scan(columns=[name], limit=20).read_all().column(name).to_pylist()
+        rows = table.scan(columns=[name], limit=20).read_all().column(name).to_pylist()
         words = [word for row in rows if row for word in re.findall(r"[A-Za-z]{4,20}", row)]
         if words:
             return f"{name}:{max(words, key=len).lower()}"

@@ -34,10 +34,10 @@ _HEADERS = {
 }
 
 
-def serve(opened: Table, *, port: int, started: Callable[[str], None]) -> None:
+def serve(table: Table, *, port: int, started: Callable[[str], None]) -> None:
     """Serve until interrupted, to this machine only. `started` is told the address, which nobody can guess."""
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    with _listening(opened, port, token) as server:
+    with _open_server(table, port, token) as server:
         started(f"http://{LOOPBACK}:{server.server_port}/{token}/")
         try:
             server.serve_forever()
@@ -45,9 +45,9 @@ def serve(opened: Table, *, port: int, started: Callable[[str], None]) -> None:
             return
 
 
-def _listening(opened: Table, port: int, token: str) -> ThreadingHTTPServer:
+def _open_server(table: Table, port: int, token: str) -> ThreadingHTTPServer:
     try:
-        return ThreadingHTTPServer((LOOPBACK, port), handler_of(opened, token))
+        return ThreadingHTTPServer((LOOPBACK, port), handler_of(table, token))
     except OSError as error:
         in_use = error.errno == errno.EADDRINUSE
         why = "is in use by another program" if in_use else f"cannot be listened to: {error.strerror}"
@@ -55,32 +55,32 @@ def _listening(opened: Table, port: int, token: str) -> ThreadingHTTPServer:
         raise InvalidInputError(f"Port {port} of {LOOPBACK} {why}.", hint=hint, port=port) from None
 
 
-def handler_of(opened: Table, token: str) -> type[BaseHTTPRequestHandler]:
+def handler_of(table: Table, token: str) -> type[BaseHTTPRequestHandler]:
     """What answers requests about a table: `/TOKEN/` with the report, `/TOKEN/search?q=...` with the best matches."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             """One page. A name other than this machine's is refused, so that no web site can read the table through it."""
-            asked = urlsplit(self.path)
-            given, slash, place = asked.path.removeprefix("/").partition("/")
+            url = urlsplit(self.path)
+            secret, slash, place = url.path.removeprefix("/").partition("/")
             named = (self.headers.get("Host") or "").rpartition(":")[0] in (LOOPBACK, "localhost")
-            if not named or not secrets.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode()):
+            if not named or not secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), token.encode()):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif slash and not place:
-                self._answer(lambda: report_html(opened.refresh()).replace("<main>", f"<main>{_box('')}", 1))
+                self._answer(lambda: report_html(table.refresh()).replace("<main>", f"<main>{_box('')}", 1))
             elif place == "search":
-                query = parse_qs(asked.query).get("q", [""])[0]
-                self._answer(lambda: search_page(opened.refresh(), query))
+                query = parse_qs(url.query).get("q", [""])[0]
+                self._answer(lambda: search_page(table.refresh(), query))
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
 
         def _answer(self, content: Callable[[], str]) -> None:
             try:
-                status, shown = HTTPStatus.OK, content()
+                status, markup = HTTPStatus.OK, content()
             except IndexTablesError as error:
                 status = HTTPStatus.BAD_REQUEST
-                shown = page("Error", _box(""), section("Error", error.message), element("p", text(error.hint)))
-            body = shown.encode()
+                markup = page("Error", _box(""), section("Error", error.message), element("p", text(error.hint)))
+            body = markup.encode()
             self.send_response(status)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
@@ -95,24 +95,28 @@ def handler_of(opened: Table, token: str) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def search_page(opened: Table, query: str) -> str:
+def search_page(table: Table, query: str) -> str:
     """The best matches of a query, marked, with their scores."""
-    kinds = opened.settings.group(IndexingSettings).typemap
-    snippet = next((name for name in opened.schema.names if kinds.get(name) == "text"), None)
-    found = opened.search(query, limit=_SHOWN, snippet=snippet)
-    told = f"{found.num_rows:,} of {opened.count(query=query):,} matches in version {opened.version}, the best first."
-    shown = [_match(row, snippet) for row in found.to_pylist()]
-    return page(f"{query} - search", _box(query), section("Search", told, *shown))
+    kinds = table.settings.group(IndexingSettings).typemap
+    snippet = next((name for name in table.schema.names if kinds.get(name) == "text"), None)
+    matches = table.search(query, limit=_SHOWN, snippet=snippet)
+    caption = (
+        f"{matches.num_rows:,} of {table.count(query=query):,} matches in version {table.version}, the best first."
+    )
+    items = [_match(row, snippet) for row in matches.to_pylist()]
+    return page(f"{query} - search", _box(query), section("Search", caption, *items))
 
 
-def _match(row: Mapping[str, Any], shown: str | None) -> Markup:
+def _match(row: Mapping[str, Any], snippet_column: str | None) -> Markup:
     """One match: its score and marked passage, then its columns."""
     pieces = [piece for part in str(row.get("_snippet") or "").split("<b>") for piece in part.split("</b>", 1)]
-    marked = [element("mark", text(piece)) if n % 2 else text(piece) for n, piece in enumerate(pieces)]
-    inside = {"_score", "_snippet", shown if row.get("_snippet") else None}
-    rest = "  ".join(f"{name}={value}" for name, value in row.items() if name not in inside and value is not None)
+    passages = [element("mark", text(piece)) if n % 2 else text(piece) for n, piece in enumerate(pieces)]
+    columns_shown = {"_score", "_snippet", snippet_column if row.get("_snippet") else None}
+    other_columns = "  ".join(
+        f"{name}={value}" for name, value in row.items() if name not in columns_shown and value is not None
+    )
     score = element("b", text(f"{row['_score']:.3f} "))
-    return element("p", score, *marked, element("br"), element("small", text(rest)))
+    return element("p", score, *passages, element("br"), element("small", text(other_columns)))
 
 
 def _box(query: str) -> Markup:

@@ -86,20 +86,22 @@ def joined(*parts: Markup) -> Markup:
 
 def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
     """An element. `_` in the name of an attribute is `-`, a trailing one is dropped (`class_`); None leaves it out."""
-    given = "".join(
+    attributes_text = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{name}{given}>{''.join(children)}</{name}>" if children else f"<{name}{given}/>")
+    return Markup(
+        f"<{name}{attributes_text}>{''.join(children)}</{name}>" if children else f"<{name}{attributes_text}/>"
+    )
 
 
 def label(x: float, y: float, value: object, *, room: float | None = None, **attributes: object) -> Markup:
     """A text in a drawing, cut to its room; the whole of it shows when pointed at."""
-    whole = str(value)
-    shown = whole if room is None else cut(whole, room)
-    title = [element("title", text(whole))] if shown != whole else []
-    return element("text", *title, text(shown), x=x, y=y, **attributes)
+    full_text = str(value)
+    words = full_text if room is None else cut(full_text, room)
+    title = [element("title", text(full_text))] if words != full_text else []
+    return element("text", *title, text(words), x=x, y=y, **attributes)
 
 
 def cut(value: str, room: float) -> str:
@@ -159,33 +161,33 @@ def heat_map(partitions: Sequence[PartitionFigure], columns: Sequence[str]) -> H
     """The first partition column runs down, the second across; further ones are summed. One column fills lines."""
     cells: dict[tuple[str, str], _Cell] = {}
     for figure in partitions:
-        key = _named(figure.values[0]), _named(figure.values[1]) if len(columns) > 1 else ""
+        key = _value_label(figure.values[0]), _value_label(figure.values[1]) if len(columns) > 1 else ""
         cells[key] = cells.get(key, _Cell()).with_figure(figure)
     if len(columns) == 1:
         return _one_column(cells, columns[0])
     return _two_columns(cells, columns)
 
 
-def _named(value: str | None) -> str:
+def _value_label(value: str | None) -> str:
     return _NULL if value is None else value or "''"
 
 
 def _one_column(cells: dict[tuple[str, str], _Cell], column: str) -> HeatMap:
     """Values in reading order, a line of cells after the other."""
     names = [down for down, _ in cells]
-    drawn = names[-_ACROSS * _DOWN :]
-    widest = max(len(name) for name in drawn)
+    last = names[-_ACROSS * _DOWN :]
+    widest = max(len(name) for name in last)
     cell = min(150.0, max(64.0, widest * LETTER + 14))
     across = int((_WIDTH - 8) // cell)
-    highest = max(found.rows for found in cells.values())
+    highest = max(one.rows for one in cells.values())
     parts = []
-    for index, name in enumerate(drawn):
+    for index, name in enumerate(last):
         x, y = 4 + cell * (index % across), 22 + (_CELL + 22) * (index // across)
         parts += [_cell(x, y, cell - 4, cells[name, ""], highest, f"{column} = {name}")]
         parts += [label(x + (cell - 4) / 2, y + _CELL + 13, name, room=cell - 6, text_anchor="middle")]
-    height = 22 + (_CELL + 22) * -(-len(drawn) // across) + 4
+    height = 22 + (_CELL + 22) * -(-len(last) // across) + 4
     head = label(4, 13, column, class_="name")
-    return HeatMap(drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(drawn))
+    return HeatMap(drawing(_WIDTH, height, head, *parts, title=f"Rows by {column}"), len(names) - len(last))
 
 
 def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) -> HeatMap:
@@ -194,7 +196,7 @@ def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) ->
     down, across = all_down[-_DOWN:], all_across[-_ACROSS:]
     left = min(190.0, 20 + max(len(name) for name in [*down, columns[0]]) * LETTER)
     cell = min(90.0, (_WIDTH - left - 4) / len(across))
-    highest = max(found.rows for found in cells.values())
+    highest = max(one.rows for one in cells.values())
     parts = [label(left, 13, columns[1], class_="name"), label(4, 32, columns[0], room=left - 8, class_="name")]
     every = max(1, -(-int(max(len(name) for name in across) * LETTER + 6) // int(cell)))
     for j, name in enumerate(across):
@@ -205,25 +207,25 @@ def _two_columns(cells: dict[tuple[str, str], _Cell], columns: Sequence[str]) ->
         y = 40 + _CELL * i
         parts.append(label(left - 8, y + 17, name, room=left - 12, text_anchor="end"))
         for j, other in enumerate(across):
-            told = f"{columns[0]} = {name}, {columns[1]} = {other}"
-            parts.append(_cell(left + cell * j, y, cell - 2, cells.get((name, other), _Cell()), highest, told))
+            tooltip = f"{columns[0]} = {name}, {columns[1]} = {other}"
+            parts.append(_cell(left + cell * j, y, cell - 2, cells.get((name, other), _Cell()), highest, tooltip))
     left_out = len(cells) - sum((a, b) in cells for a in down for b in across)
     chart = drawing(_WIDTH, 44 + _CELL * len(down), *parts, title=f"Rows by {columns[0]} and {columns[1]}")
     return HeatMap(chart, left_out)
 
 
-def _cell(x: float, y: float, width: float, found: _Cell, highest: int, told: str) -> Markup:
+def _cell(x: float, y: float, width: float, cell: _Cell, highest: int, tooltip: str) -> Markup:
     """One cell, with its rows written into it where they fit."""
-    if not found.splits:
-        return rect(x, y, width, _CELL - 2, class_="empty", rx=2, title=f"{told}: nothing")
-    part = found.rows / highest if highest else 0.0
-    title = f"{told}: {plural(found.rows, 'row')}, {plural(found.splits, 'split')}, {size(found.size_bytes)}"
+    if not cell.splits:
+        return rect(x, y, width, _CELL - 2, class_="empty", rx=2, title=f"{tooltip}: nothing")
+    part = cell.rows / highest if highest else 0.0
+    title = f"{tooltip}: {plural(cell.rows, 'row')}, {plural(cell.splits, 'split')}, {size(cell.size_bytes)}"
     box = rect(x, y, width, _CELL - 2, class_="heat", rx=2, title=title, fill_opacity=0.12 + 0.88 * part)
-    shown = number(found.rows) if len(number(found.rows)) * LETTER < width - 6 else short(found.rows)
-    if len(shown) * LETTER > width - 2:
+    words = number(cell.rows) if len(number(cell.rows)) * LETTER < width - 6 else short(cell.rows)
+    if len(words) * LETTER > width - 2:
         return box
     tone = "on strong" if part > 0.5 else "on"
-    return joined(box, label(x + width / 2, y + 16, shown, text_anchor="middle", class_=tone))
+    return joined(box, label(x + width / 2, y + 16, words, text_anchor="middle", class_=tone))
 
 
 WIDTH = 880.0
@@ -250,8 +252,8 @@ _LEGEND = {
 def timeline_chart(versions: Sequence[VersionFigure]) -> Markup:
     """Bytes and splits of each version, in the colour of what it did."""
     plots = [
-        _bars(versions, [v.size_bytes for v in versions], top=34, height=130, shown=size),
-        _bars(versions, [v.splits for v in versions], top=206, height=84, shown=short),
+        _bars(versions, [v.size_bytes for v in versions], top=34, height=130, axis_text=size),
+        _bars(versions, [v.splits for v in versions], top=206, height=84, axis_text=short),
     ]
     names = [
         label(_LEFT, 24, "bytes in the table", class_="name"),
@@ -276,19 +278,21 @@ def _bars(
     *,
     top: float,
     height: float,
-    shown: Callable[[float], str],
+    axis_text: Callable[[float], str],
 ) -> Markup:
     highest = round_top(max((v for v in values if v is not None), default=0))
     parts = (0.0, 0.5, 1.0) if highest % 2 == 0 else (0.0, 1.0)
-    lines = [_gridline(top + height * (1 - part), shown(highest * part)) for part in parts]
+    lines = [_gridline(top + height * (1 - part), axis_text(highest * part)) for part in parts]
     bars = []
     for index, (figure, value) in enumerate(zip(versions, values, strict=True)):
         x, width = _place(index, len(versions))
         if value is None:
-            bars.append(rect(x, top + height - 6, width, 6, title=f"{_told(figure)}: no longer known", class_="gone"))
+            bars.append(
+                rect(x, top + height - 6, width, 6, title=f"{_tooltip(figure)}: no longer known", class_="gone")
+            )
             continue
         tall = max(1.0, height * value / highest) if value else 0.0
-        bars.append(rect(x, top + height - tall, width, tall, title=_told(figure), class_=_kind(figure), rx=1.5))
+        bars.append(rect(x, top + height - tall, width, tall, title=_tooltip(figure), class_=_kind(figure), rx=1.5))
     return joined(*lines, *bars)
 
 
@@ -297,10 +301,10 @@ def _gridline(y: float, value: str) -> Markup:
     return joined(line, label(_LEFT - 8, y + 4, value, text_anchor="end"))
 
 
-def _told(figure: VersionFigure) -> str:
-    held = "" if figure.splits is None else f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
+def _tooltip(figure: VersionFigure) -> str:
+    content = "" if figure.splits is None else f"; {plural(figure.splits, 'split')}, {size(figure.size_bytes or 0)}"
     when = "" if figure.at is None else f", {figure.at:%Y-%m-%d %H:%M:%S}"
-    return f"version {figure.version}{when}: {figure.operation}{held}"
+    return f"version {figure.version}{when}: {figure.operation}{content}"
 
 
 def _version_axis(versions: Sequence[VersionFigure], y: float) -> Markup:
@@ -341,10 +345,13 @@ def merges_chart(merges: Sequence[MergeFigure]) -> Markup:
         parts.append(label(x(10**power), bottom + 16, size(10**power), text_anchor="middle"))
     for index, merge in enumerate(merges):
         y = 26 + pitch * index
-        for offset, what, found, kind in ((0, "before", merge.before, "write"), (20, "after", merge.after, "merge")):
-            told = f"{plural(len(found), 'split')}, {size(sum(found))}"
+        for offset, what, split_sizes, kind in (
+            (0, "before", merge.before, "write"),
+            (20, "after", merge.after, "merge"),
+        ):
+            tooltip = f"{plural(len(split_sizes), 'split')}, {size(sum(split_sizes))}"
             parts.append(label(118, y + offset + 4, what, text_anchor="end", class_="name" if offset else None))
-            parts.append(label(126, y + offset + 4, told, room=left - 134))
-            parts += [element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot") for s in found]
+            parts.append(label(126, y + offset + 4, tooltip, room=left - 134))
+            parts += [element("circle", cx=x(s), cy=y + offset, r=4.5, class_=f"{kind} dot") for s in split_sizes]
         parts.append(label(8, y + 14, f"v{number(merge.version)}", class_="strong"))
     return drawing(WIDTH, bottom + 26, *parts, title="Sizes of splits before and after each merge")

@@ -56,8 +56,8 @@ def filled(column: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=hidden)
     if pa.types.is_map(kind) and may_hide_nulls(kind):
         items = filled(column.items)
-        made = pa.MapArray.from_arrays(column.offsets, column.keys, items, type=kind)
-        return pc.if_else(column.is_valid(), made, pa.scalar(None, kind)) if column.null_count else made
+        maps = pa.MapArray.from_arrays(column.offsets, column.keys, items, type=kind)
+        return pc.if_else(column.is_valid(), maps, pa.scalar(None, kind)) if column.null_count else maps
     if pa.types.is_list(kind) and may_hide_nulls(kind):
         mask = column.is_null() if column.null_count else None
         return pa.ListArray.from_arrays(column.offsets, filled(column.values), type=kind, mask=mask)
@@ -87,10 +87,10 @@ def incoming(data: Any) -> Incoming:
         reader = pa.RecordBatchReader.from_stream(data)
         return Incoming(_without_metadata(normalize(reader.schema)), iter(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
-        rest = iter(data)
-        first = next(rest, None)
+        batches = iter(data)
+        first = next(batches, None)
         if isinstance(first, pa.Table | pa.RecordBatch):
-            chained = itertools.chain([first], rest)
+            chained = itertools.chain([first], batches)
             return Incoming(_without_metadata(normalize(first.schema)), _flattened(chained))
     raise InvalidInputError(
         f"Rows cannot be taken from a {type(data).__name__}.",
@@ -113,13 +113,13 @@ def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Sche
 
     Columns that the data lacks are null; a narrower number fits a wider column.
     """
-    refused = [d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)]
-    if refused:
-        raise mismatch(refused)
+    differences = [d for d in schema_differences(table, data) if not _is_harmless(d, table, data, merge_schema)]
+    if differences:
+        raise mismatch(differences)
     if not merge_schema:
         return table
-    known = {f.name.lower() for f in table}
-    new = pa.schema([f for f in data if f.name.lower() not in known])
+    names = {f.name.lower() for f in table}
+    new = pa.schema([f for f in data if f.name.lower() not in names])
     check_reserved(new.names)
     return merge_schemas(table, new)
 
@@ -141,26 +141,26 @@ def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema
     )
 
 
-def fits(given: pa.DataType, wanted: pa.DataType) -> bool:
+def fits(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of a type is one of another, so that it may be cast without being asked."""
     kinds = pa.types
-    if kinds.is_null(given):
+    if kinds.is_null(source):
         return True
-    if kinds.is_signed_integer(given) and kinds.is_signed_integer(wanted):
-        return bool(given.bit_width <= wanted.bit_width)
-    if kinds.is_floating(given) and kinds.is_floating(wanted):
-        return bool(given.bit_width <= wanted.bit_width)
-    if kinds.is_signed_integer(given) and kinds.is_floating(wanted):
-        return bool(given.bit_width < wanted.bit_width)
+    if kinds.is_signed_integer(source) and kinds.is_signed_integer(target):
+        return bool(source.bit_width <= target.bit_width)
+    if kinds.is_floating(source) and kinds.is_floating(target):
+        return bool(source.bit_width <= target.bit_width)
+    if kinds.is_signed_integer(source) and kinds.is_floating(target):
+        return bool(source.bit_width < target.bit_width)
     return False
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch with exactly the columns of the schema, in its order and types; a cast that loses anything is refused."""
-    given = {name.lower(): index for index, name in enumerate(batch.schema.names)}
+    places = {name.lower(): index for index, name in enumerate(batch.schema.names)}
     columns = []
     for field in schema:
-        index = given.get(field.name.lower())
+        index = places.get(field.name.lower())
         column = pa.nulls(batch.num_rows, field.type) if index is None else _cast(batch.column(index), field)
         if not field.nullable and column.null_count:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
@@ -181,14 +181,14 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise InvalidInputError(message, column=field.name) from error
 
 
-def only(bound: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def only(predicate: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The batches, proven to hold only rows that match: what replaces a part of a table must belong to that part."""
     for batch in batches:
         rows = conformed(batch, schema)
-        outside = rows.num_rows - (pc.sum(evaluate(bound, rows)).as_py() or 0)
+        outside = rows.num_rows - (pc.sum(evaluate(predicate, rows)).as_py() or 0)
         if outside:
             raise InvalidInputError(
-                f"{outside} row(s) of the data do not match `{bound}`, the part of the table that they would replace.",
+                f"{outside} row(s) of the data do not match `{predicate}`, the part of the table that they would replace.",
                 hint="Filter the data with the same condition, or widen the condition.",
             )
         yield rows

@@ -1,15 +1,14 @@
 """A write of rows as a value: planned where the table is open, run by one process or many, finished by one commit.
 
-A batch cut into the partitions its rows belong to; rows keep their order inside each.
+    write = plan_row_write(spec, header, data, ...)    the schema and the settings checked against the table
+    added = write.run(batches)                         in any process: rows become splits, and log entries to commit
+    write.changes(added)                               the one commit of it all
 
-Rows put aside on local disk by partition, so that a write needs memory for one partition at a time, however many come.
-
-One worker's part of a write: its rows become splits in the store, and log entries for the driver to commit.
-
-A `WriteTask` is plain values and travels by pickle; the store and the writers are opened where it runs. Split names are
+A `RowWrite` is plain values and travels by pickle; the store and the writers are opened where it runs. Split names are
 random, so that a task that runs twice never overwrites what the other run wrote; what no commit names is an orphan.
 
-What a write does before and after its rows are written: checks the schema and the settings, then makes one commit.
+Rows are cut into the partitions they belong to and put aside on local disk, so that a write needs memory for one
+partition at a time, however many come; rows keep their order inside each.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct, field
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
@@ -35,9 +34,12 @@ from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.log.checkpoint.state_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.arguments import transaction_id
 from indextables.model.conflicts import PURGE_TXN, Operation
 from indextables.model.predicate import Predicate
+from indextables.model.predicate.where import Where, bound_predicate
 from indextables.model.schema import schema_from_json, schema_to_json
+from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.stat_text import encode_value
 from indextables.splits.format.section_table import Origin
@@ -151,16 +153,51 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class WriteTask(Struct, frozen=True):
-    """Everything a worker needs to write rows of a table."""
+NOT_CREATED = Header().version
+"""The version on which a write is planned when there is no table yet."""
+
+
+class RowWrite(Struct, frozen=True):
+    """A planned write: what a task needs to write rows as splits, and what the one commit needs to add them.
+
+    It travels by pickle. The options may hold credentials: they stay out of the repr.
+    """
 
     spec: StoreSpec
+    header: Header
+    """The table as the write was planned on it, or as it will be created: what the commit is checked against (R18)."""
     schema_json: str
     partition_columns: tuple[str, ...]
     mapping: DocMapping
     splits: SplitWriterSettings
-    stats: StatsSettings = field(default_factory=StatsSettings)
-    tags: tuple[str, ...] = ()
+    stats: StatsSettings
+    new_metadata: MetadataAction | None = None
+    """The metadata that the write gives to the table; None if it changes none."""
+    operation: Operation = Operation.APPEND
+    where: Predicate | None = None
+    dynamic_partitions: bool | None = False
+    """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
+    merge_schema: bool = False
+    exist_ok: bool = True
+    """Whether the table may exist; if not, these must be the first rows of a table that nobody else has made."""
+    options: Mapping[str, object] = {}
+    """What the table is opened, or created, with for the commit."""
+    user_metadata: str | None = None
+    txn: tuple[str, int] | None = None
+
+    def __repr__(self) -> str:
+        return f"RowWrite({self.operation} to {self.spec.url!r}, planned on version {self.read_version})"
+
+    @property
+    def read_version(self) -> int:
+        """The version of the table that the write was planned on; `NOT_CREATED` if there was none."""
+        return self.header.version
+
+    @property
+    def table(self) -> MetadataAction:
+        """The metadata of the table that the write was planned on, or of the one that it will create."""
+        assert self.header.metadata is not None
+        return self.header.metadata
 
     @property
     def layout(self) -> tuple[str, tuple[str, ...], DocMapping]:
@@ -175,34 +212,74 @@ class WriteTask(Struct, frozen=True):
         new_name: Callable[[], str] = new_split_name,
         now_ms: Callable[[], int] = _now_ms,
     ) -> list[AddAction]:
-        """Write the rows. If it fails, the splits it has uploaded are deleted: nobody can have committed them."""
-        writing = _Writing(self, store or open_store(self.spec), new_name, now_ms)
+        """Write rows as splits; none of them is part of the table yet.
+
+        If it fails, the splits it has uploaded are deleted: nobody can have committed them.
+        """
+        task = _TaskRun(self, store or open_store(self.spec), new_name, now_ms)
+        if self.where is not None:
+            batches = only(self.where, batches, task.schema)
         try:
-            writing.write(conformed(batch, writing.schema) for batch in batches)
+            task.write(conformed(batch, task.schema) for batch in batches)
         except BaseException:
-            writing.abandon()
+            task.abandon()
             raise
-        return writing.added
+        return task.added
+
+    def changes(
+        self,
+        added: Sequence[AddAction],
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        engine_info: str | None = None,
+        candidates: Collection[str] = (),
+    ) -> Changes:
+        """The one commit that makes the splits part of the table.
+
+        `candidates` are live splits that may match `where` in part: what of them is replaced is the caller's to add.
+        """
+        condition = {} if self.where is None else {"where": str(self.where)}
+        return Changes(
+            self.operation,
+            adds=tuple(added),
+            selected=self._replaced(added, candidates),
+            metadata=self.new_metadata,
+            parameters={**condition, **(parameters or {})},
+            txn=self.txn,
+            user_metadata=self.user_metadata,
+            engine_info=engine_info,
+        )
+
+    def _replaced(self, added: Sequence[AddAction], candidates: Collection[str]) -> LiveSelection | None:
+        if not self.exist_ok:
+            return no_file_of_a_new_table
+        if self.operation is Operation.APPEND:
+            return None
+        if self.dynamic_partitions:
+            return files_of_partitions(a.partition_values or {} for a in added)
+        if self.where is None:
+            return every_file
+        return files_within(self.where, self.partition_columns, inspected=candidates)
 
 
-class _Writing:
-    """One run of a task: where the rows go, and what was uploaded so far."""
+class _TaskRun:
+    """One task's run of a write: where its rows go, and what was uploaded so far."""
 
-    def __init__(self, task: WriteTask, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
-        self.schema = schema_from_json(task.schema_json)
+    def __init__(self, plan: RowWrite, store: Store, new_name: Callable[[], str], now_ms: Callable[[], int]) -> None:
+        self.schema = schema_from_json(plan.schema_json)
         self.added: list[AddAction] = []
-        self._task = task
+        self._plan = plan
         self._store = store
         self._new_name = new_name
         self._now_ms = now_ms
-        self._body = pa.schema([f for f in self.schema if f.name not in task.partition_columns])
+        self._body = pa.schema([f for f in self.schema if f.name not in plan.partition_columns])
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> None:
-        columns = self._task.partition_columns
+        columns = self._plan.partition_columns
         if not columns:
             self._write_partition((), batches)
             return
-        with Spill(self._body, folder=self._task.splits.temp_directory) as spill:
+        with Spill(self._body, folder=self._plan.splits.temp_directory) as spill:
             for batch in batches:
                 for key, rows in partitions(batch, columns):
                     spill.add(key, rows)
@@ -210,11 +287,11 @@ class _Writing:
                 self._write_partition(key, rows)
 
     def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
-        task = self._task
-        values = dict(zip(task.partition_columns, key, strict=True))
-        origin = Origin(schema=task.schema_json, partition_columns=task.partition_columns, partition_values=values)
+        plan = self._plan
+        values = dict(zip(plan.partition_columns, key, strict=True))
+        origin = Origin(schema=plan.schema_json, partition_columns=plan.partition_columns, partition_values=values)
         for split in write_splits(
-            batches, self._body, task.mapping, settings=task.splits, stats=task.stats, tags=task.tags, origin=origin
+            batches, self._body, plan.mapping, settings=plan.splits, stats=plan.stats, origin=origin
         ):
             self._upload(values, split)
 
@@ -229,151 +306,66 @@ class _Writing:
         self._store.put_file(path, split.path)
 
 
-class WritePlan(Struct, frozen=True):
-    """A write that was checked: the task for its workers, and the metadata it changes, if it does."""
-
-    task: WriteTask
-    metadata: MetadataAction | None
-
-
-def plan_write(
+def plan_row_write(
     spec: StoreSpec,
-    metadata: MetadataAction,
+    header: Header,
     data: pa.Schema,
     *,
     recorded: Settings,
     settings: Settings,
+    operation: Operation = Operation.APPEND,
+    where: Where | None = None,
+    dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
-    new_layout: bool = False,
-) -> WritePlan:
+    exist_ok: bool = True,
+    options: Mapping[str, object] | None = None,
+    user_metadata: str | None = None,
+    txn: tuple[str, int] | None = None,
+) -> RowWrite:
     """Check the data's schema and the indexing settings against the table.
 
     `recorded` are the table's own settings, `settings` those of this write. Columns keep the kind of index they have,
-    unless everything is overwritten (`new_layout`); how new ones are indexed becomes part of the table.
+    unless everything is overwritten; how new ones are indexed becomes part of the table.
     """
+    assert header.metadata is not None
+    metadata = without_registry(header.metadata)
     table = schema_from_json(metadata.schema_string)
     schema = widened(table, data, merge_schema=merge_schema)
     partition_columns = tuple(metadata.partition_columns or ())
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
+    new_layout = operation is Operation.OVERWRITE and header.version != NOT_CREATED
     new = [f.name for f in body if new_layout or f.name not in table.names]
     if len(new) < len(body):
-        known = pa.schema([f for f in body if f.name not in new])
-        check_compatible(DocMapping.from_settings(known, recorded.group(IndexingSettings)), mapping)
-    changed = msgspec.structs.replace(
+        old = pa.schema([f for f in body if f.name not in new])
+        check_compatible(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
+    new_metadata = replace(
         metadata,
         schema_string=metadata.schema_string if schema.equals(table) else schema_to_json(schema),
         configuration=recorded_as(mapping, body, new, metadata.configuration or {}) if new else metadata.configuration,
     )
-    task = WriteTask(
+    schema_json = schema_to_json(schema)
+    return RowWrite(
         spec=spec,
-        schema_json=schema_to_json(schema),
+        header=_header_to_check(header),
+        schema_json=schema_json,
         partition_columns=partition_columns,
         mapping=mapping,
         splits=settings.group(SplitWriterSettings),
         stats=settings.group(StatsSettings),
-    )
-    return WritePlan(task, None if changed == metadata else changed)
-
-
-def write_changes(
-    plan: WritePlan,
-    added: Sequence[AddAction],
-    *,
-    operation: Operation = Operation.APPEND,
-    replaced: LiveSelection | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    txn: tuple[str, int] | None = None,
-    user_metadata: str | None = None,
-    engine_info: str | None = None,
-) -> Changes:
-    """The one commit of a write."""
-    return Changes(
-        operation,
-        adds=tuple(added),
-        selected=replaced,
-        metadata=plan.metadata,
-        parameters=parameters or {},
-        txn=txn,
+        new_metadata=None if new_metadata == metadata else new_metadata,
+        operation=operation,
+        where=bound_predicate(where, schema_from_json(schema_json)),
+        dynamic_partitions=dynamic_partitions,
+        merge_schema=merge_schema,
+        exist_ok=exist_ok,
+        options=options or {},
         user_metadata=user_metadata,
-        engine_info=engine_info,
+        txn=transaction_id(txn),
     )
 
 
-NOT_CREATED = Header().version
-"""The version on which a write is planned when there is no table yet."""
-
-
-class RowWrite(Struct, frozen=True):
-    """What is written and what it replaces. It travels by pickle."""
-
-    plan: WritePlan
-    read: Header
-    """The table as the write was planned on it, or as it will be created: what the commit is checked against (R18)."""
-    operation: Operation
-    where: Predicate | None = None
-    dynamic_partitions: bool = False
-    merge_schema: bool = False
-    first: bool = False
-    """Whether these must be the first rows of a table that nobody else has made."""
-
-    @property
-    def read_version(self) -> int:
-        """The version of the table that the write was planned on; `NOT_CREATED` if there was none."""
-        return self.read.version
-
-    @property
-    def table(self) -> MetadataAction:
-        """The metadata of the table that the write was planned on, or of the one that it will create."""
-        assert self.read.metadata is not None
-        return self.read.metadata
-
-    def run(self, batches: Iterable[pa.RecordBatch], *, store: Store | None = None) -> list[AddAction]:
-        """Write rows as splits; none of them is part of the table yet."""
-        task = self.plan.task
-        if self.where is not None:
-            batches = only(self.where, batches, schema_from_json(task.schema_json))
-        return task.run(batches, store=store)
-
-    def changes(
-        self,
-        added: Sequence[AddAction],
-        *,
-        parameters: Mapping[str, Any] | None = None,
-        txn: tuple[str, int] | None = None,
-        user_metadata: str | None = None,
-        engine_info: str | None = None,
-        looked_into: Collection[str] = (),
-    ) -> Changes:
-        """The one commit that makes the splits part of the table.
-
-        `looked_into` are live splits that may match `where` in part: what of them is replaced is the caller's to add.
-        """
-        told = {} if self.where is None else {"where": str(self.where)}
-        return write_changes(
-            self.plan,
-            added,
-            operation=self.operation,
-            replaced=self._replaced(added, looked_into),
-            parameters={**told, **(parameters or {})},
-            txn=txn,
-            user_metadata=user_metadata,
-            engine_info=engine_info,
-        )
-
-    def _replaced(self, added: Sequence[AddAction], looked_into: Collection[str]) -> LiveSelection | None:
-        if self.first:
-            return no_file_of_a_new_table
-        if self.operation is Operation.APPEND:
-            return None
-        if self.dynamic_partitions:
-            return files_of_partitions(a.partition_values or {} for a in added)
-        if self.where is None:
-            return every_file
-        return files_within(self.where, self.plan.task.partition_columns, inspected=looked_into)
-
-
-def planned_on(header: Header) -> Header:
+def _header_to_check(header: Header) -> Header:
     """What a write keeps of the table that it is planned on: enough to tell what has changed when it is committed."""
     purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
     return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)

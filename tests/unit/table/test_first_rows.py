@@ -73,13 +73,23 @@ def test_rows_for_another_table_than_the_one_that_was_made_are_refused(
     assert splits_of(path) == set(table.files().column("path").to_pylist())
 
 
-def test_what_the_table_will_be_is_checked_before_a_row_is_read(tmp_path: Path) -> None:
-    def rows() -> Iterator[pa.RecordBatch]:
-        yield ROWS
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"indexing.nonindexed": "part"}, "partition column"),
+        ({"indexing.defaultSearchFields": "nope"}, "nope"),
+        ({"indexing.typemap.id": "text"}, "id"),
+    ],
+)
+def test_what_the_table_will_be_is_checked_before_a_row_is_read(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    rows = pa.record_batch({"id": [1, 2], "part": [1, 2]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield rows
         raise AssertionError("the rows were read")
 
-    with pytest.raises(InvalidInputError, match="partition column"):
-        create_with_rows(
-            Table, str(tmp_path / "t"), rows(), partition_columns=["id"], options={"indexing.nonindexed": "id"}
-        )
+    with pytest.raises(InvalidInputError, match=message):
+        create_with_rows(Table, str(tmp_path / "t"), batches(), partition_columns=["part"], options=options)
     assert list(tmp_path.rglob("*")) == []

@@ -47,9 +47,8 @@ def test_a_transaction_id_that_is_none_is_refused_before_anything_is_written(tab
         table.append(ROWS, txn=txn)
     with pytest.raises(InvalidInputError, match="txn"):
         table.transaction(txn=txn)
-    write = planning.plan_write(table, ROWS.schema)
     with pytest.raises(InvalidInputError, match="txn"):
-        planning.finish_write(table, write, write.run(ROWS.to_batches()), txn=txn)
+        planning.plan_write(table, ROWS.schema, txn=txn)
     assert files_of(table) == before
 
 

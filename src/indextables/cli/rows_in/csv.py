@@ -40,10 +40,10 @@ _WITH_ZONE = r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$"
 
 def inferred(texts: pa.Array) -> pa.DataType:
     """The type that all texts have. Text that only looks like one, such as a 13th month, is text."""
-    given = texts.drop_null()
+    non_null = texts.drop_null()
     for pattern, kind in _CANDIDATES:
-        if len(given) and pc.all(pc.match_substring_regex(given, f"^({pattern})$")).as_py():
-            return pa.string() if _fails(given, kind) else kind
+        if len(non_null) and pc.all(pc.match_substring_regex(non_null, f"^({pattern})$")).as_py():
+            return pa.string() if _fails(non_null, kind) else kind
     return pa.string()
 
 
@@ -92,14 +92,21 @@ class CsvRows:
     """
 
     def __init__(
-        self, source: BinaryIO, known: pa.Schema | None, *, name: str, path: Path | None, delimiter: str, sure: bool
+        self,
+        source: BinaryIO,
+        schema: pa.Schema | None,
+        *,
+        name: str,
+        path: Path | None,
+        delimiter: str,
+        is_explicit: bool,
     ) -> None:
         """`path` is where the file can be read again; `sure` says that the delimiter was given."""
         self._name, self._path, self._delimiter = name, path, delimiter
         self._names = self._header(source)
-        if not sure:
+        if not is_explicit:
             self._refuse_other_delimiters()
-        self._known = {} if known is None else {field.name.lower(): field.type for field in known}
+        self._types = {} if schema is None else {field.name.lower(): field.type for field in schema}
         batches = self._texts(source)
         first = next(batches, None)
         self.schema = pa.schema([self._field(number, column, first) for number, column in enumerate(self._names)])
@@ -123,11 +130,11 @@ class CsvRows:
             raise self._unreadable("line 1", "its text is not UTF-8") from None
 
     def _refuse_other_delimiters(self) -> None:
-        (found, *more) = self._names
-        other = next((mark for mark in _OTHERS if mark in found), None)
+        (name, *more) = self._names
+        other = next((mark for mark in _OTHERS if mark in name), None)
         if not more and other is not None:
             raise InvalidInputError(
-                f"{self._name} seems to be delimited by {_OTHERS[other]}: its only column would be {found!r}.",
+                f"{self._name} seems to be delimited by {_OTHERS[other]}: its only column would be {name!r}.",
                 hint=f"Pass --delimiter {'tab' if other == chr(9) else repr(other)}, or --delimiter "
                 f"{'tab' if self._delimiter == chr(9) else repr(self._delimiter)} if that is the column's name.",
                 file=self._name,
@@ -150,35 +157,35 @@ class CsvRows:
             )
         except pa.ArrowInvalid as error:
             if str(error) != _NO_ROWS:
-                raise self._explained(str(error)) from None
+                raise self._parse_error(str(error)) from None
 
-    def _explained(self, told: str) -> InvalidInputError:
-        ragged = _RAGGED.search(told)
-        if ragged is not None:
-            row, expected, found = map(int, ragged.groups())
-            return self._unreadable(self._where(row), f"it has {found} fields, and the header {expected}")
-        inside = _IN_COLUMN.search(told)
-        if inside is not None:
-            where = self._where(int(inside[2])) if inside[2] else "somewhere"
-            return self._unreadable(where, f"the text of column {self._names[int(inside[1])]!r} is not UTF-8")
-        return self._unreadable("after its header", " ".join(told.split()).rstrip("."))
+    def _parse_error(self, message: str) -> InvalidInputError:
+        field_counts = _RAGGED.search(message)
+        if field_counts is not None:
+            row, expected, fields = map(int, field_counts.groups())
+            return self._unreadable(self._where(row), f"it has {fields} fields, and the header {expected}")
+        column_error = _IN_COLUMN.search(message)
+        if column_error is not None:
+            where = self._where(int(column_error[2])) if column_error[2] else "somewhere"
+            return self._unreadable(where, f"the text of column {self._names[int(column_error[1])]!r} is not UTF-8")
+        return self._unreadable("after its header", " ".join(message.split()).rstrip("."))
 
     def _unreadable(self, where: str, why: str) -> InvalidInputError:
         message = f"{self._name}, {where} cannot be read: {why}."
         return InvalidInputError(message, hint=f"Mend the file. {NOTHING_WRITTEN}", file=self._name, place=where)
 
     def _field(self, number: int, column: str, first: pa.RecordBatch | None) -> pa.Field:
-        known = self._known.get(column.lower())
-        if known is None:
-            known = pa.string() if first is None else inferred(first.column(number))
-        return pa.field(column, known)
+        type_ = self._types.get(column.lower())
+        if type_ is None:
+            type_ = pa.string() if first is None else inferred(first.column(number))
+        return pa.field(column, type_)
 
     def _values(self, field: pa.Field, texts: pa.Array, before: int) -> pa.Array:
         try:
             return values(texts, field.type)
         except UNFIT:
             position = first_unfit(texts, field.type)
-            where, guessed = self._where(before + position + 1), field.name.lower() not in self._known
+            where, guessed = self._where(before + position + 1), field.name.lower() not in self._types
             raise misfit(self._name, where, texts[position].as_py(), field, guessed=guessed) from None
 
     def _where(self, row: int) -> str:

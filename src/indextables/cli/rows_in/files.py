@@ -81,10 +81,10 @@ class RowFiles(Struct, frozen=True):
     places: tuple[str, ...]
     format: str | None = None
     delimiter: str | None = None
-    known: pa.Schema | None = None
+    table_schema: pa.Schema | None = None
 
     @contextmanager
-    def opened(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    def open(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         """The columns of the first file, and the rows of all; `step` is told how many rows were read."""
         with ExitStack() as files:
             first = self._open(self.places[0], files)
@@ -111,18 +111,18 @@ class RowFiles(Struct, frozen=True):
     def _open(self, place: str, files: ExitStack) -> Any:
         kind = self._kind(place)
         with _readable(place):
-            file = sys.stdin.buffer if place == STDIN else files.enter_context(_opened(place))
+            file = sys.stdin.buffer if place == STDIN else files.enter_context(_open_place(place))
             if kind in _DELIMITERS:
                 return CsvRows(
                     file,
-                    self.known,
+                    self.table_schema,
                     name=_name(place),
                     path=Path(place) if Path(place).is_file() and not _is_packed(place) else None,
                     delimiter=self._delimiter(kind),
-                    sure=self.delimiter is not None,
+                    is_explicit=self.delimiter is not None,
                 )
             if kind == "jsonl":
-                return JsonLines(file, self.known, name=_name(place))
+                return JsonLines(file, self.table_schema, name=_name(place))
             return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
 
     def _kind(self, place: str) -> str:
@@ -138,18 +138,18 @@ class RowFiles(Struct, frozen=True):
         return kind
 
     def _delimiter(self, kind: str) -> str:
-        given = "\t" if self.delimiter in _TABS else self.delimiter
-        if given is not None and (len(given) != 1 or given in '"\r\n' or not given.isascii()):
+        delimiter = "\t" if self.delimiter in _TABS else self.delimiter
+        if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii()):
             hint = "Give one character, such as ';' or '|', or the word tab."
-            raise InvalidInputError(f"{given!r} cannot be a delimiter.", hint=hint, delimiter=given)
-        return given or _DELIMITERS[kind]
+            raise InvalidInputError(f"{delimiter!r} cannot be a delimiter.", hint=hint, delimiter=delimiter)
+        return delimiter or _DELIMITERS[kind]
 
 
 def _is_packed(place: str) -> bool:
     return Path(place).suffix.lower() in _PACKED
 
 
-def _opened(place: str) -> BinaryIO:
+def _open_place(place: str) -> BinaryIO:
     if not _is_packed(place):
         return Path(place).open("rb")
     # Arrow's streams are what a buffered reader needs of a raw file, though not by their type.

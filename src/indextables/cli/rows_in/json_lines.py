@@ -21,7 +21,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables.cli.output import DATE, TIME, moment
-from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit, shown
+from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit, quoted
 from indextables.errors import InvalidInputError
 from indextables.model.schema import normalize
 from indextables.model.spark_types import TIMESTAMP
@@ -35,8 +35,8 @@ _EXACT_DIGITS = 15
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """The values as an array of a type; one of `UNFIT` is raised if any of them does not fit."""
-    plain = next((types for test, types in _PLAIN if test(kind)), frozenset())
-    if not plain or not plain.issuperset(map(type, values)):
+    exact_types = next((types for test, types in _PLAIN if test(kind)), frozenset())
+    if not exact_types or not exact_types.issuperset(map(type, values)):
         values = list(map(_or_none(_converter(kind)), values))
     return pa.array(values, kind)
 
@@ -48,16 +48,16 @@ def first_unfit(values: Sequence[Any], kind: pa.DataType) -> int:
 
 def inferred(values: Sequence[Any]) -> pa.DataType:
     """The type of a column of such values; ISO text is a time. One of `UNFIT` is raised if they have no type in common."""
-    given = [value for value in values if value is not None]
-    kinds = set(map(type, given))
+    present = [value for value in values if value is not None]
+    kinds = set(map(type, present))
     if bool in kinds and len(kinds) > 1:
         raise TypeError("true and false are no numbers")
     if kinds == {str}:
-        if all(map(re.compile(DATE).fullmatch, given)):
+        if all(map(re.compile(DATE).fullmatch, present)):
             return pa.date32()
-        return TIMESTAMP if all(map(re.compile(TIME).fullmatch, given)) else pa.string()
-    found = pa.array(given).type
-    return pa.string() if pa.types.is_null(found) else found
+        return TIMESTAMP if all(map(re.compile(TIME).fullmatch, present)) else pa.string()
+    type_ = pa.array(present).type
+    return pa.string() if pa.types.is_null(type_) else type_
 
 
 def first_of_another_kind(values: Sequence[Any]) -> int:
@@ -65,9 +65,9 @@ def first_of_another_kind(values: Sequence[Any]) -> int:
     return bisect_left(range(1, len(values)), True, key=lambda count: _fails(inferred, values[:count]))
 
 
-def _fails(act: Callable[..., Any], *given: Any) -> bool:
+def _fails(act: Callable[..., Any], *arguments: Any) -> bool:
     try:
-        act(*given)
+        act(*arguments)
     except UNFIT:
         return True
     return False
@@ -76,16 +76,16 @@ def _fails(act: Callable[..., Any], *given: Any) -> bool:
 def _of(*kinds: type) -> Convert:
     """Takes a value of one of these types as it is; true and false are no numbers here."""
 
-    def taken(value: Any) -> Any:
+    def convert(value: Any) -> Any:
         if type(value) not in kinds:
             raise TypeError(f"a {type(value).__name__}")
         return value
 
-    return taken
+    return convert
 
 
-def _text(parsed: Callable[[str], Any]) -> Convert:
-    return lambda value: parsed(_IS_TEXT(value))
+def _text(parse: Callable[[str], Any]) -> Convert:
+    return lambda value: parse(_IS_TEXT(value))
 
 
 def _whole(value: Any) -> int:
@@ -95,10 +95,10 @@ def _whole(value: Any) -> int:
 
 
 def _decimal(value: Any) -> Decimal:
-    found = Decimal(str(_HAS_DIGITS(value)))
-    if type(value) is float and len(found.as_tuple().digits) > _EXACT_DIGITS:
+    number = Decimal(str(_HAS_DIGITS(value)))
+    if type(value) is float and len(number.as_tuple().digits) > _EXACT_DIGITS:
         raise ValueError("more digits than a number of JSON keeps; as text they are kept")
-    return found
+    return number
 
 
 def _list(kind: pa.DataType) -> Convert:
@@ -129,8 +129,8 @@ def _or_none(convert: Convert) -> Convert:
 
 def _converter(kind: pa.DataType) -> Convert:
     """How a value of JSON, other than null, becomes one of a type."""
-    made = next((made for test, made in _CONVERTERS if test(kind)), None)
-    return (lambda value: value) if made is None else made(kind)
+    converter = next((converter for test, converter in _CONVERTERS if test(kind)), None)
+    return (lambda value: value) if converter is None else converter(kind)
 
 
 _IS_TEXT, _IS_WHOLE, _IS_LIST, _IS_OBJECT = _of(str), _of(int), _of(list), _of(dict)
@@ -166,14 +166,14 @@ Chunk = Sequence[tuple[int, dict[str, Any]]]
 class JsonLines:
     """A stream of batches. Columns of `known` have its types; others those of the first lines, where ISO text is a time."""
 
-    def __init__(self, lines: Iterable[bytes], known: pa.Schema | None, *, name: str) -> None:
+    def __init__(self, lines: Iterable[bytes], schema: pa.Schema | None, *, name: str) -> None:
         self._name = name
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
-        self._known = {} if known is None else {field.name.lower(): field for field in known}
+        self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
         chunks = self._decoded(lines)
         first: Chunk = next(chunks, [])
         names = dict.fromkeys(name for _, row in first for name in row)
-        self.schema = pa.schema([self._field(name, first) for name in names] or list(self._known.values()))
+        self.schema = pa.schema([self._field(name, first) for name in names] or list(self._table_fields.values()))
         self._chunks = chain([first], chunks)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -213,22 +213,22 @@ class JsonLines:
         )
 
     def _field(self, name: str, rows: Chunk) -> pa.Field:
-        if name.lower() in self._known:
-            return pa.field(name, self._known[name.lower()].type)
+        if name.lower() in self._table_fields:
+            return pa.field(name, self._table_fields[name.lower()].type)
         values = [row.get(name) for _, row in rows]
         try:
-            found = inferred(values)
+            type_ = inferred(values)
         except UNFIT:
             position = first_of_another_kind(values)
             raise InvalidInputError(
-                f"{self._name}, line {rows[position][0]}: column {name!r} holds {shown(values[position])}, "
+                f"{self._name}, line {rows[position][0]}: column {name!r} holds {quoted(values[position])}, "
                 "which is too large, or of another kind than the values before it.",
                 hint=f"Give the values of a column one type. {NOTHING_WRITTEN}",
                 file=self._name,
                 line=rows[position][0],
                 column=name,
             ) from None
-        return normalize(pa.schema([pa.field(name, found)])).field(0)
+        return normalize(pa.schema([pa.field(name, type_)])).field(0)
 
     def _column(self, field: pa.Field, rows: Chunk) -> pa.Array:
         values = [row.get(field.name) for _, row in rows]
@@ -236,5 +236,5 @@ class JsonLines:
             return array_of(values, field.type)
         except UNFIT:
             number, row = rows[first_unfit(values, field.type)]
-            guessed = field.name.lower() not in self._known
+            guessed = field.name.lower() not in self._table_fields
             raise misfit(self._name, f"line {number}", row[field.name], field, guessed=guessed) from None

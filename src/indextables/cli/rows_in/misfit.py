@@ -21,7 +21,7 @@ def misfit(name: str, where: str, value: Any, field: pa.Field, *, guessed: bool)
         else "Mend the value, or the column it is in. "
     )
     return InvalidInputError(
-        f"{name}, {where}: {shown(value)} does not fit column {field.name!r}, which holds {_held(field.type)}.",
+        f"{name}, {where}: {quoted(value)} does not fit column {field.name!r}, which holds {_column_content(field.type)}.",
         hint=hint + NOTHING_WRITTEN,
         file=name,
         place=where,
@@ -30,13 +30,13 @@ def misfit(name: str, where: str, value: Any, field: pa.Field, *, guessed: bool)
     )
 
 
-def shown(value: Any) -> str:
+def quoted(value: Any) -> str:
     """A value as an error quotes it: as it was written, and not too long."""
     text = {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
-def _held(kind: pa.DataType) -> str:
+def _column_content(kind: pa.DataType) -> str:
     """What a column holds, in words and by the name of its type."""
     words = next((words for test, words in _WORDS if test(kind)), "")
     return f"{words} ({type_name(kind)})" if words else type_name(kind)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from indextables.cli import options
-from indextables.cli.verb import confirmed, opened, verb
+from indextables.cli.verb import confirm_and_run, open_table, verb
 from indextables.errors import InvalidInputError
 from indextables.model.report import Progress
 from indextables.upkeep.drop_partitions import DropReport
@@ -34,7 +34,7 @@ def purge(
     json: options.Json = False,
 ) -> None:
     """Delete splits that no version of the retention period has, expired files of the log, and leftovers."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> PurgeReport:
         return table.purge(
@@ -44,7 +44,7 @@ def purge(
             progress=progress,
         )
 
-    confirmed(f"Purge {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(f"Purge {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @verb(app, "truncate", panel=_CLEANING, example="truncate logs --dry-run")
@@ -56,12 +56,12 @@ def truncate(
     json: options.Json = False,
 ) -> None:
     """Forget every version but the newest: time travel ends there. No split is deleted."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> TruncateReport:
         return table.truncate_time_travel(dry_run=dry_run, progress=progress)
 
-    confirmed(f"Truncate the history of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(f"Truncate the history of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @verb(app, "drop-partitions", panel=_CLEANING, example="drop-partitions logs \"day < '2026-10-01'\"")
@@ -74,12 +74,12 @@ def drop_partitions(
     json: options.Json = False,
 ) -> None:
     """Remove every row of the partitions that match. They stay readable in older versions until a purge."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> DropReport:  # noqa: ARG001
         return table.drop_partitions(where, dry_run=dry_run)
 
-    confirmed(f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @verb(
@@ -99,9 +99,9 @@ def restore(
         raise InvalidInputError(
             "Nothing says what to restore.", hint="Give --version N or --timestamp TIME, one of them."
         )
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> RestoreReport:  # noqa: ARG001
         return table.restore(version=version, timestamp=timestamp, dry_run=dry_run)
 
-    confirmed(f"Restore {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(f"Restore {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)

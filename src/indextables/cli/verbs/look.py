@@ -16,7 +16,7 @@ import typer
 from msgspec.structs import asdict
 
 from indextables.cli import options, output
-from indextables.cli.verb import opened, verb
+from indextables.cli.verb import open_table, verb
 from indextables.inspect.figures import column_figures
 from indextables.model.report import Report
 from indextables.table import Table
@@ -39,7 +39,7 @@ class Description(Report, frozen=True):
     settings: tuple[dict[str, Any], ...]
 
 
-def described(table: Table) -> Description:
+def describe_table(table: Table) -> Description:
     """What a table is. The rows are counted from the log alone."""
     files = table.files()
     return Description(
@@ -126,7 +126,7 @@ def describe(
     json: options.Json = False,
 ) -> None:
     """Say what a table is: rows, size, columns and how each is indexed, partitions, settings."""
-    output.report(described(opened(path, option, version_as_of, timestamp_as_of)), as_json=json)
+    output.report(describe_table(open_table(path, option, version_as_of, timestamp_as_of)), as_json=json)
 
 
 @verb(app, "history", panel=_LOOK, example="history logs --limit 5")
@@ -140,8 +140,8 @@ def history(
 
     Parameters and the engine of each commit are in the JSON; the text leaves them out.
     """
-    found = opened(path, option).history(limit=limit)
-    output.rows(found if json else _readable_history(found), as_json=json)
+    versions = open_table(path, option).history(limit=limit)
+    output.rows(versions if json else _readable_history(versions), as_json=json)
 
 
 @verb(app, "files", panel=_LOOK, example="files logs --where \"day = '2026-11-01'\"")
@@ -157,20 +157,20 @@ def files(
 
     Everything that the log says of them is in the JSON; the text shows the first columns.
     """
-    found = opened(path, option, version_as_of, timestamp_as_of).files(where=where)
-    shown = found if json else found.select([n for n in _FILE_COLUMNS if n in found.schema.names])
-    output.rows(shown, as_json=json)
+    splits = open_table(path, option, version_as_of, timestamp_as_of).files(where=where)
+    listing = splits if json else splits.select([n for n in _FILE_COLUMNS if n in splits.schema.names])
+    output.rows(listing, as_json=json)
 
 
 _FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
 
 
-def _readable_history(found: pa.Table) -> pa.Table:
+def _readable_history(versions: pa.Table) -> pa.Table:
     """The history for people: the metrics that are not 0 instead of their JSON."""
-    told = [_DECODE(text or "{}") for text in found.column("operation_metrics").to_pylist()]
-    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in told]
-    bare = found.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
-    return bare.append_column("metrics", pa.array(metrics, pa.string()))
+    operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
+    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
+    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
+    return columns.append_column("metrics", pa.array(metrics, pa.string()))
 
 
 _DECODE = msgspec.json.Decoder(dict[str, Any]).decode
@@ -185,7 +185,7 @@ def partitions(
     json: options.Json = False,
 ) -> None:
     """List the partitions with their splits, rows and bytes."""
-    output.rows(opened(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
+    output.rows(open_table(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
 
 
 @verb(app, "state", panel=_LOOK, example="state logs")
@@ -197,13 +197,13 @@ def state(
     json: options.Json = False,
 ) -> None:
     """Say what the newest state or checkpoint holds, and whether it should be compacted."""
-    output.report(opened(path, option, version_as_of, timestamp_as_of).state(), as_json=json)
+    output.report(open_table(path, option, version_as_of, timestamp_as_of).state(), as_json=json)
 
 
 @verb(app, "skipped-files", panel=_LOOK, example="skipped-files logs")
 def skipped_files(path: options.PathArgument, option: options.Settings = None, json: options.Json = False) -> None:
     """List the splits that an operation could not process: why, how often, and until when they are left alone."""
-    output.rows(opened(path, option).skipped_files(), as_json=json)
+    output.rows(open_table(path, option).skipped_files(), as_json=json)
 
 
 @verb(app, "component-sizes", panel=_LOOK, example="component-sizes logs --where \"day = '2026-11-01'\"")
@@ -216,7 +216,7 @@ def component_sizes(
     json: options.Json = False,
 ) -> None:
     """List what the bytes of each split are spent on: rows, and the parts of the index of each column."""
-    output.rows(opened(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
+    output.rows(open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
 
 
 @verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
@@ -230,4 +230,4 @@ def diff(
     json: options.Json = False,
 ) -> None:
     """Compare two versions: splits, rows, columns and settings that came and went."""
-    output.report(difference(opened(path, option, older), opened(path, option, newer)), as_json=json)
+    output.report(difference(open_table(path, option, older), open_table(path, option, newer)), as_json=json)

@@ -21,7 +21,7 @@ from indextables.cli import options, output
 from indextables.cli.demo import tell
 from indextables.cli.output import meanings
 from indextables.cli.rows_in import files
-from indextables.cli.verb import opened, verb
+from indextables.cli.verb import open_table, verb
 from indextables.commands import sql as run_statement
 from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
 from indextables.errors import UnknownOptionError, UnsupportedError, nearest
@@ -49,14 +49,14 @@ def configure(
     json: options.Json = False,
 ) -> None:
     """Change the name, the description, or the settings (-o) that a table keeps."""
-    table = opened(path, option)
-    given = options.settings_of(option)
-    forgotten = tuple(map(_kept_as, unset or ()))
+    table = open_table(path, option)
+    settings = options.settings_of(option)
+    forgotten = tuple(map(_recorded_key, unset or ()))
     # How the store is reached is said with the same option; everything else is meant for the table.
-    kept_settings = {key: value for key, value in given.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
-    table.update_metadata(name=name, description=description, options=kept_settings, unset=forgotten)
-    kept = {"version": table.version, "name": table.metadata.name, "description": table.metadata.description}
-    output.value({**kept, "settings": dict(table.metadata.configuration or {})}, as_json=json)
+    table_settings = {key: value for key, value in settings.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
+    table.update_metadata(name=name, description=description, options=table_settings, unset=forgotten)
+    answer = {"version": table.version, "name": table.metadata.name, "description": table.metadata.description}
+    output.value({**answer, "settings": dict(table.metadata.configuration or {})}, as_json=json)
 
 
 @verb(app, "settings", panel="More", example="settings\nsettings purge\nsettings --table logs indexing --json")
@@ -71,41 +71,41 @@ def settings(
     json: options.Json = False,
 ) -> None:
     """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
-    given = None if table is None else opened(table, option).settings.given()
-    found = [
+    values = None if table is None else open_table(table, option).settings.given()
+    rows = [
         {
             "key": setting.key,
             "allowed": setting.type.allowed,
             "default": output.text_of(setting.default),
-            **({} if given is None else {"value": output.text_of(given.get(key, setting.default))}),
+            **({} if values is None else {"value": output.text_of(values.get(key, setting.default))}),
             "what": setting.doc,
         }
-        for key, setting in ((key, REGISTRY.settings[key]) for key in _matching(pattern or ""))
+        for key, setting in ((key, REGISTRY.settings[key]) for key in _matching_keys(pattern or ""))
     ]
-    output.rows(pa.Table.from_pylist(found), as_json=json)
+    output.rows(pa.Table.from_pylist(rows), as_json=json)
 
 
-def _matching(text: str) -> list[str]:
+def _matching_keys(text: str) -> list[str]:
     """The keys with a text in them; else the family that it is a column of. A text that is in none is an error."""
-    wanted = text.lower().removeprefix(PREFIX)
-    found = [key for key in REGISTRY.settings if wanted in key.lower()]
-    if found:
-        return found
+    part = text.lower().removeprefix(PREFIX)
+    keys = [key for key in REGISTRY.settings if part in key.lower()]
+    if keys:
+        return keys
     try:
-        return [REGISTRY.find(wanted)[0].key]
+        return [REGISTRY.find(part)[0].key]
     except UnknownOptionError as error:
         words = {word.lower(): key for key in REGISTRY.settings for word in key.split(".")}
-        near = [words[word] for word in nearest(wanted, words, count=3)]
-        if error.context["nearest"] or not near:
+        suggestions = [words[word] for word in nearest(part, words, count=3)]
+        if error.context["nearest"] or not suggestions:
             raise
-        hint = f"Did you mean {' or '.join(map(repr, near))}?"
-        raise UnknownOptionError(error.message, hint=hint, key=wanted, nearest=near) from None
+        hint = f"Did you mean {' or '.join(map(repr, suggestions))}?"
+        raise UnknownOptionError(error.message, hint=hint, key=part, nearest=suggestions) from None
 
 
-def _kept_as(key: str) -> str:
+def _recorded_key(key: str) -> str:
     """The key as a table keeps it; one that does not exist is an error with the nearest match."""
-    found, column = REGISTRY.find(key)
-    return found.key if column is None else found.key[:-1] + column
+    setting, column = REGISTRY.find(key)
+    return setting.key if column is None else setting.key[:-1] + column
 
 
 _MORE = "More"
@@ -147,13 +147,13 @@ def report(
     json: options.Json = False,
 ) -> None:
     """Write a page about a table that needs no network: versions, merges, partitions, sizes, the cost of a search."""
-    table = opened(path, option, version_as_of, timestamp_as_of)
+    table = open_table(path, option, version_as_of, timestamp_as_of)
     with files.writing(out):
-        written = write_report(table, out, query=query)
+        file = write_report(table, out, query=query)
     if json:
-        output.value({"path": str(written), "version": table.version}, as_json=True)
+        output.value({"path": str(file), "version": table.version}, as_json=True)
     else:
-        typer.echo(f"{written}: the report on version {table.version} of {table.path}")
+        typer.echo(f"{file}: the report on version {table.version} of {table.path}")
 
 
 @verb(app, "ui", panel=_LOOK, example="ui logs --port 8321")
@@ -165,7 +165,7 @@ def ui(
     json: options.Json = False,
 ) -> None:
     """Serve the page of a table, as it is now, on this machine only, with a box to search it. Ctrl-C ends it."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def started(address: str) -> None:
         if json:
@@ -184,11 +184,11 @@ def jar(
     json: options.Json = False,
 ) -> None:
     """Write the JAR that teaches Spark SQL the statements of IndexTables, for --jars and spark.jars."""
-    written = _with_spark("indextables.spark.jvm").build_jar(out)
+    file = _with_spark("indextables.spark.jvm").build_jar(out)
     if json:
-        output.value({"path": str(written)}, as_json=True)
+        output.value({"path": str(file)}, as_json=True)
     else:
-        typer.echo(f"{written}: pass it to Spark with --jars")
+        typer.echo(f"{file}: pass it to Spark with --jars")
 
 
 @verb(app, "demo", panel=_MORE, example="demo\ndemo --path /tmp/demo-table --rows 50000")

@@ -10,7 +10,7 @@ import typer
 
 from indextables.cli import options, output
 from indextables.cli.rows_in import files
-from indextables.cli.verb import opened, verb
+from indextables.cli.verb import open_table, verb
 from indextables.errors import InvalidInputError
 
 app = typer.Typer()
@@ -31,9 +31,9 @@ def scan(
     json: options.Json = False,
 ) -> None:
     """Print rows, all or those that match a condition, as they are read."""
-    table = opened(path, option, version_as_of, timestamp_as_of)
-    found = table.scan(where=where, columns=options.names_of(columns), limit=limit)
-    output.batches(found.schema.names, found, as_json=json)
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    rows = table.scan(where=where, columns=options.names_of(columns), limit=limit)
+    output.batches(rows.schema.names, rows, as_json=json)
 
 
 @verb(app, "count", panel=_ROWS, example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"")
@@ -47,11 +47,11 @@ def count(
     json: options.Json = False,
 ) -> None:
     """Count rows: all, or those that match."""
-    found = opened(path, option, version_as_of, timestamp_as_of).count(query=query, where=where)
+    number = open_table(path, option, version_as_of, timestamp_as_of).count(query=query, where=where)
     if json:
-        output.value({"count": found}, as_json=True)
+        output.value({"count": number}, as_json=True)
     else:
-        typer.echo(found)
+        typer.echo(number)
 
 
 @verb(
@@ -83,15 +83,15 @@ def aggregate(
     json: options.Json = False,
 ) -> None:
     """Aggregate over every match, exactly: terms, histograms, ranges, statistics."""
-    asked = {name: {"terms": {"field": name}} for name in terms or ()}
-    asked |= {name: {"stats": {"field": name}} for name in stats or ()}
-    asked |= {} if spec is None else _specification(spec)
-    if not asked:
+    aggregations = {name: {"terms": {"field": name}} for name in terms or ()}
+    aggregations |= {name: {"stats": {"field": name}} for name in stats or ()}
+    aggregations |= {} if spec is None else _specification(spec)
+    if not aggregations:
         raise InvalidInputError(
             "Nothing says what to aggregate.", hint="Give --terms COLUMN, --stats COLUMN, or a specification as JSON."
         )
-    table = opened(path, option, version_as_of, timestamp_as_of)
-    output.rows(table.aggregate(asked, query=query, where=where), as_json=json)
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.rows(table.aggregate(aggregations, query=query, where=where), as_json=json)
 
 
 @verb(app, "explain", panel=_ROWS, example="explain logs --query message:timeout --where \"day = '2026-11-01'\"")
@@ -106,7 +106,7 @@ def explain(
     json: options.Json = False,
 ) -> None:
     """Carry out a scan or search, and say what was pruned, opened and read for it."""
-    table = opened(path, option, version_as_of, timestamp_as_of)
+    table = open_table(path, option, version_as_of, timestamp_as_of)
     output.report(table.explain(query=query, where=where, columns=options.names_of(columns)), as_json=json)
 
 
@@ -121,18 +121,18 @@ def prewarm(
     json: options.Json = False,
 ) -> None:
     """Fetch the indexes of some columns, or of all, into this machine's cache, ahead of searches."""
-    table = opened(path, option, version_as_of, timestamp_as_of)
+    table = open_table(path, option, version_as_of, timestamp_as_of)
     output.report(table.prewarm(columns=options.names_of(columns) or (), where=where), as_json=json)
 
 
 def _specification(text: str) -> dict[str, Any]:
     if text.startswith("@"):
         with files.reading(text[1:]):
-            given = Path(text[1:]).read_bytes()
+            document = Path(text[1:]).read_bytes()
     else:
-        given = text.encode()
+        document = text.encode()
     try:
-        return msgspec.json.decode(given, type=dict[str, Any])
+        return msgspec.json.decode(document, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = 'For example {"levels": {"terms": {"field": "level"}}}.'
         raise InvalidInputError(f"The specification is not JSON: {error}.", hint=hint) from None

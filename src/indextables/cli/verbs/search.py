@@ -22,9 +22,7 @@ from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
 from indextables.model.file_list import from_actions
 from indextables.scan.plan import ScanPlan, entries
-from indextables.scan.search import search_table
-from indextables.scan.task import ScanTask
-from indextables.splits.search.search import SearchRequest
+from indextables.scan.search import TableSearch
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 
@@ -32,61 +30,61 @@ SCORE, SNIPPET = "_score", "_snippet"
 _START, _END = "<b>", "</b>"
 
 
-def show_as_they_come(found: pa.Table, *, marked: str | None, as_json: bool, first: bool) -> None:
+def show_as_they_come(matches: pa.Table, *, snippet_column: str | None, as_json: bool, first: bool) -> None:
     """Print matches of an output that does not end: a JSON object a line, and the names of the columns only once.
 
     There are no scores: those of rows that came at different times cannot be compared.
     """
-    bare = found.drop_columns([SCORE]) if SCORE in found.schema.names else found
+    without_scores = matches.drop_columns([SCORE]) if SCORE in matches.schema.names else matches
     if as_json:
-        for row in bare.to_pylist(maps_as_pydicts="lossy"):
+        for row in without_scores.to_pylist(maps_as_pydicts="lossy"):
             typer.echo(msgspec.json.encode(row, enc_hook=str))
     elif output.is_terminal():
-        show(bare, marked=marked, as_json=False)
+        show(without_scores, snippet_column=snippet_column, as_json=False)
     else:
-        output.rows(_unmarked(bare), as_json=False, header=first)
+        output.rows(_unmarked(without_scores), as_json=False, header=first)
 
 
-def show(found: pa.Table, *, marked: str | None, as_json: bool) -> None:
+def show(matches: pa.Table, *, snippet_column: str | None, as_json: bool) -> None:
     """Print the matches of a search."""
     if as_json:
-        output.rows(found, as_json=True)
+        output.rows(matches, as_json=True)
     elif output.is_terminal():
-        for row in found.to_pylist(maps_as_pydicts="lossy"):
-            _on_terminal(row, marked)
+        for row in matches.to_pylist(maps_as_pydicts="lossy"):
+            _on_terminal(row, snippet_column)
     else:
-        output.rows(_unmarked(found), as_json=False)
+        output.rows(_unmarked(matches), as_json=False)
 
 
-def _on_terminal(row: Mapping[str, Any], marked: str | None) -> None:
+def _on_terminal(row: Mapping[str, Any], snippet_column: str | None) -> None:
     score, snippet = row.get(SCORE), row.get(SNIPPET)
     head = "" if score is None else _styled(f"{score:7.3f}", fg=typer.colors.GREEN) + "  "
-    rest = {name: value for name, value in row.items() if name not in (SCORE, SNIPPET) and value is not None}
+    columns = {name: value for name, value in row.items() if name not in (SCORE, SNIPPET) and value is not None}
     if snippet:
-        rest.pop(marked or "", None)
+        columns.pop(snippet_column or "", None)
         typer.echo(head + _highlighted(snippet))
         head = " " * 9
-    if rest:
-        typer.echo(head + "  ".join(_styled(f"{name}=", dim=True) + str(value) for name, value in rest.items()))
+    if columns:
+        typer.echo(head + "  ".join(_styled(f"{name}=", dim=True) + str(value) for name, value in columns.items()))
 
 
 def _highlighted(snippet: str) -> str:
     pieces = [piece for part in snippet.split(_START) for piece in part.split(_END, 1)]
     # Every second piece was between a start and an end.
-    inside = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(pieces)]
-    return "".join(inside)
+    passages = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(pieces)]
+    return "".join(passages)
 
 
 def _styled(text: str, **style: Any) -> str:
     return typer.style(text, **style) if output.has_colour() else text
 
 
-def _unmarked(found: pa.Table) -> pa.Table:
-    if SNIPPET not in found.schema.names:
-        return found
-    place = found.schema.get_field_index(SNIPPET)
-    bare = [None if s is None else s.replace(_START, "").replace(_END, "") for s in found.column(place).to_pylist()]
-    return found.set_column(place, SNIPPET, pa.array(bare, pa.string()))
+def _unmarked(matches: pa.Table) -> pa.Table:
+    if SNIPPET not in matches.schema.names:
+        return matches
+    place = matches.schema.get_field_index(SNIPPET)
+    texts = [None if s is None else s.replace(_START, "").replace(_END, "") for s in matches.column(place).to_pylist()]
+    return matches.set_column(place, SNIPPET, pa.array(texts, pa.string()))
 
 
 def follow(
@@ -111,20 +109,19 @@ def follow(
             )
         if newest.version > table.version:
             plan = planning.plan_scan(newest, query=query, where=where, columns=columns)
-            found = new_matches(newest, plan, after=table.version, snippet=snippet)
-            if found.num_rows:
-                yield found
+            matches = new_matches(newest, plan, after=table.version, snippet=snippet)
+            if matches.num_rows:
+                yield matches
         table = newest
         time.sleep(interval)
 
 
 def new_matches(table: Table, plan: ScanPlan, *, after: int, snippet: str | None) -> pa.Table:
     """The matches among rows that came after a version, in the order they came."""
-    assert plan.query is not None
-    added = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
-    task = ScanTask(plan.with_splits(entries(from_actions(added))))
-    marked = None if snippet is None else Snippet(snippet)
-    return search_table(task, SearchRequest(plan.query, plan.columns, where=plan.where, snippet=marked))
+    files = [f for v in planning.versions(table, after=after, until=table.version) for f in files_of_new_rows(v)]
+    splits = entries(from_actions(files))
+    search = TableSearch.of(plan.with_splits(splits), snippet=None if snippet is None else Snippet(snippet))
+    return search.run()
 
 
 app = typer.Typer()
@@ -170,30 +167,30 @@ def search(
     table = Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option))
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
-    wanted = options.names_of(columns)
+    names = options.names_of(columns)
     wants_snippet = (json or output.is_terminal()) and order_by is None and not every
-    marked = snippet or (first_text_column(table) if wants_snippet else None)
-    found = table.search(
+    snippet_column = snippet or (first_text_column(table) if wants_snippet else None)
+    matches = table.search(
         query,
         where=where,
-        columns=wanted,
+        columns=names,
         limit=None if every else limit,
         offset=offset,
-        snippet=marked,
+        snippet=snippet_column,
         order_by=order_by,
     )
     if follow_new:
-        show_as_they_come(found, marked=marked, as_json=json, first=True)
-        for later in follow(table, query, where=where, columns=wanted, snippet=marked, interval=interval):
-            show_as_they_come(later, marked=marked, as_json=json, first=False)
-    show(found, marked=marked, as_json=json)
+        show_as_they_come(matches, snippet_column=snippet_column, as_json=json, first=True)
+        for later in follow(table, query, where=where, columns=names, snippet=snippet_column, interval=interval):
+            show_as_they_come(later, snippet_column=snippet_column, as_json=json, first=False)
+    show(matches, snippet_column=snippet_column, as_json=json)
     if output.is_terminal() and not json:
-        _say_how_many(table, query, where, found)
+        _say_how_many(table, query, where, matches)
 
 
-def _say_how_many(table: Table, query: str, where: str | None, found: pa.Table) -> None:
+def _say_how_many(table: Table, query: str, where: str | None, matches: pa.Table) -> None:
     count = table.count(query=query, where=where)
-    output.note(f"{found.num_rows:,} of {count:,} matches in version {table.version}")
+    output.note(f"{matches.num_rows:,} of {count:,} matches in version {table.version}")
 
 
 def first_text_column(table: Table) -> str | None:

@@ -8,7 +8,7 @@ import typer
 
 from indextables.cli import options
 from indextables.cli.output import CORRUPT
-from indextables.cli.verb import carried_out, opened, verb
+from indextables.cli.verb import open_table, run_verb, verb
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table
@@ -41,7 +41,7 @@ def merge(
     json: options.Json = False,
 ) -> None:
     """Merge small splits of the same partition into larger ones. No row changes."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> MergeReport:
         return table.merge(
@@ -53,7 +53,7 @@ def merge(
             progress=progress,
         )
 
-    carried_out("Merging", act, dry_run=dry_run, as_json=json)
+    run_verb("Merging", act, dry_run=dry_run, as_json=json)
 
 
 @verb(app, "checkpoint", panel=_UPKEEP, example="checkpoint logs")
@@ -64,12 +64,12 @@ def checkpoint(
     json: options.Json = False,
 ) -> None:
     """Write down the table's state, so that opening it need not replay its log."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> CheckpointReport:  # noqa: ARG001
         return table.checkpoint(dry_run=dry_run)
 
-    carried_out("Checkpointing", act, dry_run=dry_run, as_json=json)
+    run_verb("Checkpointing", act, dry_run=dry_run, as_json=json)
 
 
 @verb(app, "compact", panel=_UPKEEP, example="compact logs")
@@ -80,12 +80,12 @@ def compact(
     json: options.Json = False,
 ) -> None:
     """Rewrite the table's state: no removed entries, full manifests, sorted by partition."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> CheckpointReport:  # noqa: ARG001
         return table.compact(dry_run=dry_run)
 
-    carried_out("Compacting", act, dry_run=dry_run, as_json=json)
+    run_verb("Compacting", act, dry_run=dry_run, as_json=json)
 
 
 @verb(app, "verify", panel=_UPKEEP, example="verify logs\nverify logs --full --json")
@@ -101,7 +101,7 @@ def verify(
     def act(*, dry_run: bool, progress: Progress) -> VerifyReport:
         return verify_table(path, full=full, options=options.settings_of(option), dry_run=dry_run, progress=progress)
 
-    if not carried_out("Verifying", act, dry_run=dry_run, as_json=json).healthy:
+    if not run_verb("Verifying", act, dry_run=dry_run, as_json=json).healthy:
         raise typer.Exit(CORRUPT)
 
 
@@ -121,4 +121,4 @@ def repair(
     def act(*, dry_run: bool, progress: Progress) -> RepairReport:
         return Table.repair(path, at=at, options=options.settings_of(option), dry_run=dry_run, progress=progress)
 
-    carried_out("Repairing", act, dry_run=dry_run, as_json=json)
+    run_verb("Repairing", act, dry_run=dry_run, as_json=json)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from indextables.cli import options, output
 from indextables.cli.rows_in.files import NAMES, RowFiles
-from indextables.cli.verb import agree, confirmed, opened, shown, verb
+from indextables.cli.verb import confirm, confirm_and_run, open_table, progress_bar, verb
 from indextables.errors import InvalidInputError, TableNotFoundError, UnsupportedError, nearest
 from indextables.model.report import Progress
 from indextables.model.spark_types import field_from_json
@@ -79,8 +79,8 @@ def _column(name: str, spelled: str) -> tuple[pa.Field, str | None]:
 
 def _nearest(word: str) -> str:
     name = word.lower()
-    known = _ELSEWHERE.get(name) or next(iter(nearest(name, _TYPES)), None)
-    return "" if known is None else f"Did you mean {known}? "
+    likely = _ELSEWHERE.get(name) or next(iter(nearest(name, _TYPES)), None)
+    return "" if likely is None else f"Did you mean {likely}? "
 
 
 app = typer.Typer()
@@ -190,16 +190,16 @@ def append(
     except TableNotFoundError:
         if not create_missing:
             raise
-        columns, kept = options.names_of(partition_by) or [], {**_as_text(text), **settings}
-        with _shown(rows, "Appending") as data:
+        columns, table_options = options.names_of(partition_by) or [], {**_as_text(text), **settings}
+        with _rows_with_progress(rows, "Appending") as data:
             # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
             table, version = create_with_rows(
-                Table, path, data, partition_columns=columns, options=kept, user_metadata=note, exist_ok=True
+                Table, path, data, partition_columns=columns, options=table_options, user_metadata=note, exist_ok=True
             )
     else:
-        with _shown(replace(rows, known=table.schema), "Appending") as data:
+        with _rows_with_progress(replace(rows, table_schema=table.schema), "Appending") as data:
             version = table.append(data, merge_schema=merge_schema, user_metadata=note)
-    _written(table, version, as_json=json)
+    _report_write(table, version, as_json=json)
 
 
 @verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
@@ -219,14 +219,14 @@ def overwrite(
     json: options.Json = False,
 ) -> None:
     """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
-    table = opened(path, option)
+    table = open_table(path, option)
     if not yes:
         plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
-        told = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
-        agree(told, "Go on?", plan=plan, as_json=json)
-    with _shown(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
+        summary = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
+        confirm(summary, "Go on?", plan=plan, as_json=json)
+    with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
-    _written(table, version, as_json=json)
+    _report_write(table, version, as_json=json)
 
 
 @verb(
@@ -245,23 +245,23 @@ def delete(
     json: options.Json = False,
 ) -> None:
     """Delete the rows that match a condition, a search, or both. They stay readable in older versions until a purge."""
-    table = opened(path, option)
+    table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
         return table.delete(where=where, query=query, dry_run=dry_run, progress=progress)
 
-    confirmed(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    confirm_and_run(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 def _schema_of(rows: RowFiles) -> pa.Schema:
-    with rows.opened(lambda _done: None) as (schema, _):
+    with rows.open(lambda _done: None) as (schema, _):
         return schema
 
 
 @contextmanager
-def _shown(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
+def _rows_with_progress(rows: RowFiles, title: str) -> Iterator[Iterator[pa.RecordBatch]]:
     """The rows of files, and how far they were read."""
-    with shown(title) as told, rows.opened(lambda done: told(done, 0, "rows")) as (_, data):
+    with progress_bar(title) as progress, rows.open(lambda done: progress(done, 0, "rows")) as (_, data):
         yield data
 
 
@@ -269,11 +269,11 @@ def _as_text(columns: list[str] | None) -> dict[str, object]:
     return {f"indexing.typemap.{name}": "text" for name in columns or ()}
 
 
-def _written(table: Table, version: int | None, *, as_json: bool) -> None:
-    told = {"path": table.path, "version": table.version, "rows": table.count(), "written": version is not None}
+def _report_write(table: Table, version: int | None, *, as_json: bool) -> None:
+    report = {"path": table.path, "version": table.version, "rows": table.count(), "written": version is not None}
     if as_json:
-        output.value(told, as_json=True)
+        output.value(report, as_json=True)
     elif version is None:
         typer.echo(f"No rows: {table.path} stays at version {table.version}.")
     else:
-        typer.echo(f"Version {version} of {table.path}: {told['rows']:,} row{'' if told['rows'] == 1 else 's'}.")
+        typer.echo(f"Version {version} of {table.path}: {report['rows']:,} row{'' if report['rows'] == 1 else 's'}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,7 +13,18 @@ from indextables.model.predicate.binding import bind
 from indextables.model.predicate.parser import parse
 from indextables.model.predicate.tree import Predicate, columns_of
 
-Where: TypeAlias = str | Predicate | Any
+
+class ArrowExpression(Protocol):
+    """A `pyarrow.compute.Expression`, by methods that it alone has: pyarrow ships no types."""
+
+    def is_valid(self) -> Any:
+        """Whether the value is there."""
+
+    def isin(self, values: Any) -> Any:
+        """Whether the value is one of some."""
+
+
+Where: TypeAlias = str | Predicate | ArrowExpression
 """SQL text, a predicate tree, or a pyarrow.compute expression."""
 
 

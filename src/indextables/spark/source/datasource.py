@@ -21,13 +21,13 @@ from indextables.spark.schemas import FRAME_KEY, SparkBatches, readable, with_me
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.stream_reader import TableStreamReader
-from indextables.spark.source.writer import TableStreamWriter, TableWriter, planned_write, write_request
+from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 
 TABLE_KEY = "indextables.table"
 """Field metadata that asks the driver where the table behind a name is; the answer comes as option `statementTable`."""
 
 
-def required(sql: str) -> Command:
+def parse_command(sql: str) -> Command:
     """The command that a statement says; it must be one of ours."""
     command = parse(sql)
     if command is None:
@@ -42,10 +42,10 @@ def spark_columns(command: Command) -> StructType:
 
 def statement_schema(sql: str) -> StructType:
     """The columns of a statement's rows, with the name of its table where it has one."""
-    command = required(sql)
+    command = parse_command(sql)
     table = getattr(command, "table", None)
-    found = spark_columns(command)
-    return with_metadata(found, TABLE_KEY, str(table)) if isinstance(table, TableName) else found
+    columns = spark_columns(command)
+    return with_metadata(columns, TABLE_KEY, str(table)) if isinstance(table, TableName) else columns
 
 
 @dataclass
@@ -68,15 +68,15 @@ class StatementReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Runs once, in a planner process."""
-        found = self._options.text("statementTable")
+        path = self._options.text("statementTable")
 
         def resolve(name: TableName) -> str:
-            if found is None:
+            if path is None:
                 raise InvalidInputError(f"It is not known where {name} is.", hint="Give the table's path in quotes.")
-            return found
+            return path
 
         session = Session(dict(self._options.settings), resolve)
-        return [StatementRows(required(self._sql).run(session))]
+        return [StatementRows(parse_command(self._sql).run(session))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task. Spark may want some of the columns only."""
@@ -117,7 +117,7 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""
-        return TableWriter(planned_write(self._parsed(), schema, overwrite=overwrite))
+        return TableWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite))
 
     def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
         """A stream of what is appended to a table."""
@@ -125,7 +125,7 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
         """A stream into a table, each batch once."""
-        return TableStreamWriter(write_request(self._parsed(), schema, overwrite=overwrite), schema)
+        return TableStreamWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite, streaming=True))
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)

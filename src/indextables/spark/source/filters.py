@@ -53,23 +53,23 @@ class _NotSayableError(Exception):
     """A filter that has no form as a predicate of the table."""
 
 
-def understood_filters(text: str | None, schema: pa.Schema) -> list[Predicate]:
+def parse_filters(text: str | None, schema: pa.Schema) -> list[Predicate]:
     """Those of some filters, given as JSON, that can be said of a table's columns."""
-    found = []
-    for told in json.loads(text) if text else []:
+    predicates = []
+    for node in json.loads(text) if text else []:
         try:
-            predicate = _predicate(told)
+            predicate = _predicate(node)
             bind(predicate, schema)
         except (_NotSayableError, InvalidInputError, ValueError, OverflowError):
             continue
-        found.append(predicate)
-    return found
+        predicates.append(predicate)
+    return predicates
 
 
-def _predicate(told: Any) -> Predicate:
-    if not isinstance(told, list):
+def _predicate(node: Any) -> Predicate:
+    if not isinstance(node, list):
         raise _NotSayableError
-    name, children = told[0], told[1:]
+    name, children = node[0], node[1:]
     if name in ("AND", "OR"):
         both = tuple(_predicate(child) for child in children)
         return And(both) if name == "AND" else Or(both)
@@ -103,18 +103,18 @@ def _match(kind: str, column: Any, text: Any) -> Predicate:
     return TextMatch(kind, _column(column), value)
 
 
-def _is_column(told: Any) -> bool:
-    return isinstance(told, dict) and "column" in told
+def _is_column(node: Any) -> bool:
+    return isinstance(node, dict) and "column" in node
 
 
-def _column(told: Any) -> Column:
-    if not _is_column(told):
+def _column(node: Any) -> Column:
+    if not _is_column(node):
         raise _NotSayableError
-    names: Sequence[str] = told["column"]
+    names: Sequence[str] = node["column"]
     return Column(tuple(names))
 
 
-def _literal(told: Any) -> Literal:
-    if not isinstance(told, dict) or "kind" not in told:
+def _literal(node: Any) -> Literal:
+    if not isinstance(node, dict) or "kind" not in node:
         raise _NotSayableError
-    return Literal(None if told["kind"] == "null" else _VALUES[told["kind"]](told["value"]))
+    return Literal(None if node["kind"] == "null" else _VALUES[node["kind"]](node["value"]))

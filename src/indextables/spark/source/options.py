@@ -15,12 +15,14 @@ from pyspark.sql.types import FloatType, StringType, StructField, StructType
 from indextables import config
 from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
-from indextables.model.predicate import all_of, parse
+from indextables.model.predicate import Predicate, all_of, parse
+from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, SNIPPET
-from indextables.scan.plan import ScanPlan, SearchOperator, query_fields, searched
+from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, query_fields, searched
+from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import bare
-from indextables.spark.source.filters import understood_filters
+from indextables.spark.source.filters import parse_filters
 from indextables.splits.query.tree import Query
 from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
@@ -124,34 +126,34 @@ class SourceOptions(Struct, frozen=True):
         return self._parsed(name, parse_names, "names separated by commas, or a JSON list of names")
 
     def _parsed(self, name: str, parse: Callable[[Any], T], allowed: str) -> T | None:
-        given = self.text(name)
-        if given is None:
+        value = self.text(name)
+        if value is None:
             return None
         try:
-            return parse(given)
+            return parse(value)
         except ValueError:
-            message = f"Option {name!r} cannot be {given!r}."
+            message = f"Option {name!r} cannot be {value!r}."
             raise InvalidInputError(message, hint=f"Allowed: {allowed}.", key=name) from None
 
 
 def parse_names(text: str) -> tuple[str, ...]:
     """Names from a JSON list or a comma-separated text."""
     if text.lstrip().startswith("["):
-        listed = json.loads(text)
-        if not all(isinstance(name, str) for name in listed):
+        names = json.loads(text)
+        if not all(isinstance(name, str) for name in names):
             raise ValueError(text)
-        return tuple(listed)
+        return tuple(names)
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def spelled(settings: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
+def with_column_case(settings: Mapping[str, str], columns: Iterable[str]) -> dict[str, str]:
     """The settings with the column names of per-column keys as the schema spells them: Spark has lowered their case."""
-    known = {name.lower(): name for name in columns}
+    spelling = {name.lower(): name for name in columns}
     result = {}
     for key, value in settings.items():
-        found, column = config.REGISTRY.find(key)
+        setting, column = config.REGISTRY.find(key)
         if column is not None:
-            key = found.key[:-1] + known.get(column.lower(), column)
+            key = setting.key[:-1] + spelling.get(column.lower(), column)
         result[key] = value
     return result
 
@@ -161,10 +163,13 @@ def _check_known(settings: Mapping[str, str]) -> None:
         try:
             config.REGISTRY.find(key)
         except UnknownOptionError as error:
-            near = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
-            hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else error.hint
+            suggestions = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
+            hint = f"Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else error.hint
             raise UnknownOptionError(
-                f"There is no option or setting {key!r}.", hint=hint, key=key, nearest=near or error.context["nearest"]
+                f"There is no option or setting {key!r}.",
+                hint=hint,
+                key=key,
+                nearest=suggestions or error.context["nearest"],
             ) from None
 
 
@@ -193,7 +198,7 @@ class ReadRequest(Struct, frozen=True):
             limit_is_of_task=options.flag("limitPerTask"),
             score=options.flag("score"),
             snippet=options.text("snippet"),
-            operators=tuple(SearchOperator(*told) for told in json.loads(options.text("searches") or "[]")),
+            operators=tuple(SearchOperator(*operator) for operator in json.loads(options.text("searches") or "[]")),
             filters=options.text("filters"),
         )
         if request.query is None and (request.score or request.snippet):
@@ -210,7 +215,7 @@ class ReadRequest(Struct, frozen=True):
         """The columns that the read returns, with the table's path where Spark will have lost the options."""
         full = readable(table.metadata.schema_string)
         if self.columns is not None:
-            full = StructType([full[name] for name in planning.plan_scan(table, columns=self.columns).columns])
+            full = StructType([full[name] for name in output_columns(table.schema, self.columns)])
         fields = list(full.fields)
         if self.searches and (self.score or self.limit is not None):
             fields.append(StructField(SCORE, FloatType()))
@@ -218,31 +223,33 @@ class ReadRequest(Struct, frozen=True):
             fields.append(StructField(SNIPPET, StringType()))
         return with_path(StructType(fields), table.path)
 
+    def check(self, table: Table) -> None:
+        """Refuse what cannot be understood or answered, without looking for the splits that may hold the rows."""
+        schema = table.schema
+        query, where = self._conditions(table)
+        columns = output_columns(schema, schema.names if self.columns is None else self.columns)
+        if self.searches and query is not None:
+            snippet = None if self.snippet is None else Snippet(self.snippet)
+            SearchRequest(query, tuple(columns), where, self.limit, score=self.score, snippet=snippet).check(schema)
+
     def plan(self, table: Table, columns: Sequence[str] | None) -> ScanPlan:
         """The scan that finds the rows."""
-        query: str | Query | None = self.query
-        if self.operators:
-            fields = query_fields(table.schema, table.partition_columns, table.settings)
-            query = searched(self.operators, self.query, fields)
-        conditions = understood_filters(self.filters, table.schema)
-        if self.where is not None:
-            conditions.append(parse(self.where))
-        return planning.plan_scan(table, query=query, where=all_of(conditions) if conditions else None, columns=columns)
+        query, where = self._conditions(table)
+        return planning.plan_scan(table, query=query, where=where, columns=columns)
 
-    def search(self, table: Table, columns: list[str]) -> tuple[list[str], SearchRequest | None]:
-        """The table's own columns among those that are wanted, and the search that finds the rows if there is one."""
-        if not self.searches:
-            return columns, None
-        stored = [name for name in columns if name not in (SCORE, SNIPPET)]
-        plan = self.plan(table, stored)
-        assert plan.query is not None
-        request = SearchRequest(
-            plan.query,
-            plan.columns,
-            where=plan.where,
-            limit=self.limit,
-            score=SCORE in columns,
-            snippet=None if self.snippet is None or SNIPPET not in columns else Snippet(self.snippet),
-        )
-        request.check(table.schema)
-        return stored, request
+    def search(self, table: Table, columns: Sequence[str]) -> TableSearch:
+        """The search that finds the rows, for columns that may be its score and its snippet."""
+        plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
+        snippet = None if self.snippet is None or SNIPPET not in columns else Snippet(self.snippet)
+        return TableSearch.of(plan, limit=self.limit, score=SCORE in columns, snippet=snippet)
+
+    def _conditions(self, table: Table) -> tuple[Query | None, Predicate | None]:
+        """What rows must match: the query with the search operators, and the condition with the filters."""
+        filters = parse_filters(self.filters, table.schema)
+        if self.where is not None:
+            filters.append(parse(self.where))
+        where = bound_predicate(all_of(filters), table.schema) if filters else None
+        if self.query is None and not self.operators:
+            return None, where
+        fields = query_fields(table.schema, table.partition_columns, table.settings)
+        return searched(self.operators, self.query, fields), where

@@ -24,13 +24,11 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.scan.plan import ScanPlan
-from indextables.scan.search import search_one, word_statistics
+from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
-from indextables.splits.search.scores import TermStatistics
-from indextables.splits.search.search import SearchRequest, merge_results
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.table import Table
@@ -53,10 +51,10 @@ def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
         return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        told = list(pool.map(ends_as_parquet, paths, sizes))
-    found = ours.copy()
-    found[doubtful] = told
-    return pa.array(found)
+        endings = list(pool.map(ends_as_parquet, paths, sizes))
+    parquet = ours.copy()
+    parquet[doubtful] = endings
+    return pa.array(parquet)
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
@@ -72,23 +70,23 @@ SEARCH_BYTES = 1 << 30
 """What one task searches: of a split that is searched, only a small part is read."""
 
 
-def grouped(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
+def task_groups(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
     """The splits of each task, in order. `per_task` 0 goes by size."""
     if per_task:
         for start in range(0, len(splits), per_task):
             yield tuple(splits[start : start + per_task])
         return
-    most = SEARCH_BYTES if searching else SCAN_BYTES
-    waiting: list[SplitEntry] = []
+    max_bytes = SEARCH_BYTES if searching else SCAN_BYTES
+    group: list[SplitEntry] = []
     size = 0
     for entry in splits:
-        if waiting and size + entry.size > most:
-            yield tuple(waiting)
-            waiting, size = [], 0
-        waiting.append(entry)
+        if group and size + entry.size > max_bytes:
+            yield tuple(group)
+            group, size = [], 0
+        group.append(entry)
         size += entry.size
-    if waiting:
-        yield tuple(waiting)
+    if group:
+        yield tuple(group)
 
 
 class Frame(Struct, frozen=True):
@@ -106,11 +104,11 @@ class Frame(Struct, frozen=True):
         return cls(table.version, table.metadata.id)
 
     @classmethod
-    def parse(cls, told: str | None) -> Frame | None:
+    def parse(cls, text: str | None) -> Frame | None:
         """A frame as the option tells it."""
-        if told is None or told == cls.NEW:
+        if text is None or text == cls.NEW:
             return None
-        version, _, table_id = told.partition("@")
+        version, _, table_id = text.partition("@")
         return cls(int(version), table_id)
 
     def __str__(self) -> str:
@@ -147,29 +145,28 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
 
 @dataclass
 class SplitGroup(InputPartition):
-    """The part of a read that one task does."""
+    """The part of a read that one task does: a scan, or a search."""
 
-    plan: ScanPlan
+    scan: ScanPlan | TableSearch
     limit: int | None = None
-    search: SearchRequest | None = None
-    statistics: TermStatistics | None = None
 
     def __repr__(self) -> str:
-        return f"SplitGroup({len(self.plan.splits)} splits)"
+        return f"SplitGroup({len(self._plan.splits)} splits)"
+
+    @property
+    def _plan(self) -> ScanPlan:
+        return self.scan.plan if isinstance(self.scan, TableSearch) else self.scan
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the group."""
-        task = ScanTask(self.plan, worker_store(self.plan.spec))
-        if self.search is None:
+        task = ScanTask(self._plan, worker_store(self._plan.spec))
+        if not isinstance(self.scan, TableSearch):
             yield from limited(task.batches(), self.limit)
-            return
-        search, statistics = self.search, self.statistics
-        found = task.each(lambda entry: search_one(task, entry, search, statistics))
-        if self.limit is None:
-            for table in found:
-                yield from table.to_batches()
+        elif self.limit is not None:
+            yield from self.scan.merged(task).to_batches()
         else:
-            yield from merge_results(list(found), search, task.schema).to_batches()
+            for table in self.scan.tables(task):
+                yield from table.to_batches()
 
 
 class TableReader(DataSourceReader):
@@ -185,19 +182,20 @@ class TableReader(DataSourceReader):
         """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
         options, request = self._options, self._request
         table = open_table(options, options.required_path(path_in(self._schema)), self._frame)
-        stored, search = request.search(table, self._schema.names)
-        plan = request.plan(table, stored)
+        columns = self._schema.names
+        scan = request.search(table, columns) if request.searches else request.plan(table, columns)
+        plan = scan.plan if isinstance(scan, TableSearch) else scan
         only = options.text("only")
         if only is not None:
             # What Spark can read itself is read by Spark itself: a native scan asks for the rest.
             plan = plan.with_splits(splits_of_kind(table, plan.splits, only))
-        statistics = word_statistics(ScanTask(plan), search) if search is not None and search.scores else None
-        whole = SplitGroup(plan, request.limit, search, statistics)
+        if isinstance(scan, TableSearch):
+            scan = scan.with_splits(plan.splits).weighed(ScanTask(plan))
         if request.limit is not None and not request.limit_is_of_task:
-            return [whole]
+            return [SplitGroup(scan.with_splits(plan.splits), request.limit)]
         per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
-        return [SplitGroup(plan.with_splits(splits), request.limit, search, statistics) for splits in groups]
+        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
+        return [SplitGroup(scan.with_splits(splits), request.limit) for splits in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""

@@ -44,7 +44,7 @@ from indextables.scan.plan import ScanPlan, entries
 from indextables.scan.task import ScanTask
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions
-from indextables.spark.source.reader import SplitGroup, grouped, worker_store
+from indextables.spark.source.reader import SplitGroup, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, planning
@@ -113,10 +113,10 @@ class Offset(Struct, frozen=True):
     txn: str | None = None
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Offset:
+    def of(cls, values: Mapping[str, Any]) -> Offset:
         """The offset as Spark keeps it in its checkpoint."""
-        place = int(told["version"]), int(told["files"]), bool(told["snapshot"])
-        return cls(*place, told.get("table"), told.get("txn"))
+        place = int(values["version"]), int(values["files"]), bool(values["snapshot"])
+        return cls(*place, values.get("table"), values.get("txn"))
 
     def to_dict(self) -> dict[str, object]:
         """What Spark keeps."""
@@ -163,16 +163,16 @@ class RestoredRows(InputPartition):
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows, in the columns that are wanted."""
         store = worker_store(self.added.spec)
-        known: Counter[bytes] = Counter()
+        digests: Counter[bytes] = Counter()
         for batch in ScanTask(self.removed, store).batches():
-            known.update(digest for digest in _digests(batch) if self._is_ours(digest))
+            digests.update(digest for digest in _digests(batch) if self._is_ours(digest))
         for batch in ScanTask(self.added, store).batches():
             new = []
             for place, digest in enumerate(_digests(batch)):
                 if not self._is_ours(digest):
                     continue
-                if known[digest] > 0:
-                    known[digest] -= 1
+                if digests[digest] > 0:
+                    digests[digest] -= 1
                 else:
                     new.append(place)
             yield batch.take(pa.array(new, pa.int64())).select(list(self.columns))
@@ -185,8 +185,8 @@ def _digests(batch: pa.RecordBatch) -> Iterator[bytes]:
     """A digest of each row; -0.0 is 0.0 and NaN is NaN, as the columns' types compare them."""
     values = [column.to_pylist() for column in batch.columns]
     for row in zip(*values, strict=True):
-        told = repr(tuple(v + 0.0 if isinstance(v, float) else v for v in row))
-        yield blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        text = repr(tuple(v + 0.0 if isinstance(v, float) else v for v in row))
+        yield blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 class StreamFiles:
@@ -220,47 +220,47 @@ class StreamFiles:
 
     def between(self, start: Offset, end: Offset) -> tuple[Table, list[AddAction], list[Restoration]]:
         """The table as it is now, the files after one offset up to another, and what was restored between them."""
-        found: list[AddAction] = []
+        files: list[AddAction] = []
         restored: list[Restoration] = []
         if not start.is_at(end):
             for file, offset in self._steps(self.table(start, end), start, end.version):
                 if isinstance(file, Restoration):
                     restored.append(file)
                 elif file is not None:
-                    found.append(file)
+                    files.append(file)
                 if offset.is_at(end):
                     break
         # Opened after the files were found: had the table been created anew meanwhile, they would not all be its own.
         table = self.table(start, end)
-        self._check_there(table, [file.path for file in found] + [path for one in restored for path in one.paths])
-        return table, found, restored
+        self._check_there(table, [file.path for file in files] + [path for one in restored for path in one.paths])
+        return table, files, restored
 
     def _check_there(self, table: Table, paths: Sequence[str]) -> None:
         """A split that is not live any more may have been purged: said here, and not by a task that cannot find it."""
         live = set(table.files()["path"].to_pylist()) if paths else set()
         old = [path for path in paths if path not in live]
         store = open_store(StoreSpec.from_url(table.path, table.settings))
-        gone = next((path for path in old if store.head(path) is None), None)
-        if gone is not None:
+        missing = next((path for path in old if store.head(path) is None), None)
+        if missing is not None:
             raise NotFoundError(
-                f"Rows that the stream has yet to read are gone: {gone} was removed from {self._path} and purged.",
+                f"Rows that the stream has yet to read are gone: {missing} was removed from {self._path} and purged.",
                 hint="Start a new query with a new checkpoint; it begins with the rows that are there now.",
-                path=gone,
+                path=missing,
             )
 
     def entries(self, table: Table, files: list[AddAction], plan: ScanPlan) -> tuple[SplitEntry, ...]:
         """Those files that can hold a row of the plan, as entries to open."""
-        listed = from_actions(files)
+        file_list = from_actions(files)
         if plan.where is not None:
-            listed = listed.filter(may_match(plan.where, listed, partition_columns=table.partition_columns))
-        return entries(listed)
+            file_list = file_list.filter(may_match(plan.where, file_list, partition_columns=table.partition_columns))
+        return entries(file_list)
 
     def restored_rows(self, table: Table, restored: Restoration, plan: ScanPlan) -> list[RestoredRows]:
         """The tasks that find which rows a restoration brought back. Rows are equal if all their columns are."""
-        whole = replace(plan, columns=tuple(table.schema.names))
-        added = whole.with_splits(self.entries(table, list(restored.added), plan))
-        gone = [SplitEntry(f.path, f.size or 0, None, None, f.partition_values or {}) for f in restored.removed]
-        removed = replace(whole, query=None, splits=tuple(gone))
+        all_columns = replace(plan, columns=tuple(table.schema.names))
+        added = all_columns.with_splits(self.entries(table, list(restored.added), plan))
+        old_splits = [SplitEntry(f.path, f.size or 0, None, None, f.partition_values or {}) for f in restored.removed]
+        removed = replace(all_columns, query=None, splits=tuple(old_splits))
         rows = sum(file.num_records or ROWS_PER_PART for file in restored.added)
         parts = max(1, -(-rows // ROWS_PER_PART))
         return [RestoredRows(added, removed, plan.columns, part, parts) for part in range(parts)]
@@ -269,16 +269,16 @@ class StreamFiles:
         self, table: Table, start: Offset, until: int
     ) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
         """Each file after an offset with the offset behind it; the end of each version without a file."""
-        known = replace(start, table=table.metadata.id)
+        offset = replace(start, table=table.metadata.id)
         if start.files != DONE:
             files = self._snapshot_files(start.version) if start.snapshot else self._added(table, start)
-            yield from _counted(files, known)
+            yield from _numbered(files, offset)
         elif start.txn is not None:
             self._check_history(table, start)
         if until > start.version:
             for version in planning.versions(table, after=start.version, until=until):
-                made = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
-                yield from _counted(self._files_of(version), made)
+                version_start = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
+                yield from _numbered(self._files_of(version), version_start)
 
     def _snapshot_files(self, version: int) -> list[AddAction]:
         files: pa.Table = Table.open(self._path, version=version, options=self._options).files()
@@ -338,26 +338,26 @@ class StreamFiles:
 
 def restorations(added: Sequence[AddAction], removed: Sequence[RemoveAction]) -> list[AddAction | Restoration]:
     """What a restoration did, partition by partition; where it took nothing away, its files as they are."""
-    found: list[AddAction | Restoration] = []
+    steps: list[AddAction | Restoration] = []
     came: dict[tuple[tuple[str, str | None], ...], list[AddAction]] = {}
     for file in added:
         came.setdefault(_partition(file), []).append(file)
     went: dict[tuple[tuple[str, str | None], ...], list[RemoveAction]] = {}
-    for gone in removed:
-        went.setdefault(_partition(gone), []).append(gone)
+    for removal in removed:
+        went.setdefault(_partition(removal), []).append(removal)
     for partition, files in came.items():
         if partition in went:
-            found.append(Restoration(tuple(files), tuple(went[partition])))
+            steps.append(Restoration(tuple(files), tuple(went[partition])))
         else:
-            found += files
-    return found
+            steps += files
+    return steps
 
 
 def _partition(file: AddAction | RemoveAction) -> tuple[tuple[str, str | None], ...]:
     return tuple(sorted((file.partition_values or {}).items()))
 
 
-def _counted(
+def _numbered(
     files: Sequence[AddAction | Restoration], start: Offset
 ) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
     for place in range(start.files, len(files)):
@@ -370,18 +370,18 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._schema = schema
-        self._asked = StreamOptions.parse(options)
+        self._stream_options = StreamOptions.parse(options)
         self._files = StreamFiles(
             options.required_path(path_in(schema)),
             dict(options.settings),
-            ignore_changes=self._asked.ignore_changes,
+            ignore_changes=self._stream_options.ignore_changes,
         )
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
         """Where a new query starts: with `startingVersion`, or with everything that is in the table now."""
-        start, table = self._asked.start, self._files.table()
-        self._asked.check(table)
+        start, table = self._stream_options.start, self._files.table()
+        self._stream_options.check(table)
         if start is None:
             return Offset(table.version, 0, snapshot=True, table=table.metadata.id).to_dict()
         return Offset(table.version if start == "latest" else start - 1, table=table.metadata.id).to_dict()
@@ -392,9 +392,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """How much one batch takes."""
-        if self._asked.max_files is not None:
-            return ReadMaxFiles(self._asked.max_files)
-        size = self._asked.max_bytes
+        if self._stream_options.max_files is not None:
+            return ReadMaxFiles(self._stream_options.max_files)
+        size = self._stream_options.max_bytes
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
@@ -408,10 +408,10 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         table, files, restored = self._files.between(Offset.of(start), Offset.of(end))
-        plan = self._asked.plan(table, self._schema.names)
+        plan = self._stream_options.plan(table, self._schema.names)
         plan = plan.with_splits(self._files.entries(table, files, plan))
         per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = grouped(plan.splits, per_task=per_task, searching=plan.query is not None)
+        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
         compared = [task for one in restored for task in self._files.restored_rows(table, one, plan)]
         return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
 

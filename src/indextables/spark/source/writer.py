@@ -1,18 +1,15 @@
-"""The batch writer: tasks write splits, the planner commits them once.
-
-Settings of the session as a task sees them.
+"""The writers of the data source: tasks write splits, a planner process commits them once.
 
 A planner process is not told the session's settings unless the extension is installed; a task is. What a task can still
 follow it follows, what its planner should have known is an error: a setting is never ignored in silence.
 
-The stream writer: every batch is committed once, however often Spark tries it.
-
-Spark repeats a batch, with the same number, if it does not know whether the batch was committed. The log does know: each
-commit records the query and the number of its batch, and a batch that is recorded is not committed again. The query's id
-is visible to tasks only; it travels back with what they wrote.
+Every batch of a stream is committed once, however often Spark tries it. Spark repeats a batch, with the same number, if it
+does not know whether the batch was committed. The log does know: each commit records the query and the number of its
+batch, and a batch that is recorded is not committed again. The query's id is visible to tasks only; it travels back with
+what they wrote.
 
 Spark makes one writer to plan the tasks of a batch and another one, in another process, to commit it. The table may have
-changed in between: what the tasks were planned for travels back too, and is what the commit is checked against.
+changed in between: what the tasks were planned for travels back too, and is what the commit is checked against (R18).
 """
 
 from __future__ import annotations
@@ -34,17 +31,20 @@ from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import SettingsGroup, declared
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare
-from indextables.spark.source.options import SourceOptions, spelled
+from indextables.spark.source.options import SourceOptions, with_column_case
 from indextables.spark.writes import (
     OVERWRITE_MODE,
     SESSION_OVERWRITE_MODE,
-    PlannedWrite,
-    WriteRequest,
+    abandon,
+    finish,
     is_dynamic,
     plan_table_write,
+    under_overwrite_mode,
 )
+from indextables.table.planning import with_options
 from indextables.write.row_write import RowWrite
 
 G = TypeVar("G", bound=SettingsGroup)
@@ -56,56 +56,50 @@ def task_properties() -> Mapping[str, str]:
     return {} if context is None else dict(context._localProperties or {})
 
 
-def unknown_to_planner(planned: PlannedWrite, properties: Mapping[str, str]) -> dict[str, str]:
-    """The session's settings that the options do not have."""
-    known = {key.lower() for key in planned.request.settings}
-    session = {bare(key): value for key, value in properties.items() if key.lower().startswith(PREFIX)}
-    return {key: value for key, value in session.items() if key.lower() not in known}
-
-
-def under_session(planned: PlannedWrite, session: Mapping[str, str]) -> PlannedWrite:
-    """The write as further settings of the session want it."""
-    if not session:
-        return planned
-    given = config.resolve(options=session)
-    late = [key for key in session if config.REGISTRY.find(key)[0].group is IndexingSettings]
+def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
+    """The write as the session of a task wants it, as far as its options do not say otherwise."""
+    write = under_overwrite_mode(write, properties.get(SESSION_OVERWRITE_MODE))
+    options = {key.lower() for key in write.options}
+    settings = {bare(key): value for key, value in properties.items() if key.lower().startswith(PREFIX)}
+    unplanned = {key: value for key, value in settings.items() if key.lower() not in options}
+    late = [key for key in unplanned if config.REGISTRY.find(key)[0].group is IndexingSettings]
     if late:
         raise InvalidInputError(
             f"The session's setting {PREFIX}{late[0]} did not reach the writer in time.",
             hint="Call indextables.spark.install(spark) once, write with indextables.spark.write(), or pass it as an option.",
             key=late[0],
         )
-    plan = planned.rows.plan
-    task = replace(plan.task, splits=_changed(plan.task.splits, given), stats=_changed(plan.task.stats, given))
-    return replace(planned, rows=replace(planned.rows, plan=replace(plan, task=task)))
+    write = with_options(write, unplanned)
+    session = config.resolve(options=unplanned)
+    return replace(write, splits=_override(write.splits, session), stats=_override(write.stats, session))
 
 
-def _changed(group: G, given: Settings) -> G:
-    told = given.given()
-    return replace(group, **{s.field_name: given[s.key] for s in declared(type(group)) if s.key in told})
+def _override(group: G, session: Settings) -> G:
+    keys = session.given()
+    return replace(group, **{s.field_name: session[s.key] for s in declared(type(group)) if s.key in keys})
 
 
 logger = logging.getLogger(__name__)
 
 
-def planned_write(options: SourceOptions, schema: StructType, *, overwrite: bool) -> PlannedWrite:
-    """The write that options ask for, checked against the table."""
-    return plan_table_write(write_request(options, schema, overwrite=overwrite), arrow_schema(schema))
-
-
-def write_request(options: SourceOptions, schema: StructType, *, overwrite: bool) -> WriteRequest:
-    """The write that options ask for."""
-    return WriteRequest(
+def plan_source_write(
+    options: SourceOptions, schema: StructType, *, overwrite: bool, streaming: bool = False
+) -> RowWrite:
+    """The write that options ask for, checked against the table. What a complete output of a stream replaces is not the
+    session's to say."""
+    dynamic_partitions = is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE)
+    return plan_table_write(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
-        path=options.required_path(),
+        options.required_path(),
+        arrow_schema(schema),
         overwrite=overwrite,
         partition_by=options.names("partitionColumns"),
         replace_where=options.text("replaceWhere"),
-        dynamic_partitions=is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE),
+        dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
         merge_schema=options.flag("mergeSchema"),
+        options=with_column_case(options.settings, schema.names),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
-        settings=spelled(options.settings, schema.names),
     )
 
 
@@ -115,9 +109,9 @@ def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
         return app_id, version
     if app_id is None and version is None:
         return None
-    given, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+    present, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
     raise InvalidInputError(
-        f"{given} is given without {missing}.", hint="An exactly-once write needs both, or neither."
+        f"{present} is given without {missing}.", hint="An exactly-once write needs both, or neither."
     )
 
 
@@ -126,22 +120,19 @@ class WrittenSplits(WriterCommitMessage):
     """What one task wrote, and what it alone can know of the session."""
 
     added: Sequence[AddAction]
-    made_for: RowWrite = field(repr=False)
+    plan: RowWrite = field(repr=False)
     """What the task was planned for, which is what the commit has to be checked against."""
-    session: Mapping[str, str] = field(default_factory=dict, repr=False)
     application: str | None = None
     query_id: str | None = None
 
 
-def run_task(planned: PlannedWrite, batches: Iterator[pa.RecordBatch]) -> WrittenSplits:
+def run_task(write: RowWrite, batches: Iterator[pa.RecordBatch]) -> WrittenSplits:
     """One task's rows as splits, under the settings of the session as far as the options do not say otherwise."""
     properties = task_properties()
-    session = unknown_to_planner(planned, properties)
-    planned = planned.under_session(properties.get(SESSION_OVERWRITE_MODE))
+    write = under_session(write, properties)
     return WrittenSplits(
-        added=under_session(planned, session).run(batches),
-        made_for=planned.rows,
-        session=session,
+        added=write.run(batches),
+        plan=write,
         application=properties.get("spark.app.id"),
         query_id=properties.get("sql.streaming.queryId"),
     )
@@ -150,39 +141,37 @@ def run_task(planned: PlannedWrite, batches: Iterator[pa.RecordBatch]) -> Writte
 class TableWriter(DataSourceArrowWriter):
     """Writes batches of rows."""
 
-    def __init__(self, planned: PlannedWrite) -> None:
-        self._planned = planned
+    def __init__(self, plan: RowWrite) -> None:
+        self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
-        return run_task(self._planned, iterator)
+        return run_task(self._plan, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs once in a planner process, when every task has succeeded."""
-        finish_written(self._planned, messages)
+        commit_splits(self._plan, messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs when a task or the commit has failed."""
-        abandon_after_failure(self._planned, messages)
+        abandon_splits(self._plan, messages)
 
 
-def finish_written(
-    planned: PlannedWrite, messages: Sequence[WriterCommitMessage | None], *, txn: tuple[str, int] | None = None
+def commit_splits(
+    write: RowWrite, messages: Sequence[WriterCommitMessage | None], *, txn: tuple[str, int] | None = None
 ) -> int | None:
     """The one commit of a job: of what its tasks were planned for, with what they know of the session."""
-    written = [m for m in messages if isinstance(m, WrittenSplits)]
-    rows = written[0].made_for if written else planned.rows
-    session = next((m.session for m in written), {})
-    application = next((m.application for m in written if m.application), None)
-    request = replace(planned.request, settings={**session, **planned.request.settings})
-    return PlannedWrite(request, rows).finish(
-        [action for m in written for action in m.added],
-        parameters={"sparkApplicationId": application} if application else {},
-        txn=txn,
+    parts = [m for m in messages if isinstance(m, WrittenSplits)]
+    write = parts[0].plan if parts else write
+    application = next((part.application for part in parts if part.application), None)
+    return finish(
+        replace(write, txn=txn or write.txn),
+        [action for part in parts for action in part.added],
+        application=application,
     )
 
 
-def abandon_after_failure(planned: PlannedWrite, messages: Sequence[WriterCommitMessage | None]) -> None:
+def abandon_splits(write: RowWrite, messages: Sequence[WriterCommitMessage | None]) -> None:
     """Delete what the tasks of a failed job wrote, if it is certain that no commit names it.
 
     Spark also asks for this after a commit that failed. Then every task has reported, and the commit itself has cleaned
@@ -190,33 +179,31 @@ def abandon_after_failure(planned: PlannedWrite, messages: Sequence[WriterCommit
     """
     if all(message is not None for message in messages):
         return
-    written = [m for m in messages if isinstance(m, WrittenSplits)]
-    added = [a for m in written for a in m.added]
-    if added and not replace(planned, rows=written[0].made_for).abandon(added):
-        logger.warning("the splits of a failed write to %s were left in place", planned.request.path)
+    parts = [m for m in messages if isinstance(m, WrittenSplits)]
+    added = [action for part in parts for action in part.added]
+    if added and not abandon(parts[0].plan, added):
+        logger.warning("the splits of a failed write to %s were left in place", write.spec.url)
 
 
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes batches of rows, and commits them under the query's id."""
 
-    def __init__(self, request: WriteRequest, schema: StructType) -> None:
-        # What a complete output replaces is the stream's to say, not the session's.
-        self._request = replace(request, dynamic_partitions=bool(request.dynamic_partitions))
-        self._planned = plan_table_write(self._request, arrow_schema(schema))
+    def __init__(self, plan: RowWrite) -> None:
+        self._plan = plan
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
-        return run_task(self._planned, iterator)
+        return run_task(self._plan, iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Runs on the driver, when every task of a batch has succeeded."""
-        written = [m for m in messages if isinstance(m, WrittenSplits)]
-        query = next((m.query_id for m in written if m.query_id), None)
+        parts = [m for m in messages if isinstance(m, WrittenSplits)]
+        query = next((part.query_id for part in parts if part.query_id), None)
         if query is None:
             raise IndexTablesError("Spark did not say which streaming query a batch belongs to.", batch=batchId)
-        if self._request.overwrite or any(m.added for m in written):
-            finish_written(self._planned, messages, txn=(query, batchId))
+        if self._plan.operation is not Operation.APPEND or any(part.added for part in parts):
+            commit_splits(self._plan, messages, txn=(query, batchId))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Runs on the driver, when a task or the commit of a batch has failed."""
-        abandon_after_failure(self._planned, messages)
+        abandon_splits(self._plan, messages)

@@ -122,12 +122,18 @@ class SearchRequest(Struct, frozen=True):
         return self.scores if name == SCORE else self.snippet is not None
 
 
-def search_split(split: Searchable, request: SearchRequest, statistics: TermStatistics | None = None) -> pa.Table:
+def search_split(
+    split: Searchable,
+    request: SearchRequest,
+    statistics: TermStatistics | None = None,
+    own: TermStatistics | None = None,
+) -> pa.Table:
     """What one split contributes: the wanted columns, `_score`, `_snippet`, and the column to order by.
 
-    Without the statistics of the table, words weigh what they weigh in this split.
+    Without the `statistics` of the table, words weigh what they weigh in this split. Its `own` are counted unless given.
     """
-    own = term_statistics(split, request.query) if request.scores else None
+    if own is None and request.scores:
+        own = term_statistics(split, request.query)
     weights = inverse_document_frequency(statistics or own, own) if own else {}
     with open_query(split, request.query, norms=request.scores, rarity=weights) as opened:
         return _read(split, _hits(opened, request), request)
