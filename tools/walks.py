@@ -23,7 +23,7 @@ WANTED = {
 }
 """How many files each walk may lead through."""
 _HOP = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./(src/[\w/]+\.(?:py|java))#L\d+\)")
-_JAVA = re.compile(r"(?:class|\s[\w<>\[\], ?]+\s)\s*(\w+)\s*(?:\(|\{|extends|implements)")
+_JAVA = re.compile(r"^ *(?:(?:public|private|static|final|abstract) )*(?:class (\w+)|[\w.\[\]]+ (\w+)\()", re.M)
 _BETWEEN = re.compile(r"(?<=<!-- table of walks -->\n).*?(?=<!-- end of table -->)", re.S)
 
 
@@ -48,7 +48,7 @@ def lines(file: str) -> dict[str, int]:
     text = (ROOT / file).read_text(encoding="utf-8")
     if file.endswith(".java"):
         declared = list(_JAVA.finditer(text))
-        return {found[1]: text.count("\n", 0, found.start(1)) + 1 for found in reversed(declared)}
+        return {found[1] or found[2]: text.count("\n", 0, found.end()) + 1 for found in reversed(declared)}
     places: dict[str, int] = {}
 
     def visit(node: ast.AST, prefix: str) -> None:
