@@ -67,6 +67,13 @@ class ReadSettings(SettingsGroup, frozen=True):
     """How splits are read."""
 
     parallelism: int = setting("read.parallelism", integer(1, 256), 8, "Splits that one process searches at a time.")
+    remote_parallelism: int = setting(
+        "read.remoteParallelism",
+        integer(1, 256),
+        64,
+        "Splits of a remote store that one process looks into at a time before it reads rows; "
+        "read.parallelism, where only that is given.",
+    )
 
 
 class StatsSettings(SettingsGroup, frozen=True):

@@ -54,6 +54,7 @@ class ScanPlan(Struct, frozen=True):
     pruned_by_partition: int
     skipped_by_statistics: int
     parallelism: int = 1
+    remote_parallelism: int = 1
     cache: SplitCacheSettings = SplitCacheSettings()
     order_bounds: ColumnRange | None = None
     """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
@@ -108,7 +109,8 @@ def plan_scan(
         splits_considered=pruned.considered,
         pruned_by_partition=pruned.by_partition,
         skipped_by_statistics=pruned.by_statistics,
-        parallelism=known.parallelism,
+        parallelism=known.reading.parallelism,
+        remote_parallelism=known.remote_parallelism,
         cache=known.cache,
         order_bounds=None if order_by is None else pruned.bounds(order_by, known),
     )
@@ -155,7 +157,8 @@ class _PlanParts:
         self.schema_json = snapshot.metadata.schema_string
         self.schema = schema_from_json(self.schema_json)
         self.partition_columns = tuple(snapshot.metadata.partition_columns or ())
-        self.parallelism = settings.group(ReadSettings).parallelism
+        self.reading = settings.group(ReadSettings)
+        self._given = settings.given()
         self.cache = settings.group(SplitCacheSettings)
         self._columns: RecentItems[tuple[str, ...]] = RecentItems(_PARSED_QUERIES)
         self._parsed: RecentItems[tuple[Query, Predicate | None]] = RecentItems(_PARSED_QUERIES)
@@ -170,6 +173,12 @@ class _PlanParts:
             known = cls(snapshot, spec, settings)
             by_settings.put(id(settings), known, 1)
         return known
+
+    @property
+    def remote_parallelism(self) -> int:
+        """That of remote stores; who has only said how many splits at a time means those too."""
+        only_general = "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
+        return self.reading.parallelism if only_general else self.reading.remote_parallelism
 
     @cached_property
     def fields(self) -> QueryFields:

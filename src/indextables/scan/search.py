@@ -41,7 +41,7 @@ def search_table(task: ScanTask, request: SearchRequest) -> pa.Table:
         return find_hits(task.open(splits[at]), _asked(splits[at], request), table, own[at] if own else None)
 
     if request.limit is None:
-        parts = task.in_order(lambda at: read_hits(task.open(splits[at]), find(at), request), numbers)
+        parts = task.in_order(lambda at: read_hits(task.open(splits[at]), find(at), request), numbers, rows=True)
         return merge_results(list(parts), request, task.schema)
     hits = list(task.in_order(find, numbers)) if request.order_by is None else _first_hits(task, request, find)
     return read_best(lambda at: task.open(splits[at]), hits, request, task.schema, each=task.in_order)

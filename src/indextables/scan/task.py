@@ -47,6 +47,12 @@ class ScanTask(Struct, frozen=True, dict=True):
         """The table's schema."""
         return self.plan.schema
 
+    @cached_property
+    def _parallelism(self) -> int:
+        plan = self.plan
+        remote = bool(plan.splits) and self.store.local_path(plan.splits[0].path) is None
+        return plan.remote_parallelism if remote else plan.parallelism
+
     def open(self, entry: SplitEntry) -> TableSplit:
         """One split of the plan; opened once, however often it is asked, and shared with other scans of the process."""
         split = self._opened.get(entry.path)
@@ -66,7 +72,7 @@ class ScanTask(Struct, frozen=True, dict=True):
             for entry in self.plan.splits:
                 yield from self._scanned(entry)
             return
-        for found in self.each(lambda entry: list(self._scanned(entry))):
+        for found in self.in_order(lambda entry: list(self._scanned(entry)), self.plan.splits, rows=True):
             yield from found
 
     def count(self) -> int:
@@ -74,12 +80,12 @@ class ScanTask(Struct, frozen=True, dict=True):
         return sum(self.each(self._count))
 
     def each(self, work: Callable[[SplitEntry], T]) -> Iterator[T]:
-        """The work's result for each split, in order, a few splits at a time and never far ahead of the reader."""
+        """The work's result for each split, in order, some splits at a time and never far ahead of the reader."""
         return self.in_order(work, self.plan.splits)
 
-    def in_order(self, work: Callable[[Item], T], items: Sequence[Item]) -> Iterator[T]:
-        """The same for anything there is one of per split: some of them, or their numbers."""
-        ahead = min(self.plan.parallelism, len(items))
+    def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
+        """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
+        ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
         if ahead < 2:
             yield from map(work, items)
             return

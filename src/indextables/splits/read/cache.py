@@ -160,6 +160,7 @@ _RANGES = "ranges"
 _MARKER = ".indextables-cache"
 _INNER = "indextables"
 _TAIL_BYTES = 64 << 20
+_FILE_BYTES = 64 << 20
 _IDLE_VIEWS = 2_000
 """Each maps up to eight files, and Linux lets a process have 65,530 mappings."""
 _STALE_SECONDS = 60
@@ -188,6 +189,8 @@ class SplitCache:
         self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
         self.pages: RecentItems[pa.ChunkedArray] = RecentItems(memory_bytes)
         """Decoded columns of row groups, by the content of the split, the row group and the column."""
+        self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
+        """Small remote splits that were fetched whole."""
         self.opened: RecentItems[object] = RecentItems(_TAIL_BYTES)
         """Opened splits by their place, each with what it was opened for."""
         self.idle_views: IdleItems[DisposableView] = IdleItems(_IDLE_VIEWS, lambda view: view.dispose())
@@ -282,6 +285,7 @@ class SplitCache:
         """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
         self.idle_views.clear()
         self.pages.clear()
+        self.files.clear()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:

@@ -53,6 +53,8 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
         return known
     tail = _from_disk(source, footer_start, cache) if source.remote and footer_start is not None else None
     if tail is None:
+        if isinstance(source, SmallSource):
+            source.fetch()
         tail = read_footer(source, footer_start)
         if source.remote:
             cache.keep(_key(source, tail.footer_start), tail.data)
@@ -73,6 +75,33 @@ def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> Spl
 
 def _key(source: SplitSource, footer_start: int) -> str:
     return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}"
+
+
+SMALL_BYTES = 1 << 20
+"""A remote split of up to so many bytes is fetched whole: a request more takes longer than the rest of its bytes."""
+
+
+class SmallSource:
+    """A small remote split: one request for all of it when its end is not known yet, and then its bytes from memory."""
+
+    remote = True
+
+    def __init__(self, source: SplitSource, cache: SplitCache) -> None:
+        self.path, self.size, self.identity, self.stats = source.path, source.size, source.identity, source.stats
+        self._source = source
+        self._cache = cache
+
+    def fetch(self) -> None:
+        """Read the whole split."""
+        (data,) = self._source.read_many([(0, self.size)])
+        self._cache.files.put(self.identity, data, len(data))
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """From memory while the split is there, else from the store."""
+        data = self._cache.files.get(self.identity)
+        if data is None or any(start < 0 or start + length > len(data) for start, length in ranges):
+            return self._source.read_many(ranges)
+        return [data[start : start + length] for start, length in ranges]
 
 
 class GroupRanges:

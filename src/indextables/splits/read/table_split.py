@@ -19,7 +19,7 @@ from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.foreign import ForeignReader, is_bundle
-from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
 
@@ -236,5 +236,7 @@ def _open_table_split(
     cache: SplitCache | None,
 ) -> TableSplit:
     body = pa.schema([f for f in schema if f.name not in partition_columns])
+    if cache is not None and source.remote and source.size <= SMALL_BYTES:
+        source = SmallSource(source, cache)
     reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records, cache=cache)
     return TableSplit(reader, schema, {name: entry.partition_values.get(name) for name in partition_columns})
