@@ -44,7 +44,7 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
 
 
 class SplitCacheSettings(SettingsGroup, frozen=True):
-    """What of splits is kept on local disk, for all processes of a user together."""
+    """What of splits is kept: on local disk for all processes of a user together, and in the memory of each process."""
 
     directory: str = setting(
         "cache.directoryPath",
@@ -55,12 +55,25 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
     max_bytes: int = setting(
         "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."
     )
+    memory_bytes: int = setting(
+        "cache.memory.maxSize",
+        size(),
+        128 << 20,
+        "Bound of the decoded columns that a process keeps in memory for its next search; 0 keeps none.",
+    )
 
 
 class ReadSettings(SettingsGroup, frozen=True):
     """How splits are read."""
 
     parallelism: int = setting("read.parallelism", integer(1, 256), 8, "Splits that one process searches at a time.")
+    remote_parallelism: int = setting(
+        "read.remoteParallelism",
+        integer(1, 256),
+        64,
+        "Splits of a remote store that one process looks into at a time before it reads rows; "
+        "read.parallelism, where only that is given.",
+    )
 
 
 class StatsSettings(SettingsGroup, frozen=True):

@@ -52,7 +52,7 @@ def prewarm(task: ScanTask, columns: Sequence[str]) -> Prewarmed:
     """
 
     def fetch(entry: SplitEntry) -> tuple[set[str], int]:
-        split = task.open(entry)
+        split = task.open_alone(entry)
         fields = {column.name: column.field for column in split.mapping.indexed} if split.indexed else {}
         indexed = [name for name in columns or fields if name in fields]
         if indexed:

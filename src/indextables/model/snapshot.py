@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -162,6 +162,11 @@ class Snapshot(Struct, frozen=True, dict=True):
     def schema_registry(self) -> dict[str, str]:
         """Every doc mapping that a file of the table may name, by its hash."""
         return {**self.header.schema_registry, **registry_of(self.metadata.configuration)}
+
+    @cached_property
+    def derived(self) -> dict[type, Any]:
+        """What others have worked out of this snapshot, by the type that does; it goes with the snapshot."""
+        return {}
 
     @cached_property
     def delta(self) -> Delta:

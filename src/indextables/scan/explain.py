@@ -155,7 +155,7 @@ def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
     where = None if entry.certain else plan.where
     if plan.query is None and where is None and not plan.columns and entry.num_records is not None:
         return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
-    split = task.open(entry)
+    split = task.open_alone(entry)
     found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
     by = "rows" if plan.query is None else found.answered_by
     return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)

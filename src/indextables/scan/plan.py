@@ -6,6 +6,7 @@ Search operators of SQL as a query: each is a query over its own column, and all
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,10 @@ from indextables.config.splits import ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.model.arguments import text, unexpected
+from indextables.model.column_ranges import ColumnRange, FileRanges
 from indextables.model.predicate import Predicate, all_of, bind
-from indextables.model.pruning import all_match, may_match
+from indextables.model.predicate.tree import Column
+from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
@@ -28,7 +31,9 @@ from indextables.splits.query.parser import parse
 from indextables.splits.query.to_predicate import implied_predicate
 from indextables.splits.query.tree import Query
 from indextables.splits.query.tree import all_of as all_queries
+from indextables.splits.read.cache import RecentItems
 from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.search import has_usable_bounds
 from indextables.storage.spec import StoreSpec
 
 ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
@@ -49,7 +54,10 @@ class ScanPlan(Struct, frozen=True):
     pruned_by_partition: int
     skipped_by_statistics: int
     parallelism: int = 1
+    remote_parallelism: int = 1
     cache: SplitCacheSettings = SplitCacheSettings()
+    order_bounds: ColumnRange | None = None
+    """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,7 +72,7 @@ class ScanPlan(Struct, frozen=True):
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> ScanPlan:
         """The same scan over some of its splits."""
-        return replace(self, splits=tuple(splits))
+        return replace(self, splits=tuple(splits), order_bounds=None)
 
 
 def plan_scan(
@@ -75,33 +83,149 @@ def plan_scan(
     query: str | Query | None = None,
     where: Predicate | None = None,
     columns: Sequence[str] | None = None,
+    order_by: str | None = None,
 ) -> ScanPlan:
-    """Prune the table's splits by partition values and column bounds; understand the query, or say why it cannot be."""
-    metadata = snapshot.metadata
-    schema = schema_from_json(metadata.schema_string)
-    partition_columns = tuple(metadata.partition_columns or ())
-    wanted = tuple(schema.names if columns is None else output_columns(schema, columns))
-    parsed = query
-    if parsed is not None and not isinstance(parsed, Query):
-        parsed = parse_query(parsed, schema, partition_columns, settings)
-    needed = _needed(parsed, where, schema, partition_columns)
-    files = files_in_parts(snapshot, needed)
-    splits, by_partition, by_statistics = _pruned(files, needed, where, partition_columns)
+    """Prune the table's splits by partition values and column bounds; understand the query, or say why it cannot be.
+
+    `order_by` is the column that rows are to be ordered by: the plan then has its bounds.
+    """
+    known = _PlanParts.of(snapshot, spec, settings)
+    chosen = known.columns(columns)
+    if query is None or isinstance(query, Query):
+        parsed, implied = query, known.implied(query)
+    else:
+        parsed, implied = known.parsed(query)
+    parts = [p for p in (where, implied) if p is not None]
+    pruned = known.pruned(snapshot, all_of(parts) if parts else None, where)
     return ScanPlan(
         spec=spec,
         version=snapshot.version,
-        schema_json=metadata.schema_string,
-        partition_columns=partition_columns,
-        columns=wanted,
+        schema_json=known.schema_json,
+        partition_columns=known.partition_columns,
+        columns=chosen,
         query=parsed,
         where=where,
-        splits=splits,
-        splits_considered=files.num_rows,
-        pruned_by_partition=by_partition,
-        skipped_by_statistics=by_statistics,
-        parallelism=settings.group(ReadSettings).parallelism,
-        cache=settings.group(SplitCacheSettings),
+        splits=pruned.splits,
+        splits_considered=pruned.considered,
+        pruned_by_partition=pruned.by_partition,
+        skipped_by_statistics=pruned.by_statistics,
+        parallelism=known.reading.parallelism,
+        remote_parallelism=known.remote_parallelism,
+        cache=known.cache,
+        order_bounds=None if order_by is None else pruned.bounds(order_by, known),
     )
+
+
+class _Pruned(Struct, frozen=True, dict=True):
+    """The splits that are left for a predicate, and how many went for which reason."""
+
+    files: pa.Table
+    splits: tuple[SplitEntry, ...]
+    considered: int
+    by_partition: int = 0
+    by_statistics: int = 0
+
+    @cached_property
+    def _bounds(self) -> dict[str, ColumnRange]:
+        return {}
+
+    def bounds(self, column: str, known: _PlanParts) -> ColumnRange | None:
+        """The bounds of a column in each split, if an order can rely on them."""
+        kind = known.schema.field(column).type
+        if not has_usable_bounds(kind):
+            return None
+        if column not in self._bounds:
+            ranges = FileRanges(self.files, known.partition_columns)
+            self._bounds[column] = ranges.range_of(Column((column,), kind), nulls=True)
+        return self._bounds[column]
+
+
+_PARSED_QUERIES = 1_000
+_PRUNED_ENTRIES = 50_000
+_SETTINGS_AT_ONCE = 8
+
+
+class _PlanParts:
+    """What plans of one snapshot under the same settings have in common, worked out once and kept with the snapshot.
+
+    Another version of the table is another snapshot, and other options are other settings: nothing here grows old.
+    """
+
+    def __init__(self, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> None:
+        self.spec = spec
+        self.settings = settings
+        self.schema_json = snapshot.metadata.schema_string
+        self.schema = schema_from_json(self.schema_json)
+        self.partition_columns = tuple(snapshot.metadata.partition_columns or ())
+        self.reading = settings.group(ReadSettings)
+        self._given = settings.given()
+        self.cache = settings.group(SplitCacheSettings)
+        self._columns: RecentItems[tuple[str, ...]] = RecentItems(_PARSED_QUERIES)
+        self._parsed: RecentItems[tuple[Query, Predicate | None]] = RecentItems(_PARSED_QUERIES)
+        self._pruned: RecentItems[_Pruned] = RecentItems(_PRUNED_ENTRIES)
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> _PlanParts:
+        """Those of a snapshot; each of the settings objects in use has its own."""
+        by_settings: RecentItems[_PlanParts] = snapshot.derived.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
+        known = by_settings.get(id(settings))
+        if known is None or known.settings is not settings or known.spec != spec:
+            known = cls(snapshot, spec, settings)
+            by_settings.put(id(settings), known, 1)
+        return known
+
+    @property
+    def remote_parallelism(self) -> int:
+        """That of remote stores; who has only said how many splits at a time means those too."""
+        only_general = "read.parallelism" in self._given and "read.remoteParallelism" not in self._given
+        return self.reading.parallelism if only_general else self.reading.remote_parallelism
+
+    @cached_property
+    def fields(self) -> QueryFields:
+        """The columns as queries name them."""
+        return query_fields(self.schema, self.partition_columns, self.settings)
+
+    def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        """The columns that are asked for, by their names in the table; all, if none are named."""
+        if columns is None:
+            return tuple(self.schema.names)
+        if not isinstance(columns, list | tuple) or not all(type(name) is str for name in columns):
+            return tuple(output_columns(self.schema, columns))
+        names = self._columns.get(tuple(columns))
+        if names is None:
+            names = tuple(output_columns(self.schema, columns))
+            self._columns.put(tuple(columns), names, 1)
+        return names
+
+    def parsed(self, query: str) -> tuple[Query, Predicate | None]:
+        """A query as a tree, and what every row that matches it fulfils."""
+        known = self._parsed.get(query)
+        if known is None:
+            tree = parse(text("query", query), self.fields)
+            known = tree, self.implied(tree)
+            self._parsed.put(query, known, 1)
+        return known
+
+    def implied(self, query: Query | None) -> Predicate | None:
+        """What a query says of partitions, numbers and times, bound to the table's columns.
+
+        Stored text is left out: a split of another engine may hold it as words where the table's settings say values.
+        """
+        if query is None:
+            return None
+        texts = [f.name for f in self.schema if is_text(f.type) and f.name not in self.partition_columns]
+        words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
+        found = implied_predicate(query, words)
+        return None if found is None else bind(found, self.schema)
+
+    def pruned(self, snapshot: Snapshot, needed: Predicate | None, where: Predicate | None) -> _Pruned:
+        """The splits that may hold what is needed; `where` is certain where it holds for every row of a split."""
+        known = self._pruned.get((needed, where))
+        if known is None:
+            files = files_in_parts(snapshot, needed)
+            known = _pruned(files, needed, where, self.partition_columns)
+            self._pruned.put((needed, where), known, len(known.splits) + 1)
+        return known
 
 
 def parse_query(query: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
@@ -130,32 +254,18 @@ def output_columns(schema: pa.Schema, columns: Sequence[str]) -> list[str]:
     return found
 
 
-def _needed(
-    query: Query | None, where: Predicate | None, schema: pa.Schema, partition_columns: Sequence[str]
-) -> Predicate | None:
-    """What every row of the result fulfils: the predicate, and what the query says of partitions, numbers and times.
-
-    Stored text is left out: a split of another engine may hold it as words where the table's settings say values.
-    """
-    texts = [f.name for f in schema if is_text(f.type) and f.name not in partition_columns]
-    words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
-    implied = None if query is None else implied_predicate(query, words)
-    found = [p for p in (where, None if implied is None else bind(implied, schema)) if p is not None]
-    return all_of(found) if found else None
-
-
 def _pruned(
     files: pa.Table, needed: Predicate | None, where: Predicate | None, partition_columns: Sequence[str]
-) -> tuple[tuple[SplitEntry, ...], int, int]:
-    """The splits that may hold what is needed; `where` is certain where it holds for every row of a split."""
+) -> _Pruned:
     if needed is None:
-        return entries(files), 0, 0
+        return _Pruned(files.select(PRUNING_COLUMNS), entries(files), files.num_rows)
     in_partition = np.asarray(may_match(needed, files, partition_columns=partition_columns, statistics=False))
     kept = np.asarray(may_match(needed, files, partition_columns=partition_columns))
     left = files.filter(pa.array(kept))
     certain = None if where is None else np.asarray(all_match(where, left, partition_columns=partition_columns))
-    by_partition = int((~in_partition).sum())
-    return entries(left, certain), by_partition, int((in_partition & ~kept).sum())
+    by_partition, by_statistics = int((~in_partition).sum()), int((in_partition & ~kept).sum())
+    rest = left.select(PRUNING_COLUMNS)
+    return _Pruned(rest, entries(left, certain), files.num_rows, by_partition, by_statistics)
 
 
 def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None) -> tuple[SplitEntry, ...]:

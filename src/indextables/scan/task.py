@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from typing import TypeVar
@@ -14,11 +14,12 @@ from msgspec import Struct
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.table_split import SplitEntry, TableSplit, open_table_split
+from indextables.splits.read.table_split import SplitEntry, TableSplit, open_table_split, shared_table_split
 from indextables.splits.search.match import count_rows, find_rows
 from indextables.storage.spec import open_store
 from indextables.storage.store import Store
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 
 
@@ -33,6 +34,10 @@ class ScanTask(Struct, frozen=True, dict=True):
         return {}
 
     @cached_property
+    def _cache(self) -> SplitCache:
+        return SplitCache.of(self.plan.cache)
+
+    @cached_property
     def store(self) -> Store:
         """The table's store."""
         return self.given_store or open_store(self.plan.spec)
@@ -42,14 +47,24 @@ class ScanTask(Struct, frozen=True, dict=True):
         """The table's schema."""
         return self.plan.schema
 
+    @cached_property
+    def _parallelism(self) -> int:
+        plan = self.plan
+        remote = bool(plan.splits) and self.store.local_path(plan.splits[0].path) is None
+        return plan.remote_parallelism if remote else plan.parallelism
+
     def open(self, entry: SplitEntry) -> TableSplit:
-        """One split of the plan; opened once, however often it is asked."""
-        found = self._opened.get(entry.path)
-        if found is None:
-            cache = SplitCache.of(self.plan.cache)
-            found = open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=cache)
-            self._opened[entry.path] = found
-        return found
+        """One split of the plan; opened once, however often it is asked, and shared with other scans of the process."""
+        split = self._opened.get(entry.path)
+        if split is None:
+            columns = self.plan.partition_columns
+            split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
+            self._opened[entry.path] = split
+        return split
+
+    def open_alone(self, entry: SplitEntry) -> TableSplit:
+        """The same for this task alone, so that what it reads is counted from its opening on."""
+        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=self._cache)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order."""
@@ -57,7 +72,7 @@ class ScanTask(Struct, frozen=True, dict=True):
             for entry in self.plan.splits:
                 yield from self._scanned(entry)
             return
-        for found in self.each(lambda entry: list(self._scanned(entry))):
+        for found in self.in_order(lambda entry: list(self._scanned(entry)), self.plan.splits, rows=True):
             yield from found
 
     def count(self) -> int:
@@ -65,16 +80,20 @@ class ScanTask(Struct, frozen=True, dict=True):
         return sum(self.each(self._count))
 
     def each(self, work: Callable[[SplitEntry], T]) -> Iterator[T]:
-        """The work's result for each split, in order, a few splits at a time and never far ahead of the reader."""
-        ahead = min(self.plan.parallelism, len(self.plan.splits))
+        """The work's result for each split, in order, some splits at a time and never far ahead of the reader."""
+        return self.in_order(work, self.plan.splits)
+
+    def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
+        """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
+        ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
         if ahead < 2:
-            yield from map(work, self.plan.splits)
+            yield from map(work, items)
             return
         running: deque[Future[T]] = deque()
         with ThreadPoolExecutor(ahead, thread_name_prefix="indextables-scan") as pool:
             try:
-                for entry in self.plan.splits:
-                    running.append(pool.submit(work, entry))
+                for item in items:
+                    running.append(pool.submit(work, item))
                     if len(running) > ahead:
                         yield running.popleft().result()
                 while running:

@@ -111,6 +111,7 @@ class TableHandle:
         self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
         self.__dict__.pop("_settings", None)
+        self.__dict__.pop("_spec", None)
         failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
         if failure is not None:
             raise failure
@@ -139,7 +140,7 @@ class TableHandle:
         """The version this table shows."""
         return self._snapshot.version
 
-    @property
+    @cached_property
     def _spec(self) -> StoreSpec:
         """The store as a value that can travel to workers."""
         return StoreSpec.from_url(self.path, self.settings)
@@ -157,7 +158,7 @@ class TableHandle:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table."""
-        return schema_from_json(self.metadata.schema_string)
+        return schema_from_json(self._snapshot.metadata.schema_string)
 
     @property
     def partition_columns(self) -> list[str]:

@@ -68,10 +68,13 @@ def plan_scan(
     query: str | Query | None = None,
     where: Where | None = None,
     columns: Sequence[str] | None = None,
+    order_by: str | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    predicate = bound_predicate(where, table.schema)
-    return scans.plan_scan(table._snapshot, table._spec, table.settings, query=query, where=predicate, columns=columns)
+    predicate = None if where is None else bound_predicate(where, table.schema)
+    return scans.plan_scan(
+        table._snapshot, table._spec, table.settings, query=query, where=predicate, columns=columns, order_by=order_by
+    )
 
 
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:

@@ -164,14 +164,21 @@ class Table(TableHandle):
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        plan = planning.plan_scan(self, query=text("query", query), where=where, columns=columns)
+        order = None if order_by is None else OrderBy.parse(text("order_by", order_by), self.schema.names)
+        plan = planning.plan_scan(
+            self,
+            query=text("query", query),
+            where=where,
+            columns=columns,
+            order_by=None if order is None else order.column,
+        )
         search = TableSearch.of(
             plan,
             limit=None if limit is None else whole_number("limit", limit),
             offset=whole_number("offset", offset),
             score=score,
             snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=None if order_by is None else OrderBy.parse(text("order_by", order_by), plan.schema.names),
+            order_by=order,
         )
         return search.run(self._log.store)
 
@@ -630,9 +637,14 @@ class Table(TableHandle):
         return notebook.table_html(self.inspect)
 
     def _task(
-        self, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
+        self,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | None = None,
     ) -> ScanTask:
-        return ScanTask(planning.plan_scan(self, query=query, where=where, columns=columns), self._log.store)
+        plan = planning.plan_scan(self, query=query, where=where, columns=columns, order_by=order_by)
+        return ScanTask(plan, self._log.store)
 
     def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
         self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.config.indexing import IndexingSettings
+from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats
 from indextables.splits.index.analyzers import register, schema_for
@@ -69,6 +70,9 @@ class PlainSplit:
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
+
+    def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
+        return None
 
     def may_match(self, bound: Predicate) -> Mask | None:
         return None

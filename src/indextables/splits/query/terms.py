@@ -42,6 +42,7 @@ class Word(Struct, frozen=True):
     text: str
 
 
+@lru_cache(maxsize=1024)
 def words_of(column: ColumnMapping, text: str) -> tuple[Word, ...]:
     """The terms of a text in a column, whatever their length; empty if the tokenizer keeps nothing of it."""
     tokens = analyze(text, column.tokenizer or "raw")

@@ -10,7 +10,8 @@ Nothing is ever cut short or replaced in place, since tantivy maps these files: 
 place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
 it. Pages that never reached the disk in a crash are no danger: what another boot of the machine left is not used.
 
-What a process keeps of splits between two queries: decoded ends, and index views that nobody uses just now.
+What a process keeps of splits between two queries: decoded ends, decoded columns of row groups, opened splits, and index
+views that nobody uses just now.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ import time
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache as once
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.splits import SplitCacheSettings
@@ -41,31 +43,41 @@ T = TypeVar("T")
 
 
 class RecentItems(Generic[T]):
-    """The values that were used last, within a bound on their size together. Safe from several threads."""
+    """The values that were used last, within a bound on their size together. Safe from several threads, and in a fork."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._values: OrderedDict[str, tuple[T, int]] = OrderedDict()
+        self._values: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
+        _LOCK_OWNERS.add(self)
 
-    def get(self, key: str) -> T | None:
+    def get(self, key: Hashable) -> T | None:
         """The value of a key, which now counts as just used."""
         with self._lock:
-            if key not in self._values:
+            entry = self._values.get(key)
+            if entry is None:
                 return None
             self._values.move_to_end(key)
-            return self._values[key][0]
+            return entry[0]
 
-    def put(self, key: str, value: T, size: int) -> None:
-        """Keep a value; the ones used longest ago make room."""
+    def put(self, key: Hashable, value: T, size: int) -> None:
+        """Keep a value that is not larger than the bound; the ones used longest ago make room."""
         with self._lock:
             if key in self._values:
                 self._bytes -= self._values.pop(key)[1]
+            if size > self._max_bytes:
+                return
             self._values[key] = value, size
             self._bytes += size
-            while self._bytes > self._max_bytes and len(self._values) > 1:
+            while self._bytes > self._max_bytes:
                 self._bytes -= self._values.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        """Forget every value."""
+        with self._lock:
+            self._values.clear()
+            self._bytes = 0
 
 
 class IdleItems(Generic[T]):
@@ -77,48 +89,80 @@ class IdleItems(Generic[T]):
     def __init__(self, limit: int, dispose: Callable[[T], None]) -> None:
         self._limit = limit
         self._dispose = dispose
-        self._waiting: list[tuple[str, T]] = []
+        self._waiting: OrderedDict[Hashable, list[T]] = OrderedDict()
+        self._count = 0
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        _LOCK_OWNERS.add(self)
 
-    def take(self, key: str) -> T | None:
+    def take(self, key: Hashable) -> T | None:
         """One of the things kept under a key, or None."""
         with self._lock:
             self._after_fork()
-            for place in range(len(self._waiting) - 1, -1, -1):
-                if self._waiting[place][0] == key:
-                    return self._waiting.pop(place)[1]
-            return None
+            same = self._waiting.get(key)
+            if not same:
+                return None
+            self._count -= 1
+            if len(same) == 1:
+                del self._waiting[key]
+            return same.pop()
 
-    def give(self, key: str, value: T) -> None:
+    def give(self, key: Hashable, value: T) -> None:
         """Hand something back; when there is too much, what waited longest is disposed of."""
+        surplus: list[T] = []
         with self._lock:
             self._after_fork()
-            self._waiting.append((key, value))
-            surplus = [self._waiting.pop(0)[1] for _ in range(len(self._waiting) - self._limit)]
+            self._waiting.setdefault(key, []).append(value)
+            self._waiting.move_to_end(key)
+            self._count += 1
+            while self._count > self._limit:
+                oldest = next(iter(self._waiting))
+                surplus.append(self._waiting[oldest].pop(0))
+                self._count -= 1
+                if not self._waiting[oldest]:
+                    del self._waiting[oldest]
         for old in surplus:
             self._dispose(old)
 
     def clear(self, which: Callable[[T], bool] = lambda _: True) -> None:
         """Dispose of what waits: of everything, or of what a test picks."""
+        picked: list[T] = []
         with self._lock:
             self._after_fork()
-            picked = [value for _, value in self._waiting if which(value)]
-            self._waiting = [(key, value) for key, value in self._waiting if value not in picked]
+            for key, same in list(self._waiting.items()):
+                going = [which(value) for value in same]
+                picked += [value for value, goes in zip(same, going, strict=True) if goes]
+                self._waiting[key] = [value for value, goes in zip(same, going, strict=True) if not goes]
+                if not self._waiting[key]:
+                    del self._waiting[key]
+            self._count -= len(picked)
         for value in picked:
             self._dispose(value)
 
     def _after_fork(self) -> None:
         if self._pid != os.getpid():
-            self._pid, self._waiting = os.getpid(), []
+            self._pid, self._waiting, self._count = os.getpid(), OrderedDict(), 0
 
+
+_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | IdleItems[Any]] = weakref.WeakSet()
+
+
+def _renew_locks() -> None:
+    """In a forked child: a lock that a thread of the parent held at the fork would never be released here."""
+    for owner in _LOCK_OWNERS:
+        owner._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _RANGES = "ranges"
 _MARKER = ".indextables-cache"
 _INNER = "indextables"
 _TAIL_BYTES = 64 << 20
-_IDLE_VIEWS = 32
+_FILE_BYTES = 64 << 20
+_IDLE_VIEWS = 2_000
+"""Each maps up to eight files, and Linux lets a process have 65,530 mappings."""
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
@@ -138,11 +182,17 @@ class CacheUsage(Struct, frozen=True):
 class SplitCache:
     """The disk cache. One per process is enough; it may be used from several threads."""
 
-    def __init__(self, directory: Path, max_bytes: int) -> None:
+    def __init__(self, directory: Path, max_bytes: int, memory_bytes: int = SplitCacheSettings().memory_bytes) -> None:
         self.directory = directory
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
         self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
+        self.pages: RecentItems[pa.ChunkedArray] = RecentItems(memory_bytes)
+        """Decoded columns of row groups, by the content of the split, the row group and the column."""
+        self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
+        """Small remote splits that were fetched whole."""
+        self.opened: RecentItems[object] = RecentItems(_TAIL_BYTES)
+        """Opened splits by their place, each with what it was opened for."""
         self.idle_views: IdleItems[DisposableView] = IdleItems(_IDLE_VIEWS, lambda view: view.dispose())
         self._home: tuple[int, Path, int] | None = None
         self._unchecked_bytes = max_bytes
@@ -151,7 +201,7 @@ class SplitCache:
     @classmethod
     def of(cls, settings: SplitCacheSettings) -> SplitCache:
         """The cache that the settings name; the same object for the same place."""
-        return _cache_at(settings.directory, settings.max_bytes)
+        return _cache_at(settings.directory, settings.max_bytes, settings.memory_bytes)
 
     @classmethod
     def default(cls) -> SplitCache:
@@ -234,6 +284,8 @@ class SplitCache:
     def clear(self) -> int:
         """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
         self.idle_views.clear()
+        self.pages.clear()
+        self.files.clear()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
@@ -352,9 +404,9 @@ def _leave(home: Path, lock: int, pid: int) -> None:
 
 
 @once
-def _cache_at(directory: str, max_bytes: int) -> SplitCache:
+def _cache_at(directory: str, max_bytes: int, memory_bytes: int) -> SplitCache:
     place = Path(directory) if directory else Path(tempfile.gettempdir()) / f"indextables-{os.getuid()}"
-    return SplitCache(place, max_bytes)
+    return SplitCache(place, max_bytes, memory_bytes)
 
 
 @once

@@ -11,7 +11,7 @@ The index of a split as a segment that can be merged: its files are copied out w
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -48,6 +48,9 @@ class IndexDirectory:
         self._key = key
         self._index: tantivy.Index | None = None
         self._ranges = [(c, r) for c in tail.table.components for r in c.ranges]
+        self._marks = folder / _RANGES
+        self._ready: dict[tuple[tuple[str, ...], bool, bool], int] = {}
+        """What was asked for and is present, by how many ranges that were: a range that is present stays so."""
 
     @classmethod
     def open(cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache) -> IndexDirectory:
@@ -66,12 +69,20 @@ class IndexDirectory:
 
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
         """Make sure that the data of these fields is present and proven."""
+        asked = (tuple(fields), positions, norms)
+        count = self._ready.get(asked)
+        if count is not None:
+            self._cache.count(hits=count, misses=0)
+            return
+        fields = asked[0]
         names = {"term", "idx", *(["pos"] if positions else []), *(["fieldnorm"] if norms else [])}
         wanted = set(fields)
         known = {c.field for c in self._mapping.indexed}
         if not wanted <= known:
             raise InvalidInputError(f"The split {self._tail.path} has no index field {sorted(wanted - known)}.")
-        self._fetch([i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted])
+        numbers = [i for i, (c, r) in enumerate(self._ranges) if c.name in names and r.field in wanted]
+        self._fetch(numbers)
+        self._ready[asked] = len(numbers)
 
     @property
     def index(self) -> tantivy.Index:
@@ -92,7 +103,7 @@ class IndexDirectory:
     @property
     def evicted(self) -> bool:
         """Whether the cache no longer holds what the view links to."""
-        return (self.folder / _RANGES).stat().st_nlink < 2
+        return self._marks.stat().st_nlink < 2
 
     def close(self) -> None:
         """Hand the view back for the next user."""
@@ -111,10 +122,8 @@ class IndexDirectory:
     ) -> None:
         self.close()
 
-    def _fetch(self, numbers: Iterable[int]) -> None:
-        numbers = list(numbers)
-        ranges = self.folder / _RANGES
-        with ranges.open("r+b", buffering=0) as marks:
+    def _fetch(self, numbers: Sequence[int]) -> None:
+        with self._marks.open("r+b", buffering=0) as marks:
             present = os.pread(marks.fileno(), len(self._ranges), 0)
             missing = [i for i in numbers if present[i : i + 1] != _PRESENT]
             self._cache.count(hits=len(numbers) - len(missing), misses=len(missing))

@@ -36,6 +36,7 @@ import tantivy
 from msgspec import Struct
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
+from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
@@ -335,6 +336,10 @@ class ForeignReader:
 
     def may_match(self, bound: Predicate) -> Mask | None:  # noqa: ARG002
         """Nothing is known of the rows of another engine before they are read."""
+        return None
+
+    def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002
+        """Nothing either."""
         return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:

@@ -21,6 +21,7 @@ import bisect
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import IndexDirectory, StoredSegment
-from indextables.splits.read.searchable import rows_at
+from indextables.splits.read.searchable import FEW_ROWS, rows_at
 
 
 def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache) -> SplitFooter:
@@ -52,6 +53,8 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
         return known
     tail = _from_disk(source, footer_start, cache) if source.remote and footer_start is not None else None
     if tail is None:
+        if isinstance(source, SmallSource):
+            source.fetch()
         tail = read_footer(source, footer_start)
         if source.remote:
             cache.keep(_key(source, tail.footer_start), tail.data)
@@ -74,10 +77,31 @@ def _key(source: SplitSource, footer_start: int) -> str:
     return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}"
 
 
-def rows_that_may_match(tail: SplitFooter, bound: Predicate) -> Mask:
-    """FALSE for the rows of row groups in which no row can match."""
-    groups = ranges_may_match(bound, GroupRanges(tail))
-    return np.repeat(groups, np.diff(tail.group_starts))
+SMALL_BYTES = 1 << 20
+"""A remote split of up to so many bytes is fetched whole: a request more takes longer than the rest of its bytes."""
+
+
+class SmallSource:
+    """A small remote split: one request for all of it when its end is not known yet, and then its bytes from memory."""
+
+    remote = True
+
+    def __init__(self, source: SplitSource, cache: SplitCache) -> None:
+        self.path, self.size, self.identity, self.stats = source.path, source.size, source.identity, source.stats
+        self._source = source
+        self._cache = cache
+
+    def fetch(self) -> None:
+        """Read the whole split."""
+        (data,) = self._source.read_many([(0, self.size)])
+        self._cache.files.put(self.identity, data, len(data))
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """From memory while the split is there, else from the store."""
+        data = self._cache.files.get(self.identity)
+        if data is None or any(start < 0 or start + length > len(data) for start, length in ranges):
+            return self._source.read_many(ranges)
+        return [data[start : start + length] for start, length in ranges]
 
 
 class GroupRanges:
@@ -87,8 +111,14 @@ class GroupRanges:
         self.count = int(tail.metadata.num_row_groups)
         self._tail = tail
         self._places = tail.leaves
+        self._known: dict[Column, ColumnRange] = {}
 
     def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
+        if column not in self._known:
+            self._known[column] = self._range(column)
+        return self._known[column]
+
+    def _range(self, column: Column) -> ColumnRange:
         nothing = ColumnRange.unknown(column, self.count)
         places = self._places.get(column.name, ())
         if len(column.path) > 1 or len(places) != 1 or pa.types.is_nested(self._tail.schema.field(column.name).type):
@@ -121,11 +151,23 @@ Groups = npt.NDArray[np.int64]
 
 def read_groups(source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
     """These columns of these row groups; every chunk is proven before it is decoded."""
-    schema = pa.schema([tail.schema.field(name) for name in columns])
     if not groups:
-        return schema.empty_table()
-    places = tail.leaves
-    leaves = [leaf for name in dict.fromkeys(columns) for leaf in places[name]]
+        return pa.schema([tail.schema.field(name) for name in columns]).empty_table()
+    return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns)
+
+
+def read_each_group(
+    source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The same, a table for each row group, all fetched in one call: what one of them holds in memory is its own."""
+    file = _proven_file(source, tail, groups, columns)
+    return (_decoded(file, tail, [group], columns) for group in groups)
+
+
+def _proven_file(
+    source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]
+) -> _ProvenChunks:
+    leaves = _leaves(tail, columns)
     chunks = [(group, leaf) for group in groups for leaf in leaves]
     ranges = [(int(start), int(length)) for start, length in (tail.places[chunk] for chunk in chunks)]
     found = source.read_many(ranges)
@@ -133,15 +175,24 @@ def read_groups(source: SplitSource, tail: SplitFooter, groups: Sequence[int], c
         if zlib.crc32(data) != int(tail.checksums[chunk]):
             message = f"Bytes {start} to {start + length} of the split {tail.path} are damaged: the checksum differs."
             raise BadFileError(message, path=tail.path, start=start, length=length)
-    file = _ProvenChunks(tail.path, source.size, ranges, found)
+    return _ProvenChunks(tail.path, source.size, ranges, found)
+
+
+def _decoded(file: _ProvenChunks, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+    schema = pa.schema([tail.schema.field(name) for name in columns])
+    leaves = _leaves(tail, columns)
     try:
         reader = open_parquet(file, tail.metadata)
-        many = sum(length for _, length in ranges) > _THREADS_BYTES
+        many = int(tail.places[np.ix_(groups, leaves)][:, :, 1].sum()) > _THREADS_BYTES
         table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
     except (pa.ArrowException, OSError, ValueError) as e:
         raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
     chosen = table.select(list(columns)).replace_schema_metadata(None)
     return chosen if chosen.schema.equals(schema, check_metadata=True) else chosen.cast(schema)
+
+
+def _leaves(tail: SplitFooter, columns: Sequence[str]) -> list[int]:
+    return [leaf for name in dict.fromkeys(columns) for leaf in tail.leaves[name]]
 
 
 def windows(tail: SplitFooter, groups: Groups, columns: Sequence[str]) -> Iterator[list[int]]:
@@ -265,6 +316,11 @@ class SplitReader:
         """How the columns are indexed."""
         return self._tail.mapping
 
+    @cached_property
+    def _content(self) -> str:
+        """What names the rows of this very file in memory; another file at the same path has another name."""
+        return f"{self._source.identity}:{self._tail.digest}"
+
     @property
     def tail(self) -> SplitFooter:
         """The end of the file, decoded."""
@@ -273,13 +329,12 @@ class SplitReader:
     def read_rows(self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Rows by number (in the order given, repeats allowed), by mask, or all; the wanted columns only."""
         names = self._columns(columns)
+        if rows is None and names:
+            return read_groups(self._source, self._tail, range(self._tail.metadata.num_row_groups), names)
         numbers = self._numbers(rows)
         if not names:
             return pa.table({"": pa.nulls(len(numbers))}).select([])
-        wanted = numbers if rows is not None else None
-        groups = np.arange(self._tail.metadata.num_row_groups) if wanted is None else self._groups_of(numbers)
-        table = read_groups(self._source, self._tail, [int(g) for g in groups], names)
-        return table if wanted is None else rows_at(table, self._places(groups, numbers))
+        return self._picked(self._groups_of(numbers), numbers, names)
 
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
@@ -294,16 +349,56 @@ class SplitReader:
             return
         groups = self._groups_of(numbers)
         for run in windows(self._tail, groups, names):
-            table = read_groups(self._source, self._tail, run, names)
+            if rows is None:
+                yield from read_groups(self._source, self._tail, run, names).to_batches()
+                continue
             low, high = self._tail.group_starts[run[0]], self._tail.group_starts[run[-1] + 1]
             here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
-            if len(here) != table.num_rows:
-                table = rows_at(table, self._places(np.array(run), here))
-            yield from table.to_batches()
+            yield from self._picked(np.array(run), here, names).to_batches()
+
+    def _picked(self, groups: Rows, numbers: Rows, names: Sequence[str]) -> pa.Table:
+        """Rows by number out of the row groups that hold them, of which decoded columns are kept in memory."""
+        run = groups.tolist()
+        decoded = self._decoded_groups(run, names)
+        if len(numbers) > FEW_ROWS and bool((np.diff(numbers) > 0).all()):
+            # Row group by row group: a `take` over all of them would copy each of them whole first.
+            bounds = np.searchsorted(numbers, self._tail.group_starts)
+            pieces = []
+            for group, table in zip(run, decoded, strict=True):
+                here = numbers[bounds[group] : bounds[group + 1]] - self._tail.group_starts[group]
+                pieces.append(table if len(here) == table.num_rows else table.take(pa.array(here)))
+            return pa.concat_tables(pieces).combine_chunks()
+        table = pa.concat_tables(decoded) if decoded else read_groups(self._source, self._tail, (), names)
+        return rows_at(table, self._places(groups, numbers))
+
+    def _decoded_groups(self, groups: Sequence[int], names: Sequence[str]) -> list[pa.Table]:
+        """These columns of each row group: from memory, and what is not there in one read of the file."""
+        pages, content = self._cache.pages, self._content
+        held = {(g, n): pages.get((content, g, n)) for g in groups for n in names}
+        absent = [key for key, column in held.items() if column is None]
+        if absent:
+            missing, columns = list(dict.fromkeys(g for g, _ in absent)), list(dict.fromkeys(n for _, n in absent))
+            for group, table in zip(missing, read_each_group(self._source, self._tail, missing, columns), strict=True):
+                for name in columns:
+                    column = held[group, name] = table.column(name)
+                    pages.put((content, group, name), column, column.nbytes)
+        schema = pa.schema([self._tail.schema.field(name) for name in names])
+        return [pa.table([held[g, n] for n in names], schema=schema) for g in groups]
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
-        return rows_that_may_match(self._tail, bound)
+        return np.repeat(ranges_may_match(bound, self._group_ranges), np.diff(self._tail.group_starts))
+
+    def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
+        """The first row of every row group, and the bounds of a column in each."""
+        if not self._tail.metadata.num_row_groups:
+            return None
+        kind = self.schema.field(column).type
+        return self._tail.group_starts[:-1], self._group_ranges.range_of(Column((column,), kind))
+
+    @cached_property
+    def _group_ranges(self) -> GroupRanges:
+        return GroupRanges(self._tail)
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> IndexDirectory:
         """The index with the data of these tantivy fields, proven and present. Close the view after use.

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
+from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats
 from indextables.splits.index.mapping import DocMapping
@@ -88,16 +89,19 @@ class Searchable(Protocol):
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
 
+    def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
+        """The first row of every row group and the bounds of a column in each of them; None if nothing is known."""
+
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
         """The index with the data of these tantivy fields (`c0`, …) present, checked and safe to search."""
 
 
-_FEW = 32
+FEW_ROWS = 32
 
 
 def rows_at(table: pa.Table, places: Rows) -> pa.Table:
     """These rows, in this order; repeats allowed."""
-    if 0 < len(places) <= _FEW:
+    if 0 < len(places) <= FEW_ROWS:
         # Combined, so that a few rows do not keep the whole of what they were cut from in memory.
         return pa.concat_tables([table.slice(place, 1) for place in places.tolist()]).combine_chunks()
     return table.take(pa.array(places))

@@ -12,13 +12,14 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import BadFileError
+from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.foreign import ForeignReader, is_bundle
-from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
 
@@ -130,9 +131,17 @@ class TableSplit:
         stored = set(self._stored(self.schema.names))
         return self.reader.may_match(bound) if stored.issuperset(columns_of(bound)) else None
 
+    def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
+        """The bounds of a column that is stored as the table has it."""
+        stored = column in self._stored([column]) and self.reader.schema.field(column).type == self._kind(column)
+        return self.reader.group_bounds(column) if stored else None
+
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
         """The split's index."""
         return self.reader.open_index(fields, positions=positions, norms=norms)
+
+    def _kind(self, column: str) -> pa.DataType:
+        return self.schema.field(column).type
 
     def _stored(self, names: Sequence[str]) -> list[str]:
         present = set(self.reader.schema.names) - set(self._constants)
@@ -150,11 +159,11 @@ class TableSplit:
     def _column(self, rows: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         if name not in rows.column_names:
             return self._constant(name, rows.num_rows)
-        column, wanted = rows.column(name), self.schema.field(name).type
+        column, wanted = rows.column(name), self._kind(name)
         return column if column.type == wanted else pc.cast(column, wanted)
 
     def _constant(self, name: str, count: int) -> pa.Array:
-        kind = self.schema.field(name).type
+        kind = self._kind(name)
         text = self._constants.get(name)
         value = None if text is None else decode_value(text, kind)
         return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
@@ -175,7 +184,59 @@ def open_table_split(
     cache: SplitCache | None = None,
 ) -> TableSplit:
     """Open a split of a table. A record count that is not the log's is a BadFileError."""
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    return _open_table_split(open_source(store, entry.path, size=entry.size), entry, schema, partition_columns, cache)
+
+
+def shared_table_split(
+    store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str], *, cache: SplitCache
+) -> TableSplit:
+    """The same, opened once by a process for as long as the file, what the log says of it and the table's columns stay.
+
+    It counts the reads of all who use it. Another engine's bundle is not kept: it takes its size in unpacked files.
+    """
     source = open_source(store, entry.path, size=entry.size)
+    known = cache.opened.get(source.identity)
+    if isinstance(known, _OpenedSplit) and known.serves(store, entry, schema, partition_columns):
+        return known.split
+    split = _open_table_split(source, entry, schema, partition_columns, cache)
+    if isinstance(split.reader, SplitReader):
+        opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
+        cache.opened.put(source.identity, opened, len(split.reader.tail.data))
+    return split
+
+
+class _OpenedSplit(Struct, frozen=True):
+    """A split and what it was opened for."""
+
+    split: TableSplit
+    store: Store
+    entry: SplitEntry
+    schema: pa.Schema
+    partition_columns: tuple[str, ...]
+
+    def serves(self, store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
+        """Whether it would be opened in just the same way. A remote store must be the very one: it has credentials."""
+        if store is not self.store and store.local_path(entry.path) is None:
+            return False
+        if entry is not self.entry and _without_certainty(entry) != _without_certainty(self.entry):
+            return False
+        same = schema is self.schema or schema.equals(self.schema, check_metadata=True)
+        return same and self.partition_columns == tuple(partition_columns)
+
+
+def _without_certainty(entry: SplitEntry) -> tuple[object, ...]:
+    return entry.path, entry.size, entry.num_records, entry.footer_start, dict(entry.partition_values)
+
+
+def _open_table_split(
+    source: SplitSource,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    cache: SplitCache | None,
+) -> TableSplit:
+    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    if cache is not None and source.remote and source.size <= SMALL_BYTES:
+        source = SmallSource(source, cache)
     reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records, cache=cache)
     return TableSplit(reader, schema, {name: entry.partition_values.get(name) for name in partition_columns})

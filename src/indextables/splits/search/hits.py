@@ -38,9 +38,10 @@ class IndexHits:
         self._max_listed = max_listed
 
     def count(self, query: tantivy.Query) -> int:
-        """How many rows match. Reads no row."""
+        """How many rows match. Reads no row, and computes no score but a constant one."""
         with tantivy_errors(self._path, "A search"):
-            return int(self._view.index.searcher().search(query, limit=1, count=True).count)
+            same = tantivy.Query.const_score_query(query, 0.0)
+            return int(self._view.index.searcher().search(same, limit=1, count=True).count)
 
     def term_count(self, field: str, text: str) -> int:
         """How many rows hold a term. Reads the dictionary only."""

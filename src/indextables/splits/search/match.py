@@ -7,7 +7,7 @@ first and narrows the rows, and only those rows are read for what is left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -20,11 +20,11 @@ from indextables.splits.query.on_rows import leaf_mask
 from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
 from indextables.splits.query.to_tantivy import IndexAnswer, TermKey, Translator, index_needs, index_query, needs_norms
 from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
-from indextables.splits.read.searchable import Mask, Rows, Searchable
+from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.hits import IndexHits
 
 Test = Callable[[pa.Table], Mask]
-Rarity = Mapping[TermKey, tuple[float, float]]
+TermWeights = Mapping[TermKey, tuple[float, float]]
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -43,16 +43,23 @@ def count_rows(split: Searchable, query: Query, *, where: Predicate | None = Non
 
 @contextmanager
 def open_query(
-    split: Searchable, query: Query, *, norms: bool = False, rarity: Rarity | None = None
+    split: Searchable, query: Query, *, norms: bool = False, idf: TermWeights | None = None
 ) -> Iterator[OpenQuery]:
     """A query against a split, with the parts of the index that it needs open meanwhile."""
+    with open_needs(split, query, norms=norms) as view:
+        if view is None:
+            yield OpenQuery(split, query, None, None, idf)
+            return
+        translator = Translator(view.index.schema, split.incomplete, idf or {})
+        yield OpenQuery(split, query, IndexHits(view, split.path), translator, idf)
+
+
+def open_needs(split: Searchable, query: Query, *, norms: bool) -> AbstractContextManager[SearcherView | None]:
+    """The index of a split with everything present that a query needs, `norms` if it is scored; None for no index."""
     fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
     if not fields or not split.num_rows:
-        yield OpenQuery(split, query, None, None, rarity)
-        return
-    with split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping)) as view:
-        translator = Translator(view.index.schema, split.incomplete, rarity or {})
-        yield OpenQuery(split, query, IndexHits(view, split.path), translator, rarity)
+        return nullcontext()
+    return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
 
 
 class OpenQuery:
@@ -64,12 +71,12 @@ class OpenQuery:
         query: Query,
         hits: IndexHits | None,
         translator: Translator | None,
-        rarity: Rarity | None = None,
+        idf: TermWeights | None = None,
     ) -> None:
         self.split = split
         self.query = query
         self.hits = hits
-        self.rarity = rarity or {}
+        self.idf = idf or {}
         self.rows_read = 0
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
@@ -105,10 +112,14 @@ class OpenQuery:
 
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
-        whole = self.whole() if where is None else None
-        if whole is not None and self.hits is not None:
-            known = self._term_count()
-            return self.hits.count(whole) if known is None else known
+        if where is None and self.hits is not None:
+            # The index has no deleted documents: a term is in as many rows as its dictionary says.
+            of_term = self._term_count()
+            if of_term is not None:
+                return of_term
+            whole = self.whole()
+            if whole is not None:
+                return self.hits.count(whole)
         return len(self.rows(where))
 
     def _term_count(self) -> int | None:

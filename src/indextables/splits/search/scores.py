@@ -34,7 +34,7 @@ from indextables.splits.query.to_tantivy import TermKey, field_name, has_index_f
 from indextables.splits.query.tree import AllRows, Bool, Boost, Leaf, Query, Words, columns, leaves
 from indextables.splits.read.searchable import Mask, Rows, Searchable
 from indextables.splits.search.hits import Scores
-from indextables.splits.search.match import OpenQuery
+from indextables.splits.search.match import OpenQuery, open_needs
 
 
 class TermStatistics(Struct, frozen=True):
@@ -51,15 +51,20 @@ class TermStatistics(Struct, frozen=True):
 
 def total(parts: Iterable[TermStatistics]) -> TermStatistics:
     """The statistics of several splits together."""
-    found = TermStatistics()
+    num_docs, doc_freqs = 0, dict[TermKey, int]()
     for part in parts:
-        found = found + part
-    return found
+        num_docs += part.num_docs
+        for key, count in part.doc_freqs.items():
+            doc_freqs[key] = doc_freqs.get(key, 0) + count
+    return TermStatistics(num_docs, doc_freqs)
 
 
-def term_statistics(split: Searchable, query: Query) -> TermStatistics:
-    """What one split knows of the words of a query. Reads the term dictionary only; without an index, the rows."""
-    keys = _scored(split, query)
+def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> TermStatistics:
+    """What one split knows of the words of a query. Reads the term dictionary only; without an index, the rows.
+
+    `ahead` fetches whatever else a scored search will need, so that it waits for the store once.
+    """
+    keys = scored_keys(split, query)
     if not keys or not split.num_rows:
         return TermStatistics(split.num_rows, dict.fromkeys(keys, 0))
     if not split.indexed:
@@ -67,7 +72,9 @@ def term_statistics(split: Searchable, query: Query) -> TermStatistics:
     columns = {key: split.mapping.find(key.target.column) for key in keys}
     names = {key: field_name(column, key.target) for key, column in columns.items() if column is not None}
     fields = dict.fromkeys(column.field for column in columns.values() if column is not None)
-    with tantivy_errors(split.path, "A look at the term dictionary"), split.open_index(fields) as view:
+    opening = open_needs(split, query, norms=True) if ahead else split.open_index(fields)
+    with tantivy_errors(split.path, "A look at the term dictionary"), opening as view:
+        assert view is not None  # a scored word is one that the index knows
         searcher = view.index.searcher()
         return TermStatistics(split.num_rows, {k: int(searcher.doc_freq(n, k.text)) for k, n in names.items()})
 
@@ -85,7 +92,32 @@ def weight(doc_freq: int, num_docs: int) -> float:
     return math.log(1 + (num_docs - doc_freq + 0.5) / (doc_freq + 0.5))
 
 
-def _scored(split: Searchable, query: Query) -> list[TermKey]:
+def weighs_values(split: Searchable, query: Query) -> bool:
+    """Whether a score of a split alone depends on its statistics: whole values weigh what their rarity says.
+
+    Words weigh the same with and without them: tantivy's own weight, times one.
+    """
+    if not split.indexed:
+        return True
+    columns = (split.mapping.find(key.target.column) for key in scored_keys(split, query))
+    return any(column is not None and column.kind == "string" for column in columns)
+
+
+def can_match(query: Query, split: Searchable, own: TermStatistics) -> bool:
+    """Whether a split can hold a match, by which of the words it holds at all; yes where that is not known."""
+    if isinstance(query, Boost):
+        return can_match(query.query, split, own)
+    if isinstance(query, Bool):
+        some = not query.should or bool(query.must) or any(can_match(below, split, own) for below in query.should)
+        return some and all(can_match(below, split, own) for below in query.must)
+    column = split.mapping.find(query.target.column) if isinstance(query, Words) and split.indexed else None
+    if column is None or column.kind not in ("text", "string"):
+        return True
+    return all(own.doc_freqs.get(key, 1) for key in scored_terms(query, column))  # type: ignore[arg-type]
+
+
+def scored_keys(split: Searchable, query: Query) -> list[TermKey]:
+    """The words by whose rarity a split scores a query."""
     found: list[TermKey] = []
     for leaf in leaves(query):
         column = split.mapping.find(leaf.target.column)
@@ -109,22 +141,22 @@ _K1 = 1.2
 
 
 def scan_scores(
-    query: Query, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
+    query: Query, table: pa.Table, mapping: DocMapping, idf: Mapping[TermKey, tuple[float, float]]
 ) -> Scores:
     """The score of each row of a table; 0 for rows that do not match."""
     if isinstance(query, AllRows):
         return np.ones(table.num_rows, np.float32)
     if isinstance(query, Boost):
-        return scan_scores(query.query, table, mapping, rarity) * np.float32(query.factor)
+        return scan_scores(query.query, table, mapping, idf) * np.float32(query.factor)
     if isinstance(query, Bool):
-        parts = [scan_scores(below, table, mapping, rarity) for below in (*query.must, *query.should)]
+        parts = [scan_scores(below, table, mapping, idf) for below in (*query.must, *query.should)]
         total = np.sum(parts, axis=0, dtype=np.float32) if parts else np.zeros(table.num_rows, np.float32)
         return np.where(scan_mask(query, table, mapping), total, np.float32(0))
-    return _leaf_scores(query, table, mapping, rarity)
+    return _leaf_scores(query, table, mapping, idf)
 
 
 def _leaf_scores(
-    leaf: Leaf, table: pa.Table, mapping: DocMapping, rarity: Mapping[TermKey, tuple[float, float]]
+    leaf: Leaf, table: pa.Table, mapping: DocMapping, idf: Mapping[TermKey, tuple[float, float]]
 ) -> Scores:
     column = mapping.find(leaf.target.column)
     if column is None or not has_index_for(leaf, column):
@@ -133,7 +165,7 @@ def _leaf_scores(
     keys = scored_terms(leaf, column)
     if not keys:
         return matched
-    weight = sum(rarity.get(key, (1.0, 1.0))[0] for key in keys)
+    weight = sum(idf.get(key, (1.0, 1.0))[0] for key in keys)
     # Of a phrase, the rarest word says how often the phrase can occur at most.
     counts = np.min([_term_counts(key, table, column) for key in keys], axis=0)
     frequency = np.maximum(counts, 1)
@@ -162,6 +194,12 @@ class Hits(Struct, frozen=True):
 
     rows: Rows
     scores: Scores
+    values: pa.ChunkedArray | None = None
+    """Of the column to order by, where there is one."""
+
+    def at(self, places: npt.NDArray[np.int64]) -> Hits:
+        """Some of them."""
+        return Hits(self.rows[places], self.scores[places])
 
     def score_column(self) -> pa.Array:
         """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""

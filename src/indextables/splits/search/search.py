@@ -11,7 +11,7 @@ The order of a search's rows: by a column, with Spark's order of values, or by s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,19 +20,22 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
+from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
-from indextables.splits.read.searchable import Searchable, rows_at
+from indextables.splits.read.searchable import Mask, Rows, Searchable, rows_at
 from indextables.splits.search.match import OpenQuery, open_query
 from indextables.splits.search.scores import (
     Hits,
     TermStatistics,
     best_hits,
+    can_match,
     inverse_document_frequency,
     scored_rows,
     term_statistics,
+    weighs_values,
 )
 from indextables.splits.search.snippets import Snippet, snippets
 
@@ -132,11 +135,9 @@ def search_split(
 
     Without the `statistics` of the table, words weigh what they weigh in this split. Its `own` are counted unless given.
     """
-    if own is None and request.scores:
+    if own is None and _weighs(split, request, statistics):
         own = term_statistics(split, request.query)
-    weights = inverse_document_frequency(statistics or own, own) if own else {}
-    with open_query(split, request.query, norms=request.scores, rarity=weights) as opened:
-        return _read(split, _hits(opened, request), request)
+    return read_hits(split, find_hits(split, request, statistics, own), request)
 
 
 def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa.Schema) -> pa.Table:
@@ -155,26 +156,143 @@ _ORDER = "\0order"
 """The column to order by, under a name that no column of a table has."""
 
 
+def find_hits(
+    split: Searchable, request: SearchRequest, statistics: TermStatistics | None, own: TermStatistics | None
+) -> Hits:
+    """The rows of one split that can be in the result, without reading what is returned of them.
+
+    `own` are the split's statistics, where its scores depend on them.
+    """
+    if own is not None and not can_match(request.query, split, own):
+        return Hits(np.empty(0, np.int64), np.empty(0, np.float32))
+    weights = inverse_document_frequency(statistics or own, own) if own is not None else {}
+    with open_query(split, request.query, norms=request.scores, idf=weights) as opened:
+        return _hits(opened, request)
+
+
+def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
+    """Which hits are the result of a request with a limit, in order: of which split, and which of its hits."""
+    lengths = [len(found.rows) for found in hits]
+    number = np.repeat(np.arange(len(hits)), lengths)
+    place = np.concatenate([np.arange(length) for length in lengths]) if lengths else number
+    if request.order_by is None:
+        order = np.argsort(-np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)]), kind="stable")
+    else:
+        values = [pa.table({"": found.values}) for found in hits if found.values is not None]
+        joined = pa.concat_tables(values, promote_options="permissive") if values else None
+        order = number if joined is None else ranking(joined.column(0), request.order_by)
+    order = order[request.offset : request.wanted]
+    return number[order], place[order]
+
+
+def read_best(
+    split_at: Callable[[int], Searchable],
+    hits: Sequence[Hits],
+    request: SearchRequest,
+    schema: pa.Schema,
+    each: Callable[[Callable[[int], pa.Table], Sequence[int]], Iterable[pa.Table]] = map,
+) -> pa.Table:
+    """The result of a request with a limit: rows are read of the best hits only, once of each split that has any."""
+    number, place = best_of(hits, request)
+    winners = np.flatnonzero(np.bincount(number, minlength=len(hits))).tolist() if len(number) else []
+    # A table without rows still says what the columns are.
+    winners = winners or list(range(len(hits)))[:1]
+    # A table without columns has no rows: the column to order by stands in for them.
+    ordered = not request.columns
+
+    def read(at: int) -> pa.Table:
+        return read_hits(split_at(at), hits[at].at(place[number == at]), request, ordered=ordered)
+
+    found = [_no_rows(request, schema, ordered=ordered), *each(read, winners)]
+    table = pa.concat_tables(found, promote_options="permissive")
+    if len(winners) > 1:
+        # The rows came split by split: where each of the result is among them.
+        places = np.empty(len(number), np.int64)
+        places[np.argsort(number, kind="stable")] = np.arange(len(number))
+        table = rows_at(table, places)
+    return table.drop_columns([_ORDER] if ordered and request.order_by else [])
+
+
+def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistics | None) -> bool:
+    return request.scores and (statistics is not None or weighs_values(split, request.query))
+
+
 def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
     """The rows to read, in order."""
     if request.by_score:
         return best_hits(opened, request.wanted or 0, request.where)
-    rows = opened.rows(request.where)
-    if request.order_by is not None and request.wanted is not None and len(rows) > request.wanted:
-        name = request.order_by.column
-        if name in opened.split.schema.names:
-            values = opened.split.read_rows(rows, columns=[name]).column(name)
-            rows = rows[ranking(values, request.order_by)[: request.wanted]]
-        else:
-            rows = rows[: request.wanted]
+    rows, values = opened.rows(request.where), None
+    if request.order_by is not None and request.wanted is not None:
+        rows, values = first_rows(opened.split, rows, request.order_by, request.wanted)
     scores = scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32)
-    return Hits(rows, scores)
+    return Hits(rows, scores, values)
 
 
-def _read(split: Searchable, hits: Hits, request: SearchRequest) -> pa.Table:
-    """The rows of the hits with everything the request names. Columns that the split lacks are null."""
+def first_rows(split: Searchable, rows: Rows, order: OrderBy, count: int) -> tuple[Rows, pa.ChunkedArray]:
+    """The first of these rows by a column, at least `count` of them if there are, and their values.
+
+    Row groups are looked into in the order of their bounds, until none that is left can hold a better value.
+    """
+    name = order.column
+    if name not in split.schema.names:
+        return rows[:count], pa.chunked_array([pa.nulls(len(rows[:count]))])
+    usable = len(rows) > count > 0 and has_usable_bounds(split.schema.field(name).type)
+    groups = split.group_bounds(name) if usable else None
+    if groups is None:
+        return _ranked(rows, split.read_rows(rows, columns=[name]).column(name), order, count)
+    starts, bounds = groups
+    group = np.searchsorted(starts, rows, side="right") - 1
+    best = best_first(bounds, order)
+    # As many row groups as surely hold enough rows, the best first.
+    enough = int(np.searchsorted(np.cumsum(np.bincount(group, minlength=len(best))[best]), count)) + 1
+    chosen = np.zeros(len(best), np.bool_)
+    chosen[best[:enough]] = True
+    near = rows[chosen[group]]
+    first, values = _ranked(near, split.read_rows(near, columns=[name]).column(name), order, count)
+    rest = rows[(~chosen & can_compete(bounds, order, values[count - 1]))[group]]
+    if not len(rest):
+        return first, values
+    # Ascending, so that equal values stay in the order of the rows.
+    near = np.sort(np.concatenate([first, rest]))
+    return _ranked(near, split.read_rows(near, columns=[name]).column(name), order, count)
+
+
+def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
+    """Parts of a table in the order of the best value that each can hold: unknown ones first, those of nulls last."""
+    ends = bounds.high if order.descending else bounds.low
+    unknown = pc.is_null(ends).to_numpy(zero_copy_only=False)
+    key = np.where(~bounds.can_value, 2, np.where(unknown, 0, 1))
+    ranks = ranking(ends, order)
+    return ranks[np.argsort(key[ranks], kind="stable")]
+
+
+def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
+    """Which parts can hold a value that comes before another, or is equal to it."""
+    if not value.is_valid:
+        return np.ones(len(bounds.low), np.bool_)
+    near = pc.greater_equal(bounds.high, value) if order.descending else pc.less_equal(bounds.low, value)
+    possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
+    return possible & bounds.can_value
+
+
+def has_usable_bounds(kind: pa.DataType) -> bool:
+    """Whether bounds of a type can be relied on for an order: NaN has no place in those of floating point numbers."""
+    moment = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit != "ns")
+    return bool(moment or pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _ranked(rows: Rows, values: pa.ChunkedArray, order: OrderBy, count: int) -> tuple[Rows, pa.ChunkedArray]:
+    best = ranking(values, order)[:count]
+    return rows[best], values.take(pa.array(best))
+
+
+def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered: bool = True) -> pa.Table:
+    """The rows of the hits with everything the request names. Columns that the split lacks are null.
+
+    `ordered` adds the column to order by, for `merge_results`.
+    """
     extra = [request.snippet.column] if request.snippet else []
-    order = [request.order_by.column] if request.order_by else []
+    order = [request.order_by.column] if request.order_by and ordered else []
     stored = [n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names]
     found = split.read_rows(hits.rows, columns=stored)
     table = pa.table({name: _column(found, name, len(hits.rows)) for name in request.columns})
@@ -187,16 +305,16 @@ def _read(split: Searchable, hits: Hits, request: SearchRequest) -> pa.Table:
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")
         texts = _column(found, name, len(hits.rows))
         table = table.append_column(SNIPPET, snippets(texts, request.query, column, request.snippet))
-    if request.order_by is not None:
+    if request.order_by is not None and ordered:
         table = table.append_column(_ORDER, _column(found, request.order_by.column, len(hits.rows)))
     return table if request.columns else table.drop_columns([""])
 
 
-def _no_rows(request: SearchRequest, schema: pa.Schema) -> pa.Table:
+def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
     fields = [schema.field(name).remove_metadata() for name in request.columns]
     fields += [pa.field(SCORE, pa.float32())] if request.scores else []
     fields += [pa.field(SNIPPET, pa.string())] if request.snippet else []
-    fields += [pa.field(_ORDER, schema.field(request.order_by.column).type)] if request.order_by else []
+    fields += [pa.field(_ORDER, schema.field(request.order_by.column).type)] if request.order_by and ordered else []
     return pa.schema(fields).empty_table()
 
 

@@ -1,0 +1,153 @@
+"""What the searches that everybody makes cost, counted, not timed: Python calls, opened files, requests and bytes.
+
+Each is counted the first time and again, against `search_costs.json` with a tenth to spare. A change that makes one of
+them dearer says so here; one that makes it cheaper writes the figures anew: `python -m tests.budget.test_search_costs`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from indextables import Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.storage.local import LocalStore
+from indextables.testing.faulty_store import CountingStore
+from tests.support.splits import SCRATCH
+from tests.support.tables import log_on
+
+BASELINE = Path(__file__).with_name("search_costs.json")
+SPARE = 1.1
+ROWS = 40_000
+COLUMNS = ["ts", "message"]
+SEARCHES: dict[str, Callable[[Table], object]] = {
+    "top 10 of a word": lambda table: table.search("message:timeout", limit=10, columns=COLUMNS),
+    "count of a word": lambda table: table.count(query="message:timeout"),
+    "newest 10": lambda table: table.search("message:timeout", limit=10, order_by="ts desc", columns=COLUMNS),
+    "all hits, two columns": lambda table: table.search("message:timeout", columns=COLUMNS),
+}
+Costs = dict[str, int]
+
+
+class RemoteStore(CountingStore):
+    """A store that has no local files, as far as its users can tell."""
+
+    def local_path(self, path: str) -> Path | None:
+        return None
+
+
+class _Counts:
+    """Calls of Python functions, and files that Python opened. A hook of the interpreter can never be taken off again."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.calls = self.files = 0
+        sys.addaudithook(self._audit)
+
+    def _audit(self, event: str, _: Any) -> None:
+        if self.active and event == "open":
+            self.files += 1
+
+    def _profile(self, _frame: Any, event: str, _: Any) -> None:
+        self.calls += event == "call"
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        self.calls = self.files = 0
+        before = sys.getprofile()
+        self.active = True
+        threading.setprofile(self._profile)
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+            self.active = False
+
+
+COUNTS = _Counts()
+
+
+def make(folder: Path, splits: int) -> None:
+    options = {
+        **OPTIONS,
+        "write.maxRowsPerSplit": ROWS // splits,
+        "indexWriter.tempDirectoryPath": SCRATCH.temp_directory,
+    }
+    table = Table.create(str(folder), schema=SCHEMA, options=options)
+    table.append(pa.Table.from_batches(log_lines(ROWS, batch_rows=ROWS // splits)))
+    assert table.files().num_rows == splits
+
+
+def open_cold(folder: Path, cache: Path) -> tuple[Table, RemoteStore]:
+    """The table as a process sees it that has kept nothing, one split after another, so that every run is the same."""
+    store = RemoteStore(LocalStore(str(folder)))
+    log = log_on(store)
+    return Table(log, log.newest(), {"cache.directoryPath": str(cache), "read.parallelism": 1}), store
+
+
+def costs_of(search: Callable[[Table], object], folder: Path, cache: Path) -> dict[str, Costs]:
+    """What a search costs on a local table, and what it asks of a remote one; the first time, and again."""
+    local = Table.open(str(folder), options={"cache.directoryPath": str(cache / "local"), "read.parallelism": 1})
+    remote, store = open_cold(folder, cache / "remote")
+    store.reset()
+    costs = {}
+    for turn in ("first", "again"):
+        with COUNTS.counting():
+            search(local)
+        costs[turn] = {"calls": COUNTS.calls, "files": COUNTS.files}
+        search(remote)
+        asked = store.reset()
+        costs[turn] |= {"requests": sum(asked.requests.values()), "bytes": asked.bytes_read}
+    return costs
+
+
+def measured(root: Path, splits: int) -> dict[str, dict[str, Costs]]:
+    folder = root / f"{splits}"
+    make(folder, splits)
+    for number, search in enumerate(SEARCHES.values()):  # what is loaded and compiled at first use is not what is meant
+        costs_of(search, folder, root / f"warm-{splits}-{number}")
+    return {
+        f"{name}, {splits} splits": costs_of(search, folder, root / f"cache-{splits}-{number}")
+        for number, (name, search) in enumerate(SEARCHES.items())
+    }
+
+
+@pytest.mark.parametrize("splits", [1, 20])
+def test_no_search_costs_more_than_it_did(tmp_path: Path, splits: int) -> None:
+    baseline = json.loads(BASELINE.read_text(encoding="utf-8"))
+    dearer = [
+        f"{search}, {turn}: {count} {what}, was {baseline[search][turn][what]}"
+        for search, turns in measured(tmp_path, splits).items()
+        for turn, costs in turns.items()
+        for what, count in costs.items()
+        if count > baseline[search][turn][what] * SPARE
+    ]
+    assert dearer == []
+
+
+def test_a_search_that_is_repeated_opens_and_reads_nothing() -> None:
+    baseline = json.loads(BASELINE.read_text(encoding="utf-8"))
+    again = [turns["again"] for turns in baseline.values()]
+    assert all((costs["files"], costs["requests"], costs["bytes"]) == (0, 0, 0) for costs in again)
+
+
+def main() -> None:
+    """Write the figures anew."""
+    with tempfile.TemporaryDirectory() as root:
+        figures = {**measured(Path(root), 1), **measured(Path(root), 20)}
+    BASELINE.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
