@@ -256,7 +256,7 @@ def _scanned(opened: OpenQuery, rows: Rows) -> Scores:
         return np.zeros(len(rows), np.float32)
     parts = [np.empty(0, np.float32)]
     for batch in split.iter_rows(rows, columns=names):
-        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.rarity))
+        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.idf))
     return np.concatenate(parts)
 
 
