@@ -83,7 +83,7 @@ def _first_hits(task: ScanTask, request: SearchRequest, find: Callable[[int], Hi
         now, left = left[:wave], left[wave:]
         for at, found in zip(now, task.in_order(find, now), strict=True):
             hits[at] = found
-        number, place = best_of(hits, replace(request, offset=0))
+        number, place = best_of(hits, replace(request, limit=count, offset=0))
         if len(number) == count:
             values = hits[number[-1]].values
             assert values is not None
