@@ -21,9 +21,8 @@ import pytest
 from indextables import Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import CountingStore
 from tests.support.splits import SCRATCH
-from tests.support.tables import log_on
+from tests.support.tables import RemoteStore, log_on
 
 BASELINE = Path(__file__).with_name("search_costs.json")
 SPARE = 1.1
@@ -36,13 +35,6 @@ SEARCHES: dict[str, Callable[[Table], object]] = {
     "all hits, two columns": lambda table: table.search("message:timeout", columns=COLUMNS),
 }
 Costs = dict[str, int]
-
-
-class RemoteStore(CountingStore):
-    """A store that has no local files, as far as its users can tell."""
-
-    def local_path(self, path: str) -> Path | None:
-        return None
 
 
 class _Counts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,8 +17,16 @@ from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import MetadataAction
 from indextables.model.schema import schema_to_json
 from indextables.storage.store import Store
+from indextables.testing.faulty_store import CountingStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("day", pa.string())])
+
+
+class RemoteStore(CountingStore):
+    """A counting store that has no local files, as far as its users can tell."""
+
+    def local_path(self, path: str) -> Path | None:
+        return None
 
 
 def clock(start_ms: int = 1_700_000_000_000, step_ms: int = 1_000) -> Callable[[], int]:

@@ -167,7 +167,9 @@ class _PlanParts:
     @classmethod
     def of(cls, snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> _PlanParts:
         """Those of a snapshot; each of the settings objects in use has its own."""
-        by_settings: RecentItems[_PlanParts] = snapshot.derived.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
+        by_settings: RecentItems[_PlanParts] | None = snapshot.derived.get(cls)
+        if by_settings is None:
+            by_settings = snapshot.derived.setdefault(cls, RecentItems(_SETTINGS_AT_ONCE))
         known = by_settings.get(id(settings))
         if known is None or known.settings is not settings or known.spec != spec:
             known = cls(snapshot, spec, settings)

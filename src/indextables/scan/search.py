@@ -137,7 +137,7 @@ class TableSearch(Struct, frozen=True):
             now, left = left[:wave], left[wave:]
             for number, hits_of_split in zip(now, task.in_order(find, now), strict=True):
                 hits[number] = hits_of_split
-            split, place = best_of(hits, replace(request, offset=0))
+            split, place = best_of(hits, replace(request, limit=count, offset=0))
             if len(split) == count:
                 values = hits[split[-1]].values
                 assert values is not None

@@ -15,7 +15,9 @@ import pytest
 from indextables import Table
 from indextables.errors import BadFileError, MissingSplitError
 from indextables.splits.read.cache import SplitCache
+from indextables.storage.local import LocalStore
 from tests.support.splits import SCRATCH
+from tests.support.tables import RemoteStore, log_on
 
 SCHEMA = pa.schema([("id", pa.int64()), ("message", pa.string()), ("other", pa.string()), ("n", pa.int64())])
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon")
@@ -98,6 +100,34 @@ def test_a_file_that_took_the_place_of_a_split_is_not_taken_for_it(tmp_path: Pat
     split.write_bytes(data)
     with pytest.raises(BadFileError):
         table.search("message:alpha", limit=50)
+
+
+def test_damage_that_was_fetched_once_is_not_kept(tmp_path: Path) -> None:
+    """A small split of a remote store is fetched whole; whoever repairs it there need not start a new process."""
+    path = make(tmp_path / "t", rows(0, 2_000)).path
+    log = log_on(RemoteStore(LocalStore(path)))
+    table = Table(log, log.newest(), {"cache.directoryPath": str(tmp_path / "c")})
+    (split,) = files(table)
+    whole = split.read_bytes()
+    for place in (100, len(whole) // 2, len(whole) - 200):  # in the rows, in the index, in the end
+        split.write_bytes(whole[:place] + bytes(byte ^ 255 for byte in whole[place : place + 40]) + whole[place + 40 :])
+        with pytest.raises(BadFileError):
+            Table(log, log.newest(), {"cache.directoryPath": str(tmp_path / f"c{place}")}).search("alpha", limit=50)
+        split.write_bytes(whole)
+        again = Table(log, log.newest(), {"cache.directoryPath": str(tmp_path / f"c{place}")})
+        assert len(ids(again, limit=50)) == 50
+
+
+def test_a_small_remote_split_is_one_request(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", rows(0, 100), rows(100, 100)).path
+    store = RemoteStore(LocalStore(path))
+    log = log_on(store)
+    table = Table(log, log.newest(), {"cache.directoryPath": str(tmp_path / "c")})
+    store.reset()
+    for _ in range(2):
+        assert len(table.search("message:alpha AND message:beta", limit=20)) == 20
+        assert len(table.search("message:alpha", order_by="n desc", limit=300)) == 200
+    assert store.reset().requests == {"get_ranges": 2}
 
 
 def test_other_settings_are_other_answers(tmp_path: Path) -> None:

@@ -73,6 +73,12 @@ class RecentItems(Generic[T]):
             while self._bytes > self._max_bytes:
                 self._bytes -= self._values.popitem(last=False)[1][1]
 
+    def drop(self, key: Hashable) -> None:
+        """Forget a value, if it is there."""
+        with self._lock:
+            if key in self._values:
+                self._bytes -= self._values.pop(key)[1]
+
     def clear(self) -> None:
         """Forget every value."""
         with self._lock:
@@ -144,7 +150,7 @@ class IdleItems(Generic[T]):
             self._pid, self._waiting, self._count = os.getpid(), OrderedDict(), 0
 
 
-_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | IdleItems[Any]] = weakref.WeakSet()
+_LOCK_OWNERS: weakref.WeakSet[RecentItems[Any] | IdleItems[Any] | SplitCache] = weakref.WeakSet()
 
 
 def _renew_locks() -> None:
@@ -197,6 +203,7 @@ class SplitCache:
         self._home: tuple[int, Path, int] | None = None
         self._unchecked_bytes = max_bytes
         self._lock = threading.Lock()
+        _LOCK_OWNERS.add(self)
 
     @classmethod
     def of(cls, settings: SplitCacheSettings) -> SplitCache:

@@ -21,6 +21,7 @@ import bisect
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -55,7 +56,8 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
     if tail is None:
         if isinstance(source, SmallSource):
             source.fetch()
-        tail = read_footer(source, footer_start)
+        with no_damaged_copy(source):
+            tail = read_footer(source, footer_start)
         if source.remote:
             cache.keep(_key(source, tail.footer_start), tail.data)
     cache.tails.put(source.identity, tail, len(tail.data))
@@ -96,12 +98,27 @@ class SmallSource:
         (data,) = self._source.read_many([(0, self.size)])
         self._cache.files.put(self.identity, data, len(data))
 
+    def forget(self) -> None:
+        """Give up the bytes in memory."""
+        self._cache.files.drop(self.identity)
+
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """From memory while the split is there, else from the store."""
         data = self._cache.files.get(self.identity)
         if data is None or any(start < 0 or start + length > len(data) for start, length in ranges):
             return self._source.read_many(ranges)
         return [data[start : start + length] for start, length in ranges]
+
+
+@contextmanager
+def no_damaged_copy(source: SplitSource) -> Iterator[None]:
+    """Within it, bytes that cannot be proven are not kept: whoever tries again asks the store again."""
+    try:
+        yield
+    except BadFileError:
+        if isinstance(source, SmallSource):
+            source.forget()
+        raise
 
 
 class GroupRanges:
@@ -378,7 +395,9 @@ class SplitReader:
         absent = [key for key, column in held.items() if column is None]
         if absent:
             missing, columns = list(dict.fromkeys(g for g, _ in absent)), list(dict.fromkeys(n for _, n in absent))
-            for group, table in zip(missing, read_each_group(self._source, self._tail, missing, columns), strict=True):
+            with no_damaged_copy(self._source):
+                tables = read_each_group(self._source, self._tail, missing, columns)
+            for group, table in zip(missing, tables, strict=True):
                 for name in columns:
                     column = held[group, name] = table.column(name)
                     pages.put((content, group, name), column, column.nbytes)
@@ -408,7 +427,8 @@ class SplitReader:
         """
         view = IndexDirectory.open(self._source, self._tail, self.mapping, self._cache)
         try:
-            view.need(fields, positions=positions, norms=norms)
+            with no_damaged_copy(self._source):
+                view.need(fields, positions=positions, norms=norms)
         except BaseException:
             view.close()
             raise

@@ -13,7 +13,7 @@ import pytest
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import RefusedError, StorageError
 from indextables.splits.read import cache as cache_module
-from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.cache import IdleItems, RecentItems, SplitCache
 from tests.support.splits import log_rows, open_file, rows_with, term_rows, write_file
 
 ROWS = 8_000
@@ -77,6 +77,38 @@ def test_a_closed_view_is_used_again_and_goes_with_its_entry(splits: list[Path],
     cache.clear()
     assert not first.folder.exists()
     assert not two.folder.exists()
+
+
+def test_views_of_many_splits_wait_for_the_next_query(tmp_path: Path) -> None:
+    """However many splits a query opens: a folder of links that is made for each of them every time is a cliff."""
+    cache = SplitCache(tmp_path / "c", 1 << 30)
+    readers = [open_file(write_file(log_rows(20, seed=n), tmp_path / f"{n}.split"), cache) for n in range(40)]
+    folders = []
+    for _ in range(2):
+        views = [reader.open_index(["c1"]) for reader in readers]
+        folders.append([view.folder for view in views])
+        for view in views:
+            view.close()
+    assert folders[0] == folders[1]
+    assert len(set(folders[0])) == 40
+
+
+def test_of_things_that_wait_the_oldest_go_first() -> None:
+    gone: list[str] = []
+    idle = IdleItems[str](3, gone.append)
+    for number in range(5):
+        idle.give(number % 4, f"{number}")
+    assert gone == ["0", "1"]
+    assert (idle.take(0), idle.take(0), idle.take(3), idle.take(1)) == ("4", None, "3", None)
+    idle.clear()
+    assert gone == ["0", "1", "2"]
+
+
+def test_what_is_kept_stays_within_its_bound() -> None:
+    recent = RecentItems[str](10)
+    for key, size in (("a", 4), ("b", 4), ("a", 3), ("c", 3), ("d", 4), ("large", 11)):
+        recent.put(key, key, size)
+    assert [recent.get(key) for key in ("a", "b", "c", "d", "large")] == ["a", None, "c", "d", None]
 
 
 def test_a_process_takes_its_views_with_it(splits: list[Path], tmp_path: Path) -> None:
