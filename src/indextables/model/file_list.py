@@ -1,4 +1,6 @@
-"""AddActions to an Arrow file list and back, column by column: 100,000 files cost milliseconds, not seconds.
+"""The file list: the live splits of a table as one Arrow table.
+
+AddActions to an Arrow file list and back, column by column: 100,000 files cost milliseconds, not seconds.
 
 The columns of a file list. A snapshot keeps its live splits as one Arrow table of this schema, never as objects.
 """

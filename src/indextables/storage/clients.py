@@ -5,7 +5,7 @@ Keys from AWS's own files, `~/.aws/credentials` and `~/.aws/config`, which obsto
 Only profiles that hold a key pair; one that signs on in the browser needs a provider class such as
 `obstore.auth.boto3:Boto3CredentialProvider`.
 
-Our settings as obstore's. What is not present_only is left out, so that obstore asks the cloud's own environment for it.
+Our settings as obstore's. What is not given is left out, so that obstore asks the cloud's own environment for it.
 """
 
 from __future__ import annotations

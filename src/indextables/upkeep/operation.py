@@ -1,4 +1,6 @@
-"""The words by which a report says how an operation ended. One that fails raises instead.
+"""What the operations of upkeep share: the words of their reports, and where their tasks run.
+
+The words by which a report says how an operation ended. One that fails raises instead.
 
 Running tasks: in threads of this process, or wherever the caller has room for them.
 """

@@ -1,4 +1,6 @@
-"""What a repair made of what there was.
+"""Repair: a log that is lost or damaged, made again from what there is.
+
+What a repair made of what there was.
 
 What a table must have been like, from what its splits say: schema, partitioning, indexing.
 

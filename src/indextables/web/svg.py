@@ -1,4 +1,6 @@
-"""Markup as values: every text and attribute that goes into a page passes through here and is escaped on the way.
+"""Drawings of the page: markup that is always escaped, numbers, heat maps, and the timeline of versions.
+
+Markup as values: every text and attribute that goes into a page passes through here and is escaped on the way.
 
 Numbers as people read them.
 

@@ -1,4 +1,6 @@
-"""Compression of Avro blocks. We write zstandard, snappy or null, and read whatever the format knows.
+"""Avro containers: compression, framing, and records one by one.
+
+Compression of Avro blocks. We write zstandard, snappy or null, and read whatever the format knows.
 
 The Avro object container: header, blocks, sync markers. Framing only; what the rows mean is decided elsewhere.
 

@@ -1,4 +1,6 @@
-"""Partition values of a file list: nulls, which travel beside the map of texts, and what other writers mean by theirs.
+"""A manifest as bytes: the Avro records of live splits, written from a file list and read into one.
+
+Partition values of a file list: nulls, which travel beside the map of texts, and what other writers mean by theirs.
 
 FileEntry, the Avro record of one live split in a state's manifest, and how a file list becomes a manifest.
 

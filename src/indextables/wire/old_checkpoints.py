@@ -1,4 +1,6 @@
-"""JSON checkpoints: one file of actions, or a manifest that names part files.
+"""Checkpoints of older releases as bytes: JSON in one file or several parts, and Parquet.
+
+JSON checkpoints: one file of actions, or a manifest that names part files.
 
 One file comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a list
 under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of.

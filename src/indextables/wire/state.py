@@ -1,4 +1,6 @@
-"""The record of a state's own file: its Avro schema, and the same record as typed fields, for either form of the file.
+"""A state as bytes: the one record of its own file.
+
+The record of a state's own file: its Avro schema, and the same record as typed fields, for either form of the file.
 
 Fields after `metadata`, and after `liveEntryCount` in a manifest's item, are ours: optional, with defaults, and last, so
 that an older reader still resolves the record.

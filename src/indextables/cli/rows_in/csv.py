@@ -1,4 +1,6 @@
-"""The texts of a CSV column as values: of a type that is known, or of the type that all of them have.
+"""CSV files as rows for a table.
+
+The texts of a CSV column as values: of a type that is known, or of the type that all of them have.
 
 CSV as batches of rows. An empty field is null if it is not quoted; every other text is one, "" and NA and null too.
 """

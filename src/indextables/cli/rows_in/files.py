@@ -1,4 +1,6 @@
-"""Files on this machine that a command reads or writes beside its table: what can go wrong with them, in our own words.
+"""Files of rows that a command reads: which format each has, and its rows as one stream.
+
+Files on this machine that a command reads or writes beside its table: what can go wrong with them, in our own words.
 
 Rows from files and from standard input: Parquet, CSV, JSON lines and Arrow, as a stream of batches.
 """

@@ -1,4 +1,6 @@
-"""What a table is, in one report; and what its partitions hold.
+"""The verbs that look at a table: describe, history, files, partitions, state, diff and others.
+
+What a table is, in one report; and what its partitions hold.
 
 How two versions of a table differ: by the log alone, no row is read.
 

@@ -1,4 +1,6 @@
-"""The settings: all that there are, and those that a table keeps.
+"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, jar, demo.
+
+The settings: all that there are, and those that a table keeps.
 
 sql and exit-codes.
 

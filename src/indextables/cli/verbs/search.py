@@ -1,4 +1,6 @@
-"""Matches of a search: marked passages on a terminal, lines when piped, JSON.
+"""The verb `search`, and how its matches are printed.
+
+Matches of a search: marked passages on a terminal, lines when piped, JSON.
 
 Matches as a table grows: only rows that are new, so neither a merge nor a deletion brings a row up again.
 

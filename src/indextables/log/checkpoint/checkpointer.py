@@ -1,4 +1,6 @@
-"""Reading and moving `_last_checkpoint`. It only ever saves work: a table opens rightly whatever it says.
+"""Checkpoints: deciding when one is due, writing its file, proving it, and moving the pointer to it.
+
+Reading and moving `_last_checkpoint`. It only ever saves work: a table opens rightly whatever it says.
 
 What the newest checkpoint of a table holds, and how far the table has gone beyond it.
 

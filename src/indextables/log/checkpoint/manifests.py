@@ -1,4 +1,6 @@
-"""Live entries in the order of their partition values, a bounded part of them in memory at a time.
+"""Manifests, the file lists of a state: sorting their entries, reading them, writing them under the name of their content.
+
+Live entries in the order of their partition values, a bounded part of them in memory at a time.
 
 First only the partition values are read, which gives every row its place; then the rows are gathered in groups of
 consecutive places. A group reads a part again only if the part has rows in it, so a list that is nearly sorted already

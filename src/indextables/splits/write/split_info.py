@@ -1,4 +1,6 @@
-"""What is collected about a split's values on the way: bounds, nulls, time range, size.
+"""What the log will say of a split: gathered while its rows are written.
+
+What is collected about a split's values on the way: bounds, nulls, time range, size.
 
 What a finished split is: everything its entry in the log says.
 """
