@@ -15,6 +15,7 @@ from indextables.commands.cursor import TableName, TablePath
 from indextables.commands.parser import forms, parse
 from indextables.commands.statement import Command, Session
 from indextables.errors import InvalidInputError
+from indextables.model import arguments
 
 
 def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
@@ -24,7 +25,7 @@ def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
 
         sql("DESCRIBE INDEXTABLES HISTORY '/data/logs' LIMIT 10")
     """
-    command = parse(text)
+    command = parse(arguments.text("A statement", text))
     if command is None:
         line = " ".join(text.split())
         raise InvalidInputError(

@@ -55,6 +55,10 @@ def resolve(
     that are not settings (the schema registry, another engine's) are left alone, and settings that a table may not carry
     are not taken from there.
     """
+    given: object = options  # callers without a type checker give anything
+    if given is not None and not isinstance(given, Mapping):
+        hint = 'Write options={"checkpoint.interval": 20}.'
+        raise InvalidInputError(f"options is a {type(given).__name__}, not a mapping of settings.", hint=hint)
     ours = {k: v for k, v in (session or {}).items() if k.lower().startswith(PREFIX)}
     return Settings(REGISTRY, [settings_of_table(table or {}), ours, options or {}])
 
@@ -87,6 +91,12 @@ def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
         message = f"{', '.join(keys)} cannot be kept in a table: who opens it decides that, not who wrote it."
         hint = "Pass it as an option where the table is opened, or set it in the Spark session."
         raise InvalidInputError(message, hint=hint, keys=keys)
+
+
+def is_index_setting(key: str) -> bool:
+    """Whether a key says how columns are indexed."""
+    match = REGISTRY.lookup(key)
+    return match is not None and match[0].group is indexing.IndexingSettings
 
 
 def is_setting(key: str) -> bool:

@@ -92,6 +92,8 @@ class Registry:
 
     def lookup(self, key: str) -> tuple[Setting, str | None] | None:
         """The setting a key names, and the column if it is a per-column key. Keys ignore case, columns do not."""
+        if not isinstance(key, str):
+            raise InvalidInputError(f"A setting is named by a text, not by {key!r}.", hint="Write it in quotes.")
         bare = bare_key(key)
         exact = self._lower.get(bare.lower())
         if exact is not None:

@@ -45,6 +45,11 @@ class OpenTable(Protocol):
         ...
 
     @property
+    def _search_settings(self) -> Settings:
+        """The settings of reading."""
+        ...
+
+    @property
     def version(self) -> int:
         """The version the table shows."""
         ...
@@ -128,7 +133,7 @@ class Inspection:
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
         """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
         table = self.table
-        plan = plan_scan(self.snapshot, table._spec, table.settings, where=bound_predicate(where, table.schema))
+        plan = plan_scan(self.snapshot, table._spec, table._search_settings, where=bound_predicate(where, table.schema))
         return splits.sizes_of_components(ScanTask(plan, self.log.store))
 
     def skipped_files(self) -> pa.Table:

@@ -104,7 +104,26 @@ def version_at(log: TransactionLog, timestamp_ms: int) -> int:
             timestamp_ms=timestamp_ms,
             available=[readable[0], readable[-1]] if readable else [None, None],
         )
-    return readable[low - 1]
+    found = readable[low - 1]
+    if low < len(readable) and readable[low] != found + 1 and _timestamp_ms(log, listing, found) != timestamp_ms:
+        _check_no_later(log, listing, found, readable[low], timestamp_ms)
+    return found
+
+
+def _check_no_later(
+    log: TransactionLog, listing: LogListing, version: int, next_readable: int, timestamp_ms: int
+) -> None:
+    """Refuse a moment that a version may have had of which the log does not tell any more: an older one would be a guess."""
+    if version + 1 in listing.versions and _timestamp_ms(log, listing, version + 1) > timestamp_ms:
+        return
+    raise VersionNotFoundError(
+        f"The version that {log.store.url} had at {_shown(timestamp_ms)} cannot be read: of the versions {version + 1} to "
+        f"{next_readable - 1} files are gone.",
+        hint=f"Open version {version} or {next_readable} by its number.",
+        path=log.store.url,
+        timestamp_ms=timestamp_ms,
+        available=[version, next_readable],
+    )
 
 
 def _timestamp_ms(log: TransactionLog, listing: LogListing, version: int) -> int:

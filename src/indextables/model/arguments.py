@@ -6,6 +6,7 @@ Python checks no types. Without these, a wrong value shows up far from the call,
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,6 +40,22 @@ def whole_number(name: str, value: Any, *, low: int | None = 0) -> int:
     return number
 
 
+def number(name: str, value: Any, unit: str) -> float:
+    """A number that a caller gave, such as 24 or 0.5; a text or a duration is refused."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return value
+    raise unexpected(name, f"a number of {unit}", value)
+
+
+def names_list(name: str, value: Any) -> tuple[str, ...]:
+    """Names that a caller gave as a list; a single text would be taken apart letter by letter."""
+    if isinstance(value, str):
+        raise InvalidInputError(f"{name} is a list of names, not the text {value!r}.", hint=f"Write [{value!r}].")
+    if not isinstance(value, Iterable):
+        raise unexpected(name, "a list of names", value)
+    return tuple(text(f"A name in {name}", part) for part in value)
+
+
 def transaction_id(txn: Any) -> tuple[str, int] | None:
     """The id of an exactly-once write: a name of the writer, and a number that rises with its writes."""
     if txn is None:
@@ -57,19 +74,36 @@ def transaction_id(txn: Any) -> tuple[str, int] | None:
 def to_epoch_ms(moment: Moment) -> int:
     """Milliseconds since 1970. A moment without a time zone is in UTC."""
     if isinstance(moment, int) and not isinstance(moment, bool):
-        return moment
+        return _bounded_ms(moment)
     try:
         if isinstance(moment, str) and moment.strip().lstrip("-").isdecimal():
-            return int(moment)
+            return _bounded_ms(int(moment))
         parsed = moment if isinstance(moment, datetime) else datetime.fromisoformat(str(moment).strip())
-    except ValueError:
+        aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+        return round(aware.timestamp() * 1000)
+    except InvalidInputError:
+        raise
+    except (ValueError, OverflowError, AttributeError):
         raise InvalidInputError(
             f"{moment!r} is not a moment in time.",
             hint="Give a datetime, ISO text such as 2026-01-31T12:00:00Z, or milliseconds since 1970.",
             timestamp=str(moment),
         ) from None
-    aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
-    return round(aware.timestamp() * 1000)
+
+
+_LAST_MS = 253_402_300_800_000
+"""The end of the year 9999."""
+
+
+def _bounded_ms(milliseconds: int) -> int:
+    """Refuse what can only be micro- or nanoseconds: as milliseconds they would mean the newest version, without a word."""
+    if milliseconds < _LAST_MS:
+        return milliseconds
+    raise InvalidInputError(
+        f"{milliseconds} ms since 1970 is after the year 9999.",
+        hint="A moment is in milliseconds: divide microseconds by 1,000, nanoseconds by 1,000,000.",
+        timestamp=str(milliseconds),
+    )
 
 
 def byte_size(size: int | str) -> int:

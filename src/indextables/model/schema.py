@@ -197,6 +197,11 @@ _NORMAL: dict[pa.DataType, pa.DataType] = {
 }
 
 
+def check_names(fields: Iterable[pa.Field]) -> None:
+    """Refuse columns without a name, and two of the same name: case makes no difference."""
+    _check_names(list(fields), ())
+
+
 def _check_names(fields: Sequence[pa.Field], parents: tuple[str, ...]) -> None:
     by_key: dict[str, str] = {}
     for field in fields:

@@ -71,7 +71,7 @@ def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:
     if not plan.groups:
         return False
     report = merge.run(
-        plan, table._log, spec=table._spec, settings=table.settings, progress=progress, engine_info=ENGINE_INFO
+        plan, table._log, spec=table._spec, settings=table._search_settings, progress=progress, engine_info=ENGINE_INFO
     )
     return table._moved_on(report).version is not None
 

@@ -14,8 +14,9 @@ from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MetadataAction
-from indextables.model.arguments import unexpected
+from indextables.model.arguments import names_list, unexpected
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
+from indextables.model.schema_registry import KEY_PREFIX
 from indextables.scan.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
@@ -38,7 +39,7 @@ def new_metadata(
         raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
     columns = normalize(schema)
     check_schema(columns)
-    partitions = check_partition_columns(columns, tuple(partition_columns))
+    partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
     configuration = config.table_configuration(options or {})
     check_indexing(columns, partitions, configuration)
     return MetadataAction(
@@ -62,7 +63,13 @@ def changed_metadata(
 ) -> MetadataAction:
     """The metadata with another name, description or configuration; `unset` names settings to drop."""
     config.refuse_settings_of_callers(options)
-    configuration = {k: v for k, v in (old.configuration or {}).items() if not {k, config.bare_key(k)} & {*unset}}
+    before = old.configuration or {}
+    unset = names_list("unset", unset)
+    for key in unset:
+        is_there = {key, config.bare_key(key)} & {*before, *map(config.bare_key, before)}
+        if not is_there and not key.startswith(KEY_PREFIX):
+            config.REGISTRY.find(key)  # what is no setting and is not there is a slip
+    configuration = {k: v for k, v in before.items() if not {k, config.bare_key(k)} & {*unset}}
     return replace(
         old,
         name=old.name if name is None else name,

@@ -111,6 +111,7 @@ class TableHandle:
         self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
         self.__dict__.pop("_settings", None)
+        self.__dict__.pop("_search_settings", None)
         self.__dict__.pop("_spec", None)
         failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
         if failure is not None:
@@ -124,6 +125,17 @@ class TableHandle:
     @cached_property
     def _settings(self) -> Settings:
         return config.resolve(options=self._options, table=self._indexing.configuration)
+
+    @cached_property
+    def _search_settings(self) -> Settings:
+        """The settings of reading and deleting: how columns are indexed is what the table says, not an option.
+
+        Such an option is for columns that a write adds. A session has them for every table with a column of that name.
+        """
+        options = {key: value for key, value in self._options.items() if not config.is_index_setting(key)}
+        if len(options) == len(self._options):
+            return self._settings
+        return config.resolve(options=options, table=self._indexing.configuration)
 
     @cached_property
     def _indexing(self) -> LiveIndexing:

@@ -73,7 +73,13 @@ def plan_scan(
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
     predicate = None if where is None else bound_predicate(where, table.schema)
     return scans.plan_scan(
-        table._snapshot, table._spec, table.settings, query=query, where=predicate, columns=columns, order_by=order_by
+        table._snapshot,
+        table._spec,
+        table._search_settings,
+        query=query,
+        where=predicate,
+        columns=columns,
+        order_by=order_by,
     )
 
 
@@ -226,7 +232,7 @@ def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, 
     parallelism = table.settings.group(MergeSettings).parallelism
     execute = tasks.in_threads(table._log.store, parallelism=parallelism)
     return plan, delete.rewrite(
-        plan, store=table._log.store, spec=table._spec, settings=table.settings, execute=execute
+        plan, store=table._log.store, spec=table._spec, settings=table._search_settings, execute=execute
     )
 
 

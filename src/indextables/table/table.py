@@ -25,7 +25,7 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, text, transaction_id, whole_number
+from indextables.model.arguments import Moment, byte_size, number, text, transaction_id, whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate.where import Where, bound_predicate, partition_predicate
 from indextables.model.report import Progress, silent
@@ -91,7 +91,8 @@ class Table(TableHandle):
         """
         log = open_log(path, options)
         if version is None and timestamp is None:
-            return cls(log, log.newest(max_staleness_seconds=max_staleness), options)
+            seconds = None if max_staleness is None else number("max_staleness", max_staleness, "seconds")
+            return cls(log, log.newest(max_staleness_seconds=seconds), options)
         older = older_snapshot(log, version_of(log, version=version, timestamp=timestamp))
         return cls(log, older, options, pinned=True)
 
@@ -289,18 +290,18 @@ class Table(TableHandle):
             hint = "Give where=..., query=..., or both; overwrite() replaces every row."
             raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
         snapshot = self._log.fresh()
-        tree = None if query is None else parse_query(query, self.schema, self.partition_columns, self.settings)
+        tree = None if query is None else parse_query(query, self.schema, self.partition_columns, self._search_settings)
         predicate = bound_predicate(where, self.schema)
         plan = delete.plan(snapshot, url=self.path, where=predicate, query=tree)
         if dry_run:
-            scan = plan_scan(snapshot, self._spec, self.settings, query=tree, where=predicate, columns=())
+            scan = plan_scan(snapshot, self._spec, self._search_settings, query=tree, where=predicate, columns=())
             return plan.preview(ScanTask(scan, self._log.store).count())
         parallelism = self.settings.group(MergeSettings).parallelism
         report = delete.run(
             plan,
             self._log,
             spec=self._spec,
-            settings=self.settings,
+            settings=self._search_settings,
             execute=execute or operation.in_threads(self._log.store, parallelism=parallelism),
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -432,7 +433,7 @@ class Table(TableHandle):
             plan,
             self._log,
             spec=self._spec,
-            settings=self.settings,
+            settings=self._search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,

@@ -42,6 +42,7 @@ from indextables.log.checkpoint.state_files import every_file, files_of_matching
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import MAX_LONG, AddAction
+from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
 from indextables.model.report import Progress, Report, silent
@@ -114,6 +115,9 @@ class MergeBounds(Struct, frozen=True):
     max_dest_splits: int | None = None
 
     def __post_init__(self) -> None:
+        whole_number("max_source_splits", self.max_source_splits, low=None)
+        if self.max_dest_splits is not None:
+            whole_number("max_dest_splits", self.max_dest_splits, low=None)
         if self.target_bytes < MIN_TARGET_BYTES:
             raise InvalidInputError(
                 f"A target size of {self.target_bytes} bytes is too small.",

@@ -36,6 +36,7 @@ from indextables.log.clock import StoreClock
 from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
+from indextables.model.arguments import number
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
@@ -85,8 +86,8 @@ class Retention(Struct, frozen=True):
     def checked(cls, settings: PurgeSettings, *, split_hours: float | None, log_hours: float | None) -> Retention:
         """The settings, with what this purge asks for on top."""
         retention = cls(
-            settings.split_hours if split_hours is None else split_hours,
-            settings.log_hours if log_hours is None else log_hours,
+            settings.split_hours if split_hours is None else number("older_than_hours", split_hours, "hours"),
+            settings.log_hours if log_hours is None else number("log_retention_hours", log_hours, "hours"),
         )
         for hours, what in ((retention.split_hours, "splits"), (retention.log_hours, "version files")):
             if not 0 <= hours < inf:

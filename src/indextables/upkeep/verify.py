@@ -12,6 +12,7 @@ A `VerifyTask` is plain values and travels by pickle.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -79,6 +80,8 @@ class LogCheck(Struct):
         """Check everything. A file that the cleaner takes away meanwhile is no finding."""
         listing = list_log(self.log.store)
         newest = self.newest()
+        if newest is not None:
+            self._holes(listing)
         versions = self._versions(listing)
         bases = self._bases(listing)
         self._descent(bases, listing)
@@ -99,6 +102,18 @@ class LogCheck(Struct):
             self._add("log", ERROR, error)
             return None
         return snapshot
+
+    def _holes(self, listing: LogListing) -> None:
+        """Versions that are gone between others; a cleaner takes the oldest only."""
+        first = min(listing.versions, default=0)
+        held = sorted({*listing.versions, *(v for v in listing.states if v > first)})
+        for before, after in pairwise(held):
+            if after > before + 1:
+                message = (
+                    f"The version files {before + 1} to {after - 1} are missing. Versions up to the next checkpoint "
+                    "cannot be read any more; the newest one is not affected."
+                )
+                self.findings.append(Finding("version", WARNING, log_files.version_path(before + 1), message))
 
     def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
         files = [*listing.versions.items()]

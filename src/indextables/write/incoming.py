@@ -9,6 +9,7 @@ They are given a value that nobody will ever see.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import (
     SchemaDifference,
+    check_names,
     check_reserved,
     merge_schemas,
     mismatch,
@@ -72,6 +74,10 @@ def _field(values: pa.Array, field: pa.Field, hidden: pa.BooleanArray) -> pa.Arr
     return values if filler is None else pc.if_else(hidden, pa.scalar(filler, field.type), values)
 
 
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name when it hands a frame over: the numbers of its rows, which are no column."""
+
+
 class Incoming(Struct, frozen=True):
     """A stream of batches and the schema they have, in the types that tables have."""
 
@@ -85,13 +91,17 @@ def incoming(data: Any) -> Incoming:
         data = pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
-        return Incoming(_without_metadata(normalize(reader.schema)), iter(reader))
+        columns = [name for name in reader.schema.names if not _UNNAMED_INDEX.fullmatch(name)]
+        if len(columns) < len(reader.schema.names):
+            schema = pa.schema([field for field in reader.schema if not _UNNAMED_INDEX.fullmatch(field.name)])
+            return Incoming(_checked(schema), (batch.select(columns) for batch in reader))
+        return Incoming(_checked(reader.schema), iter(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)
         first = next(batches, None)
         if isinstance(first, pa.Table | pa.RecordBatch):
             chained = itertools.chain([first], batches)
-            return Incoming(_without_metadata(normalize(first.schema)), _flattened(chained))
+            return Incoming(_checked(first.schema), _flattened(chained))
     raise InvalidInputError(
         f"Rows cannot be taken from a {type(data).__name__}.",
         hint="Give a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a DuckDB result, "
@@ -99,7 +109,10 @@ def incoming(data: Any) -> Incoming:
     )
 
 
-def _without_metadata(schema: pa.Schema) -> pa.Schema:
+def _checked(given: pa.Schema) -> pa.Schema:
+    """The schema in the types of tables. Two columns of one name are refused: one of them would be lost."""
+    schema = normalize(given)
+    check_names(schema)
     return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
 
 
