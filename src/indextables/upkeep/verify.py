@@ -34,6 +34,7 @@ from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
 from indextables.log.checkpoint.verifier import differences
 from indextables.log.log_files import LogListing, list_log
+from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
@@ -104,14 +105,16 @@ class LogCheck(Struct):
         return snapshot
 
     def _holes(self, listing: LogListing) -> None:
-        """Versions that are gone between others; a cleaner takes the oldest only."""
-        first = min(listing.versions, default=0)
-        held = sorted({*listing.versions, *(v for v in listing.states if v > first)})
-        for before, after in pairwise(held):
-            if after > before + 1:
+        """Versions that are there and cannot be reached any more, because one before them is gone.
+
+        A file before all that can be read is none: a writer that was ended while others cleaned the log may leave one.
+        """
+        for before, after in pairwise(readable_versions(listing)):
+            unreachable = [version for version in listing.versions if before < version < after]
+            if unreachable:
                 message = (
-                    f"The version files {before + 1} to {after - 1} are missing. Versions up to the next checkpoint "
-                    "cannot be read any more; the newest one is not affected."
+                    f"The version files {before + 1} to {unreachable[0] - 1} are missing: versions {before + 1} to "
+                    f"{after - 1} cannot be read any more. The newest one is not affected."
                 )
                 self.findings.append(Finding("version", WARNING, log_files.version_path(before + 1), message))
 

@@ -150,3 +150,14 @@ def test_an_option_does_not_change_the_index_of_splits_that_are_written_anew(
     other = Table.open(str(tmp_path), options=options)
     other.merge()
     assert Table.open(str(tmp_path)).count(query="message:timeout") == hits
+
+
+def test_a_version_that_an_ended_writer_left_behind_is_no_hole(tmp_path: Path) -> None:
+    """It came after the log was cleaned, and was not taken back."""
+    table = table_of(tmp_path, appends=6, options={"checkpoint.interval": 1_000})
+    stray = (tmp_path / version_path(2)).read_bytes()
+    table.truncate_time_travel()
+    assert not (tmp_path / version_path(2)).exists()
+    (tmp_path / version_path(2)).write_bytes(stray)
+    assert Table.open(str(tmp_path)).verify(full=True).healthy
+    assert ids(Table.open(str(tmp_path))) == list(range(60))
