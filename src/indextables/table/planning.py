@@ -108,7 +108,7 @@ def write_rows(
     txn: tuple[str, int] | None = None,
 ) -> int | None:
     """Plan a write, write its splits in this process, and commit them; returns the version, None for nothing to do."""
-    rows = incoming.incoming(data)
+    rows = incoming.incoming(data, table.schema.names)
     write = plan_write(
         table,
         rows.schema,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -85,16 +85,19 @@ class Incoming(Struct, frozen=True):
     batches: Iterator[pa.RecordBatch]
 
 
-def incoming(data: Any) -> Incoming:
-    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), or an iterable of record batches."""
+def incoming(data: Any, columns: Collection[str] = ()) -> Incoming:
+    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), or an iterable of record batches.
+
+    `columns` are those of the table: the unnamed index of a pandas frame is left out, unless it is one of them.
+    """
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
         reader = pa.RecordBatchReader.from_stream(data)
-        columns = [name for name in reader.schema.names if not _UNNAMED_INDEX.fullmatch(name)]
-        if len(columns) < len(reader.schema.names):
-            schema = pa.schema([field for field in reader.schema if not _UNNAMED_INDEX.fullmatch(field.name)])
-            return Incoming(_checked(schema), (batch.select(columns) for batch in reader))
+        fields = [field for field in reader.schema if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)]
+        if len(fields) < len(reader.schema) and type(data).__module__.startswith("pandas."):
+            names = [field.name for field in fields]
+            return Incoming(_checked(pa.schema(fields)), (batch.select(names) for batch in reader))
         return Incoming(_checked(reader.schema), iter(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)

@@ -161,3 +161,15 @@ def test_a_version_that_an_ended_writer_left_behind_is_no_hole(tmp_path: Path) -
     (tmp_path / version_path(2)).write_bytes(stray)
     assert Table.open(str(tmp_path)).verify(full=True).healthy
     assert ids(Table.open(str(tmp_path))) == list(range(60))
+
+
+def test_a_column_that_is_named_like_an_index_of_pandas_keeps_its_values(tmp_path: Path) -> None:
+    """It is left out of a frame only where the table has no such column; of anything else never."""
+    name = "__index_level_0__"
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), (name, pa.int64())]))
+    table.append(pa.table({"id": [1], name: [7]}))
+    table.append(pd.DataFrame({"id": [2]}, index=[8]))
+    found = Table.open(str(tmp_path / "t")).scan().read_all().sort_by("id")
+    assert found[name].to_pylist() == [7, 8]
+    with pytest.raises(IndexTablesError, match=name):
+        table_of(tmp_path / "u").append(rows([1]).append_column(name, pa.array([1])))
