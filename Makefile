@@ -30,10 +30,10 @@ demo: setup ## write, search, merge and travel in time, in under two minutes
 	@$(BIN)/python examples/demo.py
 
 test: setup ## the tests that every change must pass
-	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 test-all: setup ## the slow suites too
-	@$(BIN)/python -m pytest -n 2 --dist worksteal
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 MINUTES ?= 10
 SUITE ?= all
@@ -63,7 +63,7 @@ bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs an
 bench-search: setup $(VENV)/.ready-bench ## splits against Lance, DuckDB and raw tantivy
 	@$(BIN)/python -m bench.search
 
-bench-upkeep: setup ## merging against writing again; planning a purge of 100,000 files
+bench-upkeep: setup $(VENV)/.ready-bench ## merging against writing again; changing rows beside delta-rs and Lance; planning a purge
 	@$(BIN)/python -m bench.upkeep
 
 bench-spark: setup $(VENV)/.ready-bench ## tables in Spark against plain Parquet (ROWS=5000000)
@@ -76,8 +76,9 @@ $(VENV)/.ready-docs: lock/docs.txt $(STAMP)
 docs: setup $(VENV)/.ready-docs ## build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-api: setup ## write the snapshot of the public face anew
+api: setup ## write the snapshot of the public face and the generated parts of the documents anew
 	@$(BIN)/python -m tests.api.face
+	@$(BIN)/python -m tools.reference
 
 dist: setup ## wheel and sdist into dist/
 	@rm -rf dist
@@ -88,9 +89,9 @@ dist-test: setup ## install what `make dist` builds into empty environments, and
 
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate pyproject.toml
 lock: $(STAMP) ## resolve the dependencies anew (the lock files name no host)
-	@$(COMPILE) --extra spark --extra cli --extra web --group dev -o lock/dev.txt
-	@$(COMPILE) --extra spark --extra cli --extra web --group dev --group bench -c lock/dev.txt -o lock/bench.txt
-	@$(COMPILE) --extra spark --extra cli --extra web --group dev --group docs -c lock/dev.txt -o lock/docs.txt
+	@$(COMPILE) --extra spark --extra cli --extra web --extra mcp --group dev -o lock/dev.txt
+	@$(COMPILE) --extra spark --extra cli --extra web --extra mcp --group dev --group bench -c lock/dev.txt -o lock/bench.txt
+	@$(COMPILE) --extra spark --extra cli --extra web --extra mcp --group dev --group docs -c lock/dev.txt -o lock/docs.txt
 	@$(COMPILE) --extra java -c lock/dev.txt -o lock/java.txt
 
 clean: ## remove .venv and everything built

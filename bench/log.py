@@ -9,8 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench import log_states
+from bench import log_checkpoints, log_states
 from bench.log_tables import SCHEMA, append_iceberg, create_delta, create_iceberg, create_ours, delta_action, ours
+from bench.log_writer import COMMITS
 from bench.report import Report, timed_ms
 from indextables import Table
 
@@ -102,7 +103,9 @@ def contention(report: Report, root: Path) -> None:
         for worker in workers:
             worker.communicate("go\n", timeout=600)
         seconds = time.perf_counter() - start
+        assert [worker.returncode for worker in workers] == [0] * len(workers)
         done = Table.open(str(path)).files().num_rows if kind == "ours" else _delta_files(path) - 1
+        assert done == len(workers) * COMMITS
         rates[kind] = done / seconds
         print(json.dumps({kind: {"commits": done, "seconds": round(seconds, 2)}}))
     report.add(
@@ -125,6 +128,7 @@ def main() -> None:
         commit_on_many(report, root / "one", 100_000)
         contention(report, root / "contention")
         log_states.run(report, root)
+        log_checkpoints.run(report, root / "checkpoints", files=1_000_000)
     report.finish()
 
 

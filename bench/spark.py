@@ -17,14 +17,14 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
-from bench.process_tree import cpu_seconds
+from bench.process_tree import CpuMeter
 from bench.report import Report, timed_ms
 from indextables import AddAction, Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
-REPEAT = 15
+REPEAT = 11
 PLANNED_FILES = 100_000
 WORD = "deadlock"
 """One row in 120 has it: every row group is touched, whoever looks for it."""
@@ -42,9 +42,10 @@ def plain_parquet(folder: Path, rows: int) -> None:
 
 def measured(work: Callable[[], Any]) -> tuple[float, float]:
     """Wall and CPU seconds of a piece of work, over this process and everything it has started."""
-    cpu, wall = cpu_seconds(), time.perf_counter()
-    work()
-    return time.perf_counter() - wall, cpu_seconds() - cpu
+    start = time.perf_counter()
+    with CpuMeter() as meter:
+        work()
+    return time.perf_counter() - start, meter.seconds
 
 
 def by_turns(ours: Callable[[], Any], theirs: Callable[[], Any]) -> tuple[float, float]:
@@ -68,7 +69,7 @@ def writing(report: Report, rows: DataFrame, root: Path) -> str:
     its.write(rows.limit(1000), str(root / "warm-ours"), options=OPTIONS)
     _, their_cpu = measured(lambda: rows.write.parquet(str(root / "theirs")))
     wall, cpu = measured(lambda: its.write(rows, str(root / "ours"), options=OPTIONS))
-    report.add("write, CPU", cpu, "s", peer="df.write.parquet", theirs=their_cpu, at_most=6)
+    report.add("write, CPU", cpu, "s", peer="df.write.parquet", theirs=their_cpu, at_most=4.5)
     # As many rows as a task of the write above has: an index that outgrows the writer's memory is merged at the end.
     sample = pa.Table.from_batches(log_lines(count // rows.sparkSession.sparkContext.defaultParallelism))
     alone = Table.create(str(root / "alone"), schema=SCHEMA, options=OPTIONS)
@@ -92,20 +93,45 @@ def writing(report: Report, rows: DataFrame, root: Path) -> str:
 def reading(report: Report, spark: SparkSession, plain: DataFrame, path: str) -> None:
     """Scans, search and counts."""
     table = its.table(spark, path)
-    for what, ask in {
-        "full scan": lambda d: d.selectExpr("sum(hash(*))").collect(),
-        "sum of a column": lambda d: d.selectExpr("sum(latency_ms)").collect(),
-    }.items():
+    for what, ask, goal in (
+        ("full scan", lambda d: d.selectExpr("sum(hash(*))").collect(), 1.0),
+        ("sum of a column", lambda d: d.selectExpr("sum(latency_ms)").collect(), 0.9),
+    ):
         mine, theirs = by_turns(partial(ask, table), partial(ask, plain))
-        report.add(f"{what}, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=0.9)
+        report.add(f"{what}, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=goal)
     line = plain.where("message like '%, request %'").orderBy("ts").first()
     assert line is not None
     searching(report, spark, plain, path, "selective search", line.message.split()[-1], at_least=20)
-    searching(report, spark, plain, path, "search of a common word", WORD)
+    searching(report, spark, plain, path, "search of a common word", WORD, at_least=1)
+    small_answers(report, spark, table)
     best = timed_ms(lambda: its.search(spark, path, "message:timeout", limit=10).collect(), repeat=15)
     report.add("best 10 of a word", best, "ms")
     mine, theirs = by_turns(partial(its.count, spark, path), plain.count)
     report.add("count, speed", 1000 / mine, "1/s", peer="spark.read.parquet", theirs=1000 / theirs, at_least=50)
+
+
+SMALL_ANSWERS = {
+    "count under a search": "SELECT count(*) FROM bench WHERE message TEXTSEARCH '{}'",
+    "LIMIT 10 under a search": "SELECT * FROM bench WHERE message TEXTSEARCH '{}' LIMIT 10",
+    "GROUP BY under a search": "SELECT level, count(*) FROM bench WHERE message TEXTSEARCH '{}' GROUP BY level",
+    "histogram under a search": "SELECT date_trunc('hour', ts), count(*) FROM bench WHERE message TEXTSEARCH '{}' GROUP BY 1",
+    "newest 10 under a search": "SELECT ts, message FROM bench WHERE message TEXTSEARCH '{}' ORDER BY ts DESC LIMIT 10",
+}
+
+
+def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None:
+    """Questions with small answers, against a job of Spark's that does nothing; each is asked anew, as SQL."""
+    table.createOrReplaceTempView("bench")
+
+    def empty() -> None:
+        spark.range(0, 2, 1, 2).selectExpr("count(id)").collect()
+
+    def answered(sql: str) -> None:
+        spark.sql(sql).collect()
+
+    for what, statement in SMALL_ANSWERS.items():
+        mine, theirs = by_turns(partial(answered, statement.format(WORD)), empty)
+        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2)
 
 
 def searching(

@@ -1,16 +1,15 @@
-"""`make bench-upkeep`: merging against writing the rows again, and planning a purge of many files."""
+"""`make bench-upkeep`: merging against writing the rows again, changing rows, and planning a purge of many files."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from bench import row_changes
+from bench.clock import best, taken
 from bench.report import Report
 from indextables import AddAction, Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
@@ -19,25 +18,6 @@ SPLITS = int(os.environ.get("SPLITS", "200"))
 ROWS_PER_SPLIT = int(os.environ.get("ROWS_PER_SPLIT", "5000"))
 FILES = int(os.environ.get("FILES", "100000"))
 TURNS = 3
-
-
-class Taken(NamedTuple):
-    """The time of one run: by the clock, and CPU time of all threads, in which what else the machine does plays no part."""
-
-    wall_s: float
-    cpu_s: float
-
-
-def taken(work: Callable[[], Any]) -> Taken:
-    """Run it once."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return Taken(time.perf_counter() - wall, time.process_time() - cpu)
-
-
-def best(runs: Sequence[Taken]) -> Taken:
-    """The least of each: what disturbs a run only ever makes it longer."""
-    return Taken(min(run.wall_s for run in runs), min(run.cpu_s for run in runs))
 
 
 def many_splits(path: Path) -> Table:
@@ -102,6 +82,8 @@ def main() -> None:
     """Run all of it."""
     report = Report("upkeep")
     with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
+        row_changes.vector_against_rewrite(report, Path(folder))
+        row_changes.changes_beside_peers(report, Path(folder))
         merge_against_rebuild(report, Path(folder))
         purge_plan(report, Path(folder))
     report.finish()

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from indextables.log.checkpoint.background import CHECKPOINTS
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
 from tests.support.servers import ServerUnavailableError, azure_server, s3_server
 
 _fresh = count()
+CHECKPOINTS.workers = 0  # a test that looks at a table sees the checkpoint that its commits made due
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,8 @@
 """The generated parts of the documentation: settings, errors, statements, verbs and commands, from the code itself.
 
-A page says where a part goes with a line `<!-- generated: NAME -->`; `mkdocs_hooks.py` puts it there when the pages are
-built, and the tests look whether everything is in it.
+A page says where a part goes with a line `<!-- generated: NAME -->`; the part stands behind it, up to `<!-- end of NAME -->`.
+`python -m tools.reference` writes all of them anew (`make api` does), and a test compares. So pages are whole wherever they
+are read.
 """
 
 from __future__ import annotations
@@ -14,15 +15,24 @@ from typing import Any
 
 import indextables.spark as its
 from indextables import AddAction, Table, errors, sql
+from indextables.commands.not_offered import NotOffered
 from indextables.commands.parser import STATEMENTS, form, parse
 from indextables.commands.statement import Command
 from indextables.config import GROUPS
+from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.config.registry import Setting, declared
+from indextables.inspect.inspection import DetailReport, MetricsReport
 from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
 from indextables.log.transaction import Transaction
+from indextables.metrics import FAMILIES, PREFIX
 from indextables.model.report import Report
 from indextables.scan.explain import ScanReport
 from indextables.spark.source.options import OWN
+from indextables.table.admin import DowngradeReport
+from indextables.table.alter import Alteration
+from indextables.table.feeds import ParquetView
+from indextables.table.lifecycle import ReindexReport
+from indextables.table.row_changes import UpdateReport, UpsertReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.merge import MergeReport
@@ -32,28 +42,45 @@ from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
 from indextables.web.report import report_html, write_report
+from tests.conformance.promises import promises
 from tools.command_line import command_line, exit_codes
 
 DOCS = Path(__file__).parents[1] / "docs"
 MARK = re.compile(r"^<!-- generated: ([a-z-]+) -->$", re.M)
+_PART = re.compile(r"^<!-- generated: ([a-z-]+) -->\n(?:(?s:.*?)^<!-- end of \1 -->\n)?", re.M)
 REPORTS: tuple[type[Report], ...] = (
     MergeReport,
+    ReindexReport,
     PurgeReport,
     TruncateReport,
     DropReport,
     RestoreReport,
     DeleteReport,
+    UpdateReport,
+    UpsertReport,
+    ParquetView,
     VerifyReport,
     RepairReport,
     CheckpointReport,
     StateReport,
     ScanReport,
+    MetricsReport,
+    DetailReport,
+    DowngradeReport,
 )
 
 
 def settings() -> str:
     """Every setting, by the group that receives it."""
     return "\n".join(_setting_group(group) for group in GROUPS)
+
+
+def jvm_names() -> str:
+    """Every setting of the JVM engine that has another name here, or no effect."""
+    renamed = [[f"`{key}`", f"`{alias.target}`"] for key, alias in ALIASES.items()]
+    idle = [[f"`{key}`", f"no effect: {reason}"] for key, reason in NO_EFFECT.items()]
+    fixed = [[f"`{key}`", f"`false` is refused: {reason}"] for key, reason in REFUSED.items()]
+    return _table(["key there", "here"], [*renamed, *idle, *fixed])
 
 
 def _setting_group(group: type) -> str:
@@ -85,7 +112,13 @@ def _told(error: type[errors.IndexTablesError]) -> list[str]:
 
 def statements() -> str:
     """Every statement: how it is written, and the columns of its rows."""
-    return "\n".join(_statement(lead) for lead in STATEMENTS)
+    return "\n".join(_statement(lead) for lead, kind in STATEMENTS.items() if kind.offered)
+
+
+def not_offered() -> str:
+    """Every statement that is known only to be refused."""
+    rows = [[f"`{lead}`", f"{why['reason']}. {why['way_out']}"] for lead, why in NotOffered.leads.items()]
+    return _table(["statement", "why not, and what instead"], rows)
 
 
 def _statement(lead: str) -> str:
@@ -96,7 +129,11 @@ def _statement(lead: str) -> str:
 
 def command_of(lead: str) -> type[Command]:
     """The command that a statement becomes, found by reading the shortest statement of its kind."""
-    needs = {"DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1", "RESTORE INDEXTABLES": "'p' TO VERSION 1"}
+    needs = {
+        "DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1",
+        "RESTORE INDEXTABLES": "'p' TO VERSION 1",
+        "RESTORE TABLE": "'p' TO VERSION AS OF 1",
+    }
     table = "'p'" if STATEMENTS[lead].usage().startswith("'path'") else ""
     command = parse(f"{lead} {needs.get(lead, table)}")
     assert command is not None, lead
@@ -112,6 +149,9 @@ def table_verbs() -> str:
         if own:
             parts.append(f"### {inspect.getdoc(cls)}\n" if cls is not Table else "")
             parts += [_member(name, member) for name, member in own]
+    changes = [(name, member) for name, member in vars(Alteration).items() if not name.startswith("_")]
+    parts.append(f"### {inspect.getdoc(Alteration)}\n")
+    parts += [_function(f"t.alter.{name}", member, level=4) for name, member in changes]
     return "\n".join(parts)
 
 
@@ -180,6 +220,24 @@ def log_values() -> str:
     return f"{shown}\n#### `AddAction`\n\n{inspect.getdoc(AddAction)}\n\n{_table(['field', 'type'], rows)}\n"
 
 
+def metrics() -> str:
+    """Every metric: its name, what it counts, its labels."""
+    rows = [
+        [f"`{PREFIX}{f.name}`", f.help + (" A sum and a count." if f.timer else ""), ", ".join(f.labels)]
+        for f in FAMILIES.values()
+    ]
+    return _table(["metric", "what it counts", "labels"], rows)
+
+
+def conformance() -> str:
+    """Every promise of the specification, what is done, and the test that shows it."""
+    rows = [
+        [r.text, _cell(r.promise), r.how, _cell(". ".join(t for t in (r.done, r.why) if t)), f"`{r.test}`"]
+        for r in promises()
+    ]
+    return _table(["text", "promise", "how", "what is done, and why", "shown by"], rows)
+
+
 def reports() -> str:
     """Every report and its fields."""
     return "\n".join(f"#### `{cls.__name__}`\n\n{inspect.getdoc(cls)}\n\n{_fields(cls)}\n" for cls in REPORTS)
@@ -210,8 +268,12 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "settings": settings,
+    "not-offered": not_offered,
+    "jvm-names": jvm_names,
     "errors": error_tree,
     "statements": statements,
+    "metrics": metrics,
+    "conformance": conformance,
     "table-verbs": table_verbs,
     "spark-functions": spark_functions,
     "spark-options": spark_options,
@@ -225,5 +287,22 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def with_parts(markdown: str) -> str:
-    """A page with its generated parts; a mark that names no part is an error."""
-    return MARK.sub(lambda mark: PARTS[mark[1]](), markdown)
+    """A page with its generated parts as they are now; a mark that names no part is an error."""
+
+    def part(mark: re.Match[str]) -> str:
+        name = mark[1]
+        return f"<!-- generated: {name} -->\n\n{PARTS[name]().strip()}\n\n<!-- end of {name} -->\n"
+
+    return _PART.sub(part, markdown)
+
+
+def main() -> None:
+    """Write the parts of every page anew."""
+    for page in sorted(DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        if MARK.search(text):
+            page.write_text(with_parts(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tools import reference
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "explain" / "walks.md"
 WANTED = {
@@ -79,8 +81,9 @@ def up_to_date(page: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the page."""
+    """Rewrite the page, and what is generated on the others."""
     PAGE.write_text(up_to_date(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    reference.main()
 
 
 if __name__ == "__main__":

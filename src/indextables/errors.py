@@ -9,10 +9,14 @@
     ├─ ConflictError          nothing was committed; another writer was first
     ├─ CommitUnknownError     it may have landed; nothing was cleaned up
     ├─ CleanupError           it has landed; cleaning up after it failed
+    ├─ CheckpointError        the table is as it was; its checkpoint is not
+    │  ├─ CheckpointWriteError        it could not be written
+    │  └─ CheckpointValidationError   it was written, and is not what it should be
     ├─ UnsupportedError       the table needs a newer or another reader
     ├─ CorruptTableError      the table is damaged
     │  ├─ LogGapError                 a version is missing below a higher one
     │  ├─ BadFileError                a file is empty, cut short or garbled
+    │  │  └─ CheckpointCorruptionError  ... that a state or checkpoint is made of
     │  └─ MissingSplitError           the log names a split that is not there
     ├─ InvalidInputError      correct the request
     │  ├─ SchemaMismatchError
@@ -144,6 +148,25 @@ class CleanupError(IndexTablesError):
     default_hint = "Do not repeat the write: it is in the table. The next clean-up tries again."
 
 
+class CheckpointError(IndexTablesError):
+    """A checkpoint could not be made. The table is what its versions say: nothing of it depends on the checkpoint."""
+
+    kind = "checkpoint"
+    default_hint = "The table can be read and written as before; the next writer, or CHECKPOINT, tries again."
+
+
+class CheckpointWriteError(CheckpointError):
+    """A checkpoint could not be written; `__cause__` is what went wrong. Logged and counted, never raised by a commit."""
+
+    kind = "checkpoint_write"
+
+
+class CheckpointValidationError(CheckpointError):
+    """A checkpoint that was read back is not what its versions lead to; nothing points to it."""
+
+    kind = "checkpoint_validation"
+
+
 class UnsupportedError(IndexTablesError):
     """The table or file needs something this release does not have."""
 
@@ -173,6 +196,15 @@ class BadFileError(CorruptTableError):
 
     kind = "bad_file"
     default_hint = "Restore the file from a backup, or run verify() to see what else is affected."
+
+
+class CheckpointCorruptionError(BadFileError):
+    """A file of a state or checkpoint is empty, cut short, garbled or missing."""
+
+    kind = "checkpoint_corruption"
+    default_hint = (
+        "CHECKPOINT INDEXTABLES or Table.repair(path) writes it anew, from an older one or from the versions."
+    )
 
 
 class MissingSplitError(CorruptTableError):

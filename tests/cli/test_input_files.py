@@ -230,7 +230,7 @@ def test_a_format_that_does_not_exist(call: Call, logs: Path, tmp_path: Path) ->
     rows = file_with(tmp_path, "rows.csv", "ms\n1\n")
     refused = call("append", logs, rows, "--format", "xls", code=2).err
     assert "There is no format 'xls'." in refused
-    assert "arrow, csv, jsonl, parquet, tsv" in refused
+    assert "arrow, csv, jsonl, parquet, text, tsv" in refused
 
 
 @pytest.mark.parametrize("words", [("append", "--create"), ("create", "--like")])

@@ -117,3 +117,8 @@ def test_every_kind_of_error_has_an_exit_code(call: Call) -> None:
 )
 def test_an_error_has_the_code_of_its_kind(error: errors.IndexTablesError, code: int) -> None:
     assert code_of(error) == code
+
+
+def test_analyze_shows_the_terms_of_a_text(call: Call, made_once: Path) -> None:
+    shown = call("analyze", made_once, "message", "Gateway timeout", "--json").json
+    assert [(row["term"], row["position"]) for row in shown] == [("gateway", 0), ("timeout", 1)]

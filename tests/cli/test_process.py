@@ -42,7 +42,7 @@ def test_a_misspelt_option_a_missing_table_and_a_bad_query_say_what_to_do(made_o
 
 
 def test_misspelt_verbs_and_settings_are_recognised(made_once: Path) -> None:
-    assert "Did you mean 'search'?" in process("serch", made_once).err
+    assert "Did you mean 'search'" in process("serch", made_once).err
     setting = process("count", made_once, "-o", "read.paralelism=3")
     assert (setting.code, "'read.parallelism'" in setting.err) == (2, True)
     assert process("count", made_once, "-o", "nothing").code == 2
@@ -204,13 +204,16 @@ def fetched(address: str, host: str | None = None) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_the_page_shows_the_report_and_searches(page: str) -> None:
+def test_the_explorer_searches_and_shows_the_report(page: str) -> None:
     status, shown = fetched(page)
-    assert (status, 'action="search"' in shown, "version 2" in shown) == (200, True, True)
-    status, shown = fetched(f"{page}search?q=gateway")
-    assert (status, "<mark>gateway</mark>" in shown, "1 of 1 matches" in shown) == (200, True, True)
-    status, shown = fetched(f"{page}search?q=%28")
+    assert (status, 'action="search"' in shown, "Version 2" in shown) == (200, True, True)
+    table = f"{page}t/logs/"
+    status, shown = fetched(f"{table}search?q=gateway")
+    assert (status, "<mark>gateway</mark>" in shown, "Hits 1 to 1" in shown) == (200, True, True)
+    status, shown = fetched(f"{table}search?q=%28")
     assert (status, "Traceback" in shown) == (400, False)
+    status, shown = fetched(f"{table}report")
+    assert (status, "version 2" in shown) == (200, True)
     assert fetched(f"{page}other")[0] == 404
     assert fetched(page, host="evil.example:80")[0] == 403
 
@@ -221,18 +224,32 @@ def test_the_page_is_for_who_was_told_its_address(page: str) -> None:
     assert len(token) >= 32
     for address in (
         "/",
-        "/search?q=gateway",
+        "/t/logs/search?q=gateway",
         f"/{token[:-1]}/",
-        f"/{token}x/search?q=gateway",
+        f"/{token}x/t/logs/search?q=gateway",
         "/%C3%A9/",
     ):
         status, shown = fetched(f"{root}{address}")
         assert (status, "gateway" in shown, token in shown) == (403, False, False), address
-    assert fetched(f"{root}/{token}/search?q=gateway")[0] == 200
+    assert fetched(f"{root}/{token}/t/logs/search?q=gateway")[0] == 200
     with urllib.request.urlopen(page, timeout=60) as answer:
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
         assert token not in answer.read().decode()
+
+
+def test_the_search_service_answers_who_has_the_token(made_once: Path) -> None:
+    words = [COMMAND, "serve", str(made_once), "--port", "0", "--json"]
+    running = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    told = json.loads("".join(running.stdout.readline() for _ in range(4)))
+    address = f"{told['address']}/{told['token']}/logs/_search?q=gateway"
+    assert json.loads(fetched(address)[1])["hits"]["total"]["value"] == 1
+    assert fetched(f"{told['address']}/logs/_search?q=gateway")[0] == 403
+    assert fetched(address, host="evil.example:80")[0] == 403
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=60)
+    assert "at least 16 characters" in process("serve", made_once, "--token", "short").err
 
 
 @pytest.mark.parametrize("verb", VERBS)

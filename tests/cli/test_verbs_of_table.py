@@ -15,8 +15,14 @@ FOR_PROGRAMS = {
     "transaction",
     "upgrade_protocol",
     "cache_stats",
+    "metrics",
     "invalidate_cache",
     "prewarm",
+    "head",
+    "to_pandas",
+    "to_polars",
+    "scan_polars",
+    "to_duckdb",
 }
 """What makes sense only while a program runs; `sql` reaches the last few."""
 

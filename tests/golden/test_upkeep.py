@@ -102,3 +102,30 @@ def test_an_older_version_comes_back(table: GoldenTable, tmp_path: Path) -> None
         Table.open(copy.path).restore(version=version)
         assert sorted_rows(Table.open(copy.path)) == then, version
     assert Table.open(copy.path).verify(full=True).findings == ()
+
+
+@for_each_table
+def test_foreign_splits_own_splits_and_deleted_rows_together(table: GoldenTable, tmp_path: Path) -> None:
+    """Rows of both engines, some of each named by deletion vectors: every answer is that of the rows that are left."""
+    shutil.copytree(table.path, tmp_path / "t")
+    copy = Table.open(str(tmp_path / "t"), options={"delete.mode": "vector"})
+    rows = copy.scan().read_all()
+    if "id" not in copy.schema.names or len(set(rows.column("id").to_pylist())) < 4:
+        return
+    copy.append(rows)
+    ids = sorted(set(rows.column("id").to_pylist()))
+    gone = ids[::4][:5]
+    copy.delete(where=f"id IN ({', '.join(map(repr, gone))})")
+    left = [row for row in [*rows.to_pylist(), *rows.to_pylist()] if row["id"] not in gone]
+    assert any(copy.files().column("deleted_records").to_pylist())
+    for seen in (copy, Table.open(copy.path)):
+        assert sorted_rows(seen) == sorted(map(repr, left))
+        assert seen.count() == len(left)
+        for one in (ids[len(ids) // 2], gone[0]):
+            assert seen.count(where=f"id = {one!r}") == sum(row["id"] == one for row in left)
+        counted = seen.aggregate({"n": {"value_count": {"field": "id"}}}).to_pylist()[0]
+        assert counted["n"] == len(left)
+        assert seen.explain(where=f"id <> {gone[0]!r}").rows_matched == len(left)
+    assert copy.verify(full=True).findings == ()
+    copy.merge()
+    assert sorted_rows(Table.open(copy.path)) == sorted(map(repr, left))

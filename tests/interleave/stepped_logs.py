@@ -12,7 +12,7 @@ from indextables.log.cache import LogCache
 from indextables.log.log_files import CLOCK, MANIFESTS, POINTER
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content
+from indextables.testing.interleave import NOW_MS, Content, SteppedStore, outcomes
 
 
 def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS) -> TransactionLog:
@@ -33,6 +33,26 @@ def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS
         rng=random.Random(0),
         sleep=lambda seconds: None,
     )
+
+
+_read: dict[frozenset[tuple[str, bytes]], list[str]] = {}
+
+
+def live_paths(content: Content) -> list[str]:
+    """The splits that a reader of this content finds. Many schedules end with the same content, which is read once."""
+    key = frozenset((path, data) for path, data in content.items() if not path.endswith(".split"))
+    if key not in _read:
+
+        def answer(call: tuple[Any, ...]) -> Any:
+            return outcomes(dict(content), call)[0][1]
+
+        _read[key] = list(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
+    return _read[key]
+
+
+def forget() -> None:
+    """Read everything anew: a test that switches a rule off reads by other rules."""
+    _read.clear()
 
 
 def unseen(

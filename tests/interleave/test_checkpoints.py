@@ -13,7 +13,8 @@ from indextables.log.log_files import CLOCK, MANIFESTS
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
-from tests.interleave.test_commits import check, new_table, open_log, read_paths, writer
+from tests.interleave.stepped_logs import live_paths
+from tests.interleave.test_commits import check, new_table, open_log, writer
 
 NOTHING_KEPT = RetentionPolicy(log_ms=0, state_ms=0, checkpoint_ms=0, manifest_ms=0)
 FAR_FUTURE_MS = 1 << 60
@@ -62,7 +63,7 @@ def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping
 def judge(content: Content, results: Mapping[str, Any]) -> str | None:
     if isinstance(results["upkeep"], Exception):
         return f"upkeep raised {results['upkeep']!r}"
-    if "start.split" not in read_paths(content):
+    if "start.split" not in live_paths(content):
         return "LOST: what was there at the start"
     seen = results.get("reader", "gone")
     if seen != "gone" and (isinstance(seen, Exception) or "start.split" not in seen):

@@ -19,9 +19,10 @@ from indextables.model.actions import AddAction, CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import PutOutcome, Store
-from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import Content, explore
 from indextables.wire import version_file
 from tests.interleave import stepped_logs
+from tests.interleave.stepped_logs import live_paths
 
 open_log = partial(stepped_logs.open_log, now_ms=1_000)
 SCHEMA = '{"type":"struct","fields":[]}'
@@ -82,15 +83,8 @@ def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping
     return "cleaner" in finished and verb in ("get", "head") and path in content
 
 
-def read_paths(content: Content) -> list[str]:
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
-    return list(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
-
-
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
-    live = Counter(read_paths(content))
+    live = Counter(live_paths(content))
     if any(n > 1 for n in live.values()):
         return f"TWICE: {live}"
     for name, result in results.items():

@@ -15,9 +15,9 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.storage.store import Store
 from indextables.table import planning
-from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import Content, explore
 from indextables.write.row_write import RowWrite
-from tests.interleave.stepped_logs import open_log
+from tests.interleave.stepped_logs import live_paths, open_log
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.int32())])
 SETTINGS = {
@@ -65,11 +65,8 @@ def own(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[st
 
 
 def live(content: Content) -> set[str]:
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
     try:
-        return set(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
+        return set(live_paths(content))
     except TableNotFoundError:
         return set()
 

@@ -15,11 +15,11 @@ from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.store import Store
-from indextables.testing.interleave import Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import Content, explore
 from indextables.upkeep import purge, restore, truncate
 from indextables.upkeep.purge import Retention
 from indextables.wire import version_file
-from tests.interleave.stepped_logs import open_log, unseen
+from tests.interleave.stepped_logs import live_paths, open_log, unseen
 
 
 @pytest.fixture(autouse=True)
@@ -65,13 +65,6 @@ def truncater(store: Store) -> Any:
     return truncate.run(truncate.plan(log, settings=RetentionSettings(manifest_hours=0)), log).status
 
 
-def read_paths(content: Content) -> list[str]:
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
-    return list(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
-
-
 ALLOWED: Mapping[str, tuple[type[Exception], ...]] = {
     "writer": (ConflictError, CommitUnknownError),
     "restorer": (ConflictError, CommitUnknownError, MissingSplitError, VersionNotFoundError),
@@ -79,7 +72,7 @@ ALLOWED: Mapping[str, tuple[type[Exception], ...]] = {
 
 
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
-    live = read_paths(content)
+    live = live_paths(content)
     missing = [path for path in live if path not in content]
     if missing:
         return f"GONE: {missing} are part of the table"

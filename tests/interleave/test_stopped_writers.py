@@ -22,8 +22,8 @@ from indextables.model.conflicts import Operation
 from indextables.model.retention import RetentionPolicy
 from indextables.storage.store import Store
 from indextables.testing.interleave import Content, Exploration, explore
-from tests.interleave.stepped_logs import open_log
-from tests.interleave.test_commits import grown_table, new_table, read_paths
+from tests.interleave.stepped_logs import live_paths, open_log
+from tests.interleave.test_commits import grown_table, new_table
 
 SPLIT = "slow.split"
 
@@ -58,7 +58,7 @@ def others(store: Store) -> Any:
 
 
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
-    live, told = read_paths(content), results["slow"]
+    live, told = live_paths(content), results["slow"]
     if live.count(SPLIT) > 1:
         return "TWICE"
     if SPLIT in live and SPLIT not in content:

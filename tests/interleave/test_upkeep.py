@@ -27,13 +27,13 @@ from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import NOW_MS, Content, explore
 from indextables.upkeep import delete, drop_partitions, merge, purge, restore, truncate
 from indextables.upkeep.delete import DeleteOutcome, DeleteTask
 from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
 from indextables.upkeep.purge import Retention
 from indextables.wire import version_file
-from tests.interleave.stepped_logs import open_log, unseen
+from tests.interleave.stepped_logs import live_paths, open_log, unseen
 
 SCHEMA = json.dumps(
     {
@@ -107,7 +107,7 @@ def merger(store: Store) -> Any:
                 yield MergeOutcome(task.group, failed=(FailedSource(str(error.context["path"]), "gone"),))
                 continue
             name = f"merged-{len(sources)}-{rows[0]}.split"
-            yield MergeOutcome(task.group, sources, written(store, name, rows, data_change=False))
+            yield MergeOutcome(task.group, sources, (written(store, name, rows, data_change=False),))
 
     bounds = MergeBounds(1 << 30, 1000, 0.45)
     planned = merge.plan(log.fresh(), url=store.url, bounds=bounds, now_ms=NOW_MS)
@@ -185,10 +185,7 @@ def possible(certain: Sequence[str], doubtful: Sequence[str]) -> Iterator[list[i
 
 
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
-    live = open_log(SteppedStore(answer), "judge").newest().all_files.column("path").to_pylist()
+    live = live_paths(content)
     missing = [path for path in live if path not in content]
     if missing:
         return f"GONE: {missing} are part of the table"

@@ -39,6 +39,7 @@ NETS = [
 ]
 CJK = "東京都京東語Ab"
 MAX_TOKEN_LENGTH = 8
+NOW = dt.datetime(2024, 1, 3, 1, tzinfo=dt.UTC)
 SCHEMA = pa.schema(
     [
         ("message", pa.string()),
@@ -171,11 +172,34 @@ def json_values(value: Any, path: list[str]) -> list[Any]:
 
 
 def json_has(value: Any, path: list[str]) -> bool:
+    """Whether anything but null is at a path; an empty object or list is something."""
+    if not path:
+        return value is not None
     if isinstance(value, list):
         return any(json_has(below, path) for below in value)
     if isinstance(value, dict):
-        return json_has(value.get(path[0]), path[1:]) if path else any(json_has(v, []) for v in value.values())
-    return not path and value is not None
+        return json_has(value.get(path[0]), path[1:])
+    return False
+
+
+def json_groups(value: Any, path: list[str]) -> list[list[Any]]:
+    """The scalars of each path, at a path or (for a column named alone) at every path."""
+    if path:
+        return [json_values(value, path)]
+    groups: dict[tuple[str, ...], list[Any]] = {}
+
+    def walk(value: Any, at: tuple[str, ...]) -> None:
+        if isinstance(value, dict):
+            for key, below in value.items():
+                walk(below, (*at, key))
+        elif isinstance(value, list):
+            for below in value:
+                walk(below, at)
+        elif value is not None:
+            groups.setdefault(at, []).append(value)
+
+    walk(value, ())
+    return list(groups.values())
 
 
 def json_document(row: Row, column: str) -> Any:
@@ -196,7 +220,10 @@ def make_query(rng: random.Random, depth: int = 3) -> Case:
         return rng.choice(LEAVES)(rng)
     parts = [make_query(rng, depth - 1) for _ in range(rng.randint(2, 3))]
     texts, tests = [f"({text})" for text, _ in parts], [test for _, test in parts]
-    kind = rng.choice(["AND", "OR", " ", "NOT", "signs", "mixed", "boost"])
+    kind = rng.choice(["AND", "OR", " ", "NOT", "signs", "mixed", "boost", "minimum"])
+    if kind == "minimum":
+        least = rng.randint(1, len(parts))
+        return f"({' '.join(texts)})~{least}", lambda row: sum(t(row) for t in tests) >= least
     if kind == "AND":
         return " AND ".join(texts), lambda row: all(t(row) for t in tests)
     if kind in ("OR", " "):
@@ -377,7 +404,7 @@ def between_addresses(text: str | None, low: str, high: str) -> bool:
 
 
 def range_leaf(rng: random.Random) -> Case:
-    column = rng.choice(["n", "f", "d", "ts", "dec", "level", "plain", "message"])
+    column = rng.choice(["n", "f", "d", "ts", "dec", "level", "plain"])
     values: dict[str, list[tuple[str, Any]]] = {
         "n": [(str(i), i) for i in range(-3, 6)] + [("1.5", 1.5)],
         "f": [("0", 0.0), ("1.5", 1.5), ("-2", -2.0)],
@@ -385,6 +412,12 @@ def range_leaf(rng: random.Random) -> Case:
         "ts": [
             ("2024-01-02", dt.datetime(2024, 1, 2, tzinfo=dt.UTC)),
             ("2024-01-01T01:00:00Z", dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC)),
+            ("2024-01-01T03:00:00+02:00", dt.datetime(2024, 1, 1, 1, tzinfo=dt.UTC)),
+            ("1704074400", dt.datetime(2024, 1, 1, 2, tzinfo=dt.UTC)),
+            ("1704160800000", dt.datetime(2024, 1, 2, 2, tzinfo=dt.UTC)),
+            ("2024/01/02", dt.datetime(2024, 1, 2, tzinfo=dt.UTC)),
+            ("now-1d/d", dt.datetime(2024, 1, 2, tzinfo=dt.UTC)),
+            ("now-47h", dt.datetime(2024, 1, 1, 2, tzinfo=dt.UTC)),
         ],
         "dec": [("0.25", decimal.Decimal("0.25")), ("-0.5", decimal.Decimal("-0.5"))],
     }
@@ -434,10 +467,14 @@ def json_leaf(rng: random.Random) -> Case:
         ]
     )
     name = ".".join([column, *(key.replace(".", "\\.") for key in path)])
-    kind = rng.choice(["word", "word", "number", "range", "wildcard"])
+    kind = rng.choice(["word", "word", "phrase", "number", "range", "wildcard", "regex"])
+
+    def values(row: Row) -> list[Any]:
+        return [v for group in json_groups(json_document(row, column), path) for v in group]
+
     if kind == "range":
         return f"{name}:[1 TO 2.5]", lambda row: any(
-            not isinstance(v, bool | str) and 1 <= v <= 2.5 for v in json_values(json_document(row, column), path)
+            not isinstance(v, bool | str) and 1 <= v <= 2.5 for v in values(row)
         )
     if kind == "number":
         text = rng.choice(["1", "2.5", "-3", "true"])
@@ -449,13 +486,54 @@ def json_leaf(rng: random.Random) -> Case:
                 return phrase_at(simple_words(value), tests)
             return isinstance(value, bool) == isinstance(wanted, bool) and value == wanted
 
-        return f"{name}:{text}", lambda row: any(map(same, json_values(json_document(row, column), path)))
+        return f"{name}:{text}", lambda row: any(map(same, values(row)))
+    if kind == "phrase":
+        shown = rng.choice(["foo bar", "bar foo", "longlonglong x"])
+        tests = [w.__eq__ for w in shown.split()]
+        return f"{name}:{quoted(shown)}", lambda row: any(
+            isinstance(v, str) and phrase_at(simple_words(v), tests) for v in values(row)
+        )
     word = rng.choice([*WORDS, "bar", "00z"])
-    test = like(word[:1] + "*") if kind == "wildcard" else word.__eq__
-    shown = word[:1] + "*" if kind == "wildcard" else quoted(word)
-    return f"{name}:{shown}", lambda row: any(
-        isinstance(v, str) and any(map(test, simple_words(v))) for v in json_values(json_document(row, column), path)
+    if kind == "regex":
+        text, test = rng.choice(REGEXES)
+    elif kind == "wildcard":
+        text, test = word[:1] + "*", like(word[:1] + "*")
+    else:
+        text, test = quoted(word), word.__eq__
+    return f"{name}:{text}", lambda row: any(
+        isinstance(v, str) and any(map(test, simple_words(v))) for v in values(row)
     )
+
+
+def regex_leaf(rng: random.Random) -> Case:
+    column = rng.choice([*SPLITTERS, "cjk"])
+    text, test = rng.choice(REGEXES)
+    if column == "cjk":
+        inside = re.compile(rng.choice(["京.", "[東京]都", "a(b|語)", "b{2}"]))
+        return f"cjk:/{inside.pattern}/", lambda row: row["cjk"] is not None and bool(inside.search(row["cjk"].lower()))
+    if column in ("level", "plain"):
+        pattern = rng.choice(["ERR.*", ".*", "(?i)err.*", "[a-z].*level.*"])
+        text, test = f"/{pattern}/", _whole(pattern)
+    split = SPLITTERS[column]
+    return f"{column}:{text}", lambda row: row[column] is not None and any(map(test, split(row[column])))
+
+
+def _whole(pattern: str) -> Callable[[str], bool]:
+    return lambda text: re.fullmatch(pattern, text, re.DOTALL) is not None
+
+
+REGEXES: list[tuple[str, Callable[[str], bool]]] = [
+    ("/time.*|foo/", _whole("time.*|foo")),
+    ("/tim(e|er)/", _whole("tim(e|er)")),
+    ("/[a-c]+/", _whole("[a-c]+")),
+    ("/[^a]../", _whole("[^a]..")),
+    (r"/.*\d+/", _whole("[^\x00]*[0-9]+")),
+    ("/(long){3}/", _whole("(long){3}")),
+    ("/é?a/", _whole("é?a")),
+    ("/x.{0,3}/", _whole("x.{0,3}")),
+    ("/^bar$/", _whole("bar")),
+    ("/.*/", _whole(".*")),
+]
 
 
 def everything(rng: random.Random) -> Case:
@@ -478,5 +556,6 @@ LEAVES = [
     range_leaf,
     json_leaf,
     json_leaf,
+    regex_leaf,
     everything,
 ]

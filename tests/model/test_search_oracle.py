@@ -24,7 +24,7 @@ from indextables.splits.search.hits import IndexHits
 from indextables.splits.search.match import count_rows, find_rows, open_query
 from indextables.splits.write.writer import write_splits
 from tests.model import search_oracle as oracle
-from tests.support.splits import open_file
+from tests.support.splits import old_splits, open_file, small_pages
 from tests.unit.splits.plain_split import make_split
 
 SETTINGS = IndexingSettings(
@@ -35,6 +35,7 @@ SETTINGS = IndexingSettings(
     max_token_length=oracle.MAX_TOKEN_LENGTH,
 )
 ROWS, QUERIES = 250, 100
+NOW_MS = int(oracle.NOW.timestamp() * 1000)
 
 
 def written(table: pa.Table, mapping: DocMapping, path: Path) -> SplitReader:
@@ -54,13 +55,14 @@ def test_every_query_finds_exactly_its_rows(seed: int, tmp_path: Path) -> None:
     table = pa.Table.from_pylist(rows, schema=oracle.SCHEMA)
     split: Searchable = make_split(table, SETTINGS, tmp_path / "index")
     if seed % 2:
-        split = written(table, split.mapping, tmp_path / "a.split")
+        with old_splits() if seed % 4 == 1 else small_pages(7, group_rows=100):
+            split = written(table, split.mapping, tmp_path / "a.split")
     fields = QueryFields(table.schema, split.mapping, ("message", "bare"))
     implications = 0
     for _ in range(QUERIES):
         text, meaning = oracle.make_query(rng)
         expected = [i for i, row in enumerate(rows) if meaning(row)]
-        query = parse(text, fields)
+        query = parse(text, fields, now_ms=NOW_MS)
         shown = f"{text}\n  understood as {query}"
         assert find_rows(split, query).tolist() == expected, shown
         assert count_rows(split, query) == len(expected), shown
@@ -81,7 +83,7 @@ def test_rows_read_from_the_bitset_are_the_rows_of_the_hits(seed: int, tmp_path:
     fields = QueryFields(table.schema, split.mapping, ("message", "bare"))
     compared = 0
     while compared < 50:
-        query = parse(oracle.make_query(rng, depth=1)[0], fields)
+        query = parse(oracle.make_query(rng, depth=1)[0], fields, now_ms=NOW_MS)
         with open_query(split, query) as opened:
             whole = opened.whole()
             if whole is not None and opened.hits is not None:

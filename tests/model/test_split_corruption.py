@@ -6,6 +6,7 @@ import functools
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import tantivy
@@ -18,15 +19,19 @@ from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_errors import tantivy_errors
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
-from tests.support.splits import log_rows, write_file
+from tests.support.splits import log_rows, old_splits, small_pages, write_file
 from tests.torture.fuzz_files import sealed
 
 TABLE = log_rows(400)
 
 
+PICKED = np.array([7, 300, 301])
+
+
 @functools.cache
-def whole() -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
+def whole(*, old: bool = False) -> bytes:
+    """A split of small row groups and pages, so that a few rows are read by pages; or one of release 0.1.0."""
+    with tempfile.TemporaryDirectory() as folder, old_splits() if old else small_pages(16, group_rows=200):
         return write_file(TABLE, Path(folder) / "a.split").read_bytes()
 
 
@@ -37,10 +42,11 @@ def right_answers() -> tuple[list[int], list[int]]:
 
 
 def answers(data: bytes, folder: Path, *, footer_start: int | None = None) -> tuple[pa.Table, list[int], list[int]]:
-    """Everything a user can see of a split: its rows, a term's rows, a phrase's rows by score."""
+    """Everything a user can see of a split: its rows, all and a few of them, a term's rows, a phrase's rows by score."""
     path = folder / "x.split"
     path.write_bytes(data)
     reader = SplitReader.open(LocalSource(path), footer_start=footer_start, cache=SplitCache(folder / "c", 1 << 30))
+    assert reader.read_rows(PICKED).equals(TABLE.take(pa.array(PICKED)).combine_chunks())
     rows = reader.read_rows()
     with (
         reader.open_index(["c1", "c2", "c3"], positions=True, norms=True) as view,
@@ -94,9 +100,11 @@ def test_a_file_that_is_cut_short(size: int) -> None:
     assert check(whole()[:size])
 
 
-def test_every_byte_of_the_footer_and_the_index_counts() -> None:
-    """All of the tail and of the index bodies are under a checksum; of the rows, all column chunks."""
-    data = whole()
+@pytest.mark.parametrize("old", [False, True])
+def test_every_byte_of_the_footer_and_the_index_counts(old: bool) -> None:
+    """All of the tail and of the index bodies are under a checksum; of the rows, all column chunks and pages."""
+    data = whole(old=old)
+    assert check(data) is False
     missed = [at for at in range(4, len(data), 101) if not check(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])]
     assert missed == []
 

@@ -22,7 +22,7 @@ SCHEMA = pa.schema(
         ("at", pa.timestamp("us", tz="UTC")),
     ]
 )
-OPTIONS = {"indexing.typemap.message": "text"}
+OPTIONS = {"indexing.typemap.message": "text", "retention.column": "at", "retention.period": "36500 days"}
 WORDS = ["timeout", "gateway", "disk", "login", "payment", "retry", "cache", "zürich", "用户"]
 LEVELS = ["ERROR", "WARN", "INFO", None]
 

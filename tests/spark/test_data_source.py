@@ -89,14 +89,16 @@ def test_splits_are_grouped_into_tasks(spark: SparkSession, logs: Logs) -> None:
     splits = Table.open(logs.path).files().num_rows
     assert read(spark, logs, **{"read.splitsPerTask": 1}).rdd.getNumPartitions() == splits
     assert read(spark, logs, **{"read.splitsPerTask": 4}).rdd.getNumPartitions() == -(-splits // 4)
-    assert read(spark, logs).rdd.getNumPartitions() == 1
+    # Twice as many as run at once.
+    assert read(spark, logs).rdd.getNumPartitions() == 4
 
 
-def test_a_search_never_looks_small_enough_to_broadcast_by_accident(spark: SparkSession, logs: Logs) -> None:
+def test_a_search_never_looks_smaller_than_it_is(spark: SparkSession, logs: Logs) -> None:
     frame = read(spark, logs, query="message:timeout")
-    assert int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()) > 1 << 40
+    size = int(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())
+    assert frame.toArrow().nbytes <= size < 1 << 20
     size = its.table(spark, logs.path)._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-    assert int(size) >= sum(Table.open(logs.path).files()["size"].to_pylist())
+    assert int(size) == sum(int(dict(tags)["rowsEnd"]) for tags in Table.open(logs.path).files()["tags"].to_pylist())
 
 
 @pytest.mark.parametrize(
@@ -141,9 +143,8 @@ def test_catalog_tables_that_leave_their_columns_to_us(spark: SparkSession, tmp_
             spark.sql(f"create table {name} using indextables options (path '{logs.path}')")
         assert spark.table(names[0]).count() == 200
         assert spark.table(names[1]).where("id < 10").count() == 10
-        with pytest.raises(Exception, match="path is not known here"):
-            spark.sql(f"insert into {names[1]} select * from {names[0]} where id < 7")
-        assert (Table.open(one.path).count(), Table.open(other.path).count()) == (200, 50)
+        spark.sql(f"insert into {names[1]} select * from {names[0]} where id < 7")
+        assert (Table.open(one.path).count(), Table.open(other.path).count()) == (200, 57)
     finally:
         for name in names:
             spark.sql(f"drop table if exists {name}")
@@ -151,12 +152,9 @@ def test_catalog_tables_that_leave_their_columns_to_us(spark: SparkSession, tmp_
 
 def test_catalog_tables_that_name_their_columns_say_what_to_write_instead(spark: SparkSession, logs: Logs) -> None:
     name = f"t{uuid4().hex}"
-    try:
+    with pytest.raises(AnalysisException, match="Leave the columns out"):
         spark.sql(f"create table {name} (id long) using indextables options (path '{logs.path}')")
-        with pytest.raises(Exception, match="CREATE TEMPORARY VIEW"):
-            spark.table(name).collect()
-    finally:
-        spark.sql(f"drop table if exists {name}")
+    assert not spark.catalog.tableExists(name)
 
 
 def test_plain_writes(spark: SparkSession, tmp_path: Path, parquet: DataFrame) -> None:

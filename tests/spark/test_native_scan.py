@@ -246,3 +246,7 @@ def test_a_zero_is_found_whatever_its_sign(spark: SparkSession, tmp_path: Path) 
     assert frame.where("ms = 0.0").count() == 50
     assert frame.where("s.x = 0.0").count() == 100
     assert frame.where("ms in (0.0, 7.0)").count() == 50
+    positive = Table.create(str(tmp_path / "positive"), schema=pa.schema([("ms", pa.float64())]))
+    positive.append(pa.table({"ms": [0.0] * 50 + [1.5] * 50}))
+    frame = its.table(spark, positive.path)
+    assert (frame.where("ms = -0.0D").count(), frame.where("ms <= -0.0D").count()) == (50, 50)

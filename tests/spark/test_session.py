@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import indextables.spark as its
 from indextables.config import REGISTRY
+from indextables.spark import sessions
 from tests.spark.programs import bare_path, run_program
 
 
@@ -52,6 +53,28 @@ def test_a_new_session_finds_the_format_without_registration(spark: SparkSession
     other = spark.newSession()
     assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
     assert its.table(other, str(tmp_path / "t")).count() == 5
+
+
+def test_what_spark_submit_and_spark_defaults_say_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# places\nspark.master   spark://there:7077\nspark.pyspark.python=/opt/env/bin/python\n\nspark.a : b c\nlonely\n"
+    )
+    defaults = sessions.spark_defaults({"SPARK_CONF_DIR": str(tmp_path)})
+    python = "/opt/env/bin/python"
+    assert defaults == {"spark.master": "spark://there:7077", "spark.pyspark.python": python, "spark.a": "b c"}
+    assert sessions.spark_defaults({"SPARK_HOME": str(tmp_path)}) == {}
+    for name in (*sessions._LAUNCHED_BY, "PYSPARK_SUBMIT_ARGS", "MASTER", "PYSPARK_PYTHON"):
+        monkeypatch.delenv(name, raising=False)
+    assert sessions._is_placed(defaults) and not sessions._is_placed({})
+    sessions._choose_interpreter(defaults)
+    assert os.environ["PYSPARK_PYTHON"] == python
+    sessions._choose_interpreter({})
+    assert os.environ["PYSPARK_PYTHON"] == python
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    sessions._choose_interpreter({})
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
 WRITE_AND_READ = """

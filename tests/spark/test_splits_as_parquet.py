@@ -14,13 +14,15 @@ from pyspark.sql import SparkSession
 from indextables import Table
 from tests.spark.compare import rows_of
 from tests.spark.logs import OPTIONS, SCHEMA, log_rows
+from tests.support.splits import small_pages
 
 
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The only split of a table of some row groups."""
     path = tmp_path_factory.mktemp("parquet") / "t"
-    Table.create(str(path), schema=SCHEMA, options=OPTIONS).append(log_rows(20_000))
+    with small_pages(1_000, group_rows=8_192):
+        Table.create(str(path), schema=SCHEMA, options=OPTIONS).append(log_rows(20_000))
     (found,) = path.rglob("*.split")
     return str(found)
 

@@ -119,12 +119,15 @@ def test_a_cached_search(spark: SparkSession) -> None:
 
 
 def test_only_what_is_wanted_is_read(spark: SparkSession) -> None:
+    spark.conf.set("spark.indextables.read.driverSplits", "0")
     frame = spark.sql("SELECT at FROM t WHERE message TEXTSEARCH 'timeout' AND day = '2024-03-09' AND level LIKE 'E%'")
     plan = frame._jdf.queryExecution().executedPlan().toString()
+    spark.conf.unset("spark.indextables.read.driverSplits")
     assert 'searches=[["textsearch","message","timeout"]]' in plan
     assert '["STARTS_WITH",{"column":["level"]}' in plan
     scanned = plan[plan.index("BatchScan") :].split("]")[0]
-    assert all(column in scanned for column in ("day", "level", "at")) and "message" not in scanned
+    # The scan applies the filters itself, so their columns need not leave it.
+    assert "at#" in scanned and not any(column in scanned for column in ("day#", "level#", "message#"))
 
 
 def test_splits_of_both_kinds_are_searched_once(spark: SparkSession, table_of_another_engine: Table, view: str) -> None:

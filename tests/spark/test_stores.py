@@ -48,7 +48,7 @@ def plans(frame: DataFrame) -> str:
 def test_the_arrow_scan_takes_over(spark: SparkSession, session_store: StorePlace, logs: Logs) -> None:
     rows = spark.read.parquet(logs.parquet)
     its.write(rows, session_store.url, partition_by="day", options=OPTIONS)
-    frame = its.table(spark, session_store.url)
+    frame = its.table(spark, session_store.url, options={"read.driverSplits": 0})
     assert "BatchScan" in frame._jdf.queryExecution().toString()
     assert_same_rows(frame, rows)
     assert_same_rows(frame.where("day = '2024-03-09'").select("id"), rows.where("day = '2024-03-09'").select("id"))
@@ -93,17 +93,20 @@ def test_secrets_given_as_options_are_not_shown(spark: SparkSession, s3_place: S
     assert not any(secret in stored for secret in secrets_of(s3_place))
 
 
-def test_a_setting_that_does_not_exist_is_an_error_wherever_it_stands(
-    spark: SparkSession, logs: Logs, tmp_path: Path
+def test_a_setting_that_does_not_exist_is_an_error_as_an_option_and_a_warning_in_a_conf(
+    spark: SparkSession, logs: Logs, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(UnknownOptionError, match=r"read\.splitPerTask"):
         its.table(spark, logs.path, options={"read.splitPerTask": 1})
     spark.conf.set("spark.indextables.write.maxRowPerSplit", "5")
     try:
-        with pytest.raises(UnknownOptionError, match=r"write\.maxRowPerSplit"):
-            its.write(spark.range(3), str(tmp_path / "t"))
-        with pytest.raises(Exception, match=r"(?i)maxRowPerSplit"):
-            spark.range(3).write.format("indextables").mode("append").save(str(tmp_path / "t"))
+        its.write(spark.range(3), str(tmp_path / "t"))
+        assert "write.maxRowPerSplit is left out. There is no setting" in caplog.text
+        assert "Did you mean 'write.maxRowsPerSplit'" in caplog.text
+        with pytest.raises(Exception, match=r"(?i)write\.maxRowPerSplit"):
+            writer = spark.range(3).write.format("indextables").option("spark.indextables.write.maxRowPerSplit", "5")
+            writer.mode("append").save(str(tmp_path / "t"))
+        spark.range(3).write.format("indextables").mode("append").save(str(tmp_path / "t"))
     finally:
         spark.conf.unset("spark.indextables.write.maxRowPerSplit")
-    assert not (tmp_path / "t").exists()
+    assert its.table(spark, str(tmp_path / "t")).count() == 6

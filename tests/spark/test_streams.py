@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -241,10 +240,11 @@ def test_a_table_that_is_created_anew_ends_the_stream_that_reads_it(
     query = its.write_stream(frame, str(tmp_path / "target"), checkpoint=str(tmp_path / "checkpoint"))
     try:
         query.processAllAvailable()
-        shutil.rmtree(source.path)
-        anew = Table.create(source.path, schema=SCHEMA)
+        anew = Table.create(str(tmp_path / "anew"), schema=SCHEMA)
         for n in range(8):
             anew.append(rows(100 + 10 * n))
+        Path(source.path).rename(tmp_path / "old")  # two renames: the stream hardly meets a path without a table
+        Path(anew.path).rename(source.path)
         with pytest.raises(StreamingQueryException, match="another table than the one"):
             query.awaitTermination(60)
     finally:

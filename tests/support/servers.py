@@ -135,6 +135,65 @@ def azure_server() -> Iterator[StorePlace]:
             yield StorePlace(f"az://{_BUCKET}", {"azure.useEmulator": "true", "azure.endpoint": endpoint})
 
 
+_MINI_HDFS = """
+import java.io.File;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hdfs.MiniDFSCluster;
+
+public class MiniHdfs {
+  public static void main(String[] arguments) throws Exception {
+    Configuration settings = new Configuration();
+    settings.setBoolean("dfs.permissions.enabled", false);
+    File folder = new File(arguments[0]);
+    int port = Integer.parseInt(arguments[1]);
+    new MiniDFSCluster.Builder(settings, folder).nameNodePort(port).numDataNodes(1).build().waitActive();
+    new File(folder, "active").createNewFile();
+    Thread.sleep(Long.MAX_VALUE);
+  }
+}
+"""
+
+
+def _hadoop_jars() -> list[str]:
+    """Spark's own Hadoop, and the mini cluster of the same version, fetched by Maven once into a cache folder."""
+    import pyspark
+
+    mvn, jars = shutil.which("mvn"), Path(pyspark.__file__).parent / "jars"
+    if mvn is None or shutil.which("java") is None:
+        raise ServerUnavailableError("An HDFS needs mvn and java, which are not on the PATH.")
+    (client,) = jars.glob("hadoop-client-api-*.jar")
+    version = client.stem.removeprefix("hadoop-client-api-")
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "indextables" / f"hdfs-{version}"
+    jar = folder / f"hadoop-client-minicluster-{version}.jar"
+    if not jar.exists():
+        command = [mvn, "-q", "dependency:copy", f"-Dartifact=org.apache.hadoop:hadoop-client-minicluster:{version}"]
+        try:
+            subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True, capture_output=True, timeout=240)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ServerUnavailableError(f"Maven could not bring Hadoop's mini cluster: {error}") from error
+    logging = [p for p in jars.glob("*.jar") if "log4j" in p.name or "slf4j" in p.name]
+    return [str(p) for p in (jar, client, *jars.glob("hadoop-client-runtime-*.jar"), *logging)]
+
+
+@contextmanager
+def hdfs_server() -> Iterator[StorePlace]:
+    """HDFS: Hadoop's own name node and data node in one process. ServerUnavailableError where Maven is not."""
+    jars = _hadoop_jars()
+    (port,) = free_ports(1)
+    with tempfile.TemporaryDirectory(prefix="hdfs-") as folder:
+        program, active = Path(folder) / "MiniHdfs.java", Path(folder) / "dfs" / "active"
+        program.write_text(_MINI_HDFS)
+        command = ["java", "-cp", ":".join(jars), str(program), f"{folder}/dfs", str(port)]
+        with _running(command, port, folder, {}):
+            deadline = time.monotonic() + 4 * _START_SECONDS
+            while not active.exists():
+                if time.monotonic() > deadline:
+                    raise RuntimeError(f"no data node came up: {(Path(folder) / 'server.log').read_text()[-2000:]}")
+                time.sleep(0.1)
+            yield StorePlace(f"hdfs://127.0.0.1:{port}/tests")
+
+
 def s3_options(port: int) -> dict[str, str]:
     """What it takes to open an S3 that listens on a port of this machine."""
     return {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +45,31 @@ def mapping_of(schema: pa.Schema, typemap: Mapping[str, str] = TEXT) -> DocMappi
     """The mapping of a schema, with the typemap's columns as far as the schema has them."""
     known = {name: kind for name, kind in typemap.items() if name in schema.names}
     return DocMapping.from_settings(schema, IndexingSettings(typemap=known))
+
+
+@contextmanager
+def old_splits() -> Iterator[None]:
+    """Within it, splits are written as release 0.1.0 wrote them: small row groups of one page, and no page table."""
+    parquet = "indextables.splits.format.parquet"
+    with (
+        patch(f"{parquet}.ROW_GROUP_ROWS", 8_192),
+        patch(f"{parquet}.PAGE_ROWS", 20_000),
+        patch(f"{parquet}.PAGE_BYTES", 1 << 20),
+        patch("indextables.splits.format.container.page_table", lambda *_: b""),
+    ):
+        yield
+
+
+@contextmanager
+def small_pages(rows: int, *, group_rows: int = 131_072) -> Iterator[None]:
+    """Within it, pages have so few rows that small splits have many of them."""
+    parquet = "indextables.splits.format.parquet"
+    with (
+        patch(f"{parquet}.ROW_GROUP_ROWS", group_rows),
+        patch(f"{parquet}.PAGE_ROWS", rows),
+        patch("indextables.splits.read.row_bounds.PAGE_ROWS", rows),
+    ):
+        yield
 
 
 def write_file(

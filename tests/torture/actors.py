@@ -256,6 +256,43 @@ def replace(actor: Actor) -> None:
         time.sleep(actor.rng.uniform(0, 0.2))
 
 
+def update(actor: Actor) -> None:
+    """Give a batch that is there its next generation, row by row where it lies."""
+    for _ in actor.rounds():
+        table, known = _look(actor)
+        if table is None or len(known) < 4:
+            time.sleep(0.05)
+            continue
+        first = actor.rng.choice(sorted(known))
+        generation, where = known[first] + 1, f"id >= {first} AND id < {first + BATCH}"
+        actor.do(
+            lambda: table.update(set={"day": generation}, where=where).version,  # noqa: B023
+            kind="update",
+            batch=first,
+            generation=generation,
+        )
+        time.sleep(actor.rng.uniform(0, 0.1))
+
+
+def upsert(actor: Actor) -> None:
+    """Write a batch by its keys: one that is there gets its next generation, one that is not comes in, or comes back."""
+    for n in actor.rounds():
+        table, known = _look(actor)
+        if table is None:
+            time.sleep(0.05)
+            continue
+        there = known and actor.rng.random() < 0.6
+        first = actor.rng.choice(sorted(known)) if there else actor.batch(max(0, n - actor.rng.randrange(4)))
+        generation = known.get(first, 0) + 1
+        actor.do(
+            lambda: table.upsert(data(first, generation), on=["id"]).version,  # noqa: B023
+            kind="replace",
+            batch=first,
+            generation=generation,
+        )
+        time.sleep(actor.rng.uniform(0, 0.1))
+
+
 def restore(actor: Actor) -> None:
     """Bring back a version of a moment ago."""
     for _ in actor.rounds():
@@ -353,6 +390,8 @@ ROLES: dict[str, Callable[[Actor], None]] = {
     "write_once": write_once,
     "delete": remove,
     "replace": replace,
+    "update": update,
+    "upsert": upsert,
     "restore": restore,
     "read": read,
     "flood": flood,

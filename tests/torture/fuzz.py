@@ -30,6 +30,7 @@ from msgspec import Struct, field
 
 from indextables import Table
 from indextables.errors import IndexTablesError
+from indextables.log.checkpoint.background import CHECKPOINTS
 from indextables.table import planning
 from tests.torture.fuzz_files import CHANGES, bundle
 from tests.torture.fuzz_words import WORDS
@@ -161,7 +162,7 @@ def worker(seed: int, first: int, folder: Path) -> None:
         rng = random.Random(f"{seed}:{number}")
         what = rng.choice(kinds)
         print(json.dumps({"case": number, "seed": seed, "what": what}), file=out, flush=True)
-        print(json.dumps(_told(what, rng, tables, folder / f"case-{os.getpid()}")), file=out, flush=True)
+        print(json.dumps(_told(what, rng, tables, folder / f"case-{os.getpid()}-{number}")), file=out, flush=True)
         number += 1
 
 
@@ -175,6 +176,7 @@ def _told(what: str, rng: random.Random, tables: dict[str, list[Path]], copy: Pa
         told["error"] = f"{type(error).__name__}: {error}"[:500]
         told["traceback"] = traceback.format_exc()[-3_000:]
     finally:
+        CHECKPOINTS.wait()  # one that is still being written would bring the folder back under the next case
         shutil.rmtree(copy, ignore_errors=True)
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024
     if grown > CASE_MEGABYTES:

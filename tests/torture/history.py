@@ -129,6 +129,8 @@ def effect(op: Op, state: State, past: Sequence[State]) -> State:
         return {first: generation for first, generation in state.items() if first != op.batch}
     if op.kind == "overwrite":
         return {op.batch: 0}
+    if op.kind == "update":
+        return {**state, op.batch: op.generation} if op.batch in state else state
     if op.kind == "replace":
         return {**state, op.batch: op.generation}
     if op.kind == "restore":

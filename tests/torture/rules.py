@@ -28,7 +28,7 @@ from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_stat_text
 from tests.unit.table import test_log_verbs, test_table_identity
-from tests.unit.upkeep import test_cover, test_merge, test_purge
+from tests.unit.upkeep import test_cover, test_deletion_vectors, test_merge, test_purge
 
 _WRITERS = {"a": test_commits.writer("a"), "b": test_commits.writer("b")}
 _CLEANED = {**_WRITERS, "cleaner": test_commits.cleaner}
@@ -152,6 +152,12 @@ RULES: dict[str, Rule] = {
         "tests/spark/test_races.py::test_a_stream_batch_made_for_no_table_fits_only_one_of_its_layout",
         switches.planned_by_the_committer,
         switches.batch_for_another_layout,
+    ),
+    "R19": Rule(
+        "a split is known by its path alone",
+        "tests/unit/upkeep/test_deletion_vectors.py::test_a_stale_merge_does_not_bring_deleted_rows_back",
+        switches.paths_alone,
+        test_deletion_vectors.test_a_stale_merge_does_not_bring_deleted_rows_back,
     ),
     "S1": Rule(
         "every state is written anew",

@@ -37,13 +37,14 @@ from indextables.model import snapshot as snapshots
 from indextables.model.actions import AddAction, ProtocolAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
-from indextables.model.snapshot import Snapshot
+from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import StateManifest
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
 from indextables.table import planning
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
+from indextables.upkeep.merge import _Merge
 from indextables.upkeep.purge import Retention
 from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer
 from indextables.write.row_write import RowWrite
@@ -190,6 +191,21 @@ def back_and_forth(folder: Path) -> None:
     there = checkpointer.read_pointer(store)
     assert there is not None
     assert there.version == 3
+
+
+def paths_alone(patch: Patch) -> None:
+    """Whoever replaces a split does not say which of its rows were deleted when it was read, and is not asked."""
+    changes, reason = _Merge._changes, conflicts._reason
+
+    def without_vectors(self: Any, outcomes: Any, live: Any) -> Any:
+        return replace(changes(self, outcomes, live), vectors={})
+
+    def by_path(intent: Any, read: Any, theirs: Any) -> str | None:
+        bare = [replace(a, deletion_vector=None) if isinstance(a, AddAction) else a for a in theirs.actions]
+        return reason(intent, read, CommittedVersion(theirs.version, theirs.timestamp_ms, tuple(bare)))
+
+    patch.setattr(_Merge, "_changes", without_vectors)
+    patch.setattr(conflicts, "_reason", by_path)
 
 
 def always_moved(patch: Patch) -> None:

@@ -18,6 +18,7 @@ TREE = {
     "ConflictError": set(),
     "CommitUnknownError": set(),
     "CleanupError": set(),
+    "CheckpointError": {"CheckpointWriteError", "CheckpointValidationError"},
     "UnsupportedError": set(),
     "CorruptTableError": {"LogGapError", "BadFileError", "MissingSplitError"},
     "InvalidInputError": {"SchemaMismatchError", "QuerySyntaxError", "UnknownOptionError"},

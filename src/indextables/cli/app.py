@@ -17,17 +17,28 @@ from indextables.errors import InvalidInputError
 
 MODULES = {
     "search": ("search",),
-    "rows": ("scan", "count", "aggregate", "explain", "prewarm"),
-    "write": ("create", "append", "overwrite", "delete"),
-    "look": ("describe", "history", "files", "partitions", "state", "skipped-files", "component-sizes", "diff"),
-    "upkeep": ("merge", "checkpoint", "compact", "verify", "repair"),
-    "cleaning": ("purge", "truncate", "drop-partitions", "restore"),
-    "other": ("configure", "settings", "sql", "exit-codes", "report", "ui", "jar", "demo"),
+    "rows": ("scan", "count", "aggregate", "explain", "prewarm", "query", "changes", "to-parquet-view"),
+    "write": ("create", "append", "overwrite", "delete", "update", "upsert"),
+    "look": (
+        "describe",
+        "history",
+        "files",
+        "partitions",
+        "analyze",
+        "state",
+        "skipped-files",
+        "component-sizes",
+        "diff",
+    ),
+    "columns": ("alter",),
+    "upkeep": ("merge", "reindex", "checkpoint", "compact", "verify", "repair"),
+    "cleaning": ("purge", "expire", "truncate", "drop-partitions", "restore"),
+    "other": ("configure", "settings", "sql", "man", "exit-codes", "report", "ui", "serve", "mcp", "jar", "demo"),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
 _WrongCall: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
-_NEED_EVERYTHING = {"report", "ui", "jar", "demo"}
+_NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "demo"}
 
 
 class LoadedOnCall(Mapping[str, Any]):

@@ -158,6 +158,7 @@ CODES: dict[type[errors.IndexTablesError], int] = {
     errors.RefusedError: 9,
     errors.StorageError: 10,
     errors.CleanupError: 11,
+    errors.CheckpointError: 12,
 }
 _MEANINGS = {
     0: "done",
@@ -172,6 +173,7 @@ _MEANINGS = {
     9: "the request is unsafe, or nobody confirmed it; nothing was changed",
     10: "the store failed",
     11: "the commit landed, but cleaning up after it failed",
+    12: "a checkpoint could not be written; the table is what its versions say",
     INTERRUPTED: "interrupted",
 }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -11,12 +10,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from indextables import config
-from indextables.commands.cursor import StatementCursor, TableName, TableReference
-from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, row_schema
+from indextables.commands.cursor import StatementCursor, TableReference
+from indextables.commands.statement import Clauses, Command, Session, clause, flag, row_schema
 from indextables.config.splits import SplitCacheSettings
+from indextables.errors import InvalidInputError
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE
-from indextables.model.predicate import Predicate
 from indextables.splits.read.cache import SplitCache
 from indextables.table.handle import open_log
 
@@ -57,28 +56,20 @@ class FlushDiskCache(Command):
 
 
 @dataclass(frozen=True)
-class PrewarmCache(TableCommand):
-    """Fetch splits, or some of their columns, into the local cache."""
+class FlushSearcherCache(Command):
+    """Close the indexes that this process holds open, and forget the columns that it decoded; files stay."""
 
-    fields: tuple[str, ...] = ()
-    where: Predicate | None = None
-
-    leads: ClassVar = {"PREWARM INDEXTABLES CACHE": {}}
-    clauses: ClassVar[Clauses] = {"ON FIELDS": ("fields", StatementCursor.names), **WHERE}
-    columns: ClassVar[pa.Schema] = row_schema("host s, splits_prewarmed i, bytes l, duration_ms l")
+    leads: ClassVar = {"FLUSH INDEXTABLES SEARCHER CACHE": {}}
+    columns: ClassVar[pa.Schema] = row_schema("cache_type s, status s, message s")
 
     def words(self) -> Iterator[str | None]:
-        yield f"PREWARM INDEXTABLES CACHE {self.table}"
-        yield f"ON FIELDS ({', '.join(str(TableName((f,))) for f in self.fields)})" if self.fields else None
-        yield clause("WHERE", self.where)
+        yield "FLUSH INDEXTABLES SEARCHER CACHE"
 
     def run(self, session: Session) -> pa.Table:
-        """On this machine."""
-        started = time.monotonic()
-        report = session.open(self.table).prewarm(columns=self.fields, where=self.where)
-        duration_ms = round((time.monotonic() - started) * 1000)
-        figures = {"splits_prewarmed": report.splits, "bytes": report.bytes, "duration_ms": duration_ms}
-        return self.rows([{"host": socket.gethostname(), **figures}])
+        """Of this process."""
+        _disk_cache(session).close_searchers()
+        message = "open indexes and decoded columns of this process are forgotten"
+        return self.rows([{"cache_type": "searcher", "status": "success", "message": message}])
 
 
 @dataclass(frozen=True)
@@ -87,22 +78,30 @@ class InvalidateCache(Command):
 
     table: TableReference | None = None
 
-    leads: ClassVar = {"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": {}}
-    clauses: ClassVar[Clauses] = {"FOR": ("table", StatementCursor.table)}
+    everywhere: bool = False
+
+    leads: ClassVar = {"INVALIDATE INDEXTABLES TRANSACTION LOG CACHE": {}, "INVALIDATE TRANSACTION LOG CACHE": {}}
+    clauses: ClassVar[Clauses] = {
+        "FOR": ("table", StatementCursor.table),
+        "GLOBAL": ("everywhere", StatementCursor.presence),
+    }
     columns: ClassVar[pa.Schema] = row_schema(
         "table_path s, result s, cache_hits_before l, cache_misses_before l, hit_rate_before s"
     )
 
     @classmethod
     def usage(cls) -> str:
-        return "[FOR 'path']"
+        return "[FOR 'path' | GLOBAL]"
 
     def words(self) -> Iterator[str | None]:
         yield "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE"
         yield clause("FOR", self.table)
+        yield flag("GLOBAL", self.everywhere)
 
     def run(self, session: Session) -> pa.Table:
         """Asks nothing of the store: an unreadable table can be forgotten."""
+        if self.table is not None and self.everywhere:
+            raise InvalidInputError("Either one table or GLOBAL.", hint="Leave one of them out.")
         if self.table is None:
             before, entries, place = PROCESS_CACHE.stats(), PROCESS_CACHE.invalidate(), "all tables"
         else:

@@ -16,8 +16,8 @@ from indextables.errors import QuerySyntaxError
 from indextables.model.predicate import Literal, Predicate, parse_among
 from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token
 
-INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE")
-"""Two spellings of one keyword."""
+INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
+"""Spellings of one keyword; the last is what the JVM engine was called before."""
 MAX_NUMBER = (1 << 63) - 1
 _LIKENESS = 0.65
 
@@ -63,9 +63,13 @@ def leading_words(text: str, count: int) -> list[Token]:
     reader = StatementTokens(text)
     words: list[Token] = []
     while len(words) < count:
+        before = reader.at
         try:
             token = reader.next()
         except QuerySyntaxError:
+            # A string that ends and holds what no string can is a string, and its mistake is told by who reads it.
+            if reader.at > before and text[reader.at - 1] in "'\"":
+                words.append(Token("string", "", before, reader.at))
             break
         if token.kind == "end":
             break
@@ -74,7 +78,7 @@ def leading_words(text: str, count: int) -> list[Token]:
 
 
 def says(token: Token, word: str) -> bool:
-    """Whether a token is a keyword, in any case and in either spelling of INDEXTABLES."""
+    """Whether a token is a keyword, in any case and in any spelling of INDEXTABLES."""
     return token.is_word(*INDEX_WORDS) if word in INDEX_WORDS else token.is_word(word)
 
 
@@ -184,22 +188,33 @@ class StatementCursor(Cursor):
         self.expect(")", "',' or ')'")
         return tuple(names)
 
+    def sort_columns(self) -> tuple[str, ...]:
+        """Names to sort by, in parentheses or without."""
+        if self.token.is_sign("("):
+            return self.names()
+        columns = [".".join(self.dotted())]
+        while self.token.is_sign(","):
+            self.advance()
+            columns.append(".".join(self.dotted()))
+        return tuple(columns)
+
     def whole_number(self, *, at_least: int = 0) -> int:
         """A whole number of 64 bits."""
         token = self.token
-        if token.kind != "number" or not isinstance(token.value, int):
+        number = int(token.value) if token.kind == "string" and str(token.value).isdecimal() else token.value
+        if token.kind not in ("number", "string") or not isinstance(number, int):
             self.fail("a whole number")
         self.advance()
-        return self.bounded(token, token.value, at_least)
+        return self.bounded(token, number, at_least)
 
     def count(self) -> int:
         """A number of things, at least one."""
         return self.whole_number(at_least=1)
 
     def size(self) -> int:
-        """A number of bytes: 104857600, 100M or 1G."""
+        """A number of bytes: 104857600, 100M or 1G, also in quotes."""
         token = self.token
-        if token.kind == "name":
+        if token.kind in ("name", "string"):
             try:
                 number = parse_size(token.value)
             except ValueError:

@@ -21,6 +21,7 @@ from indextables import config
 from indextables.commands.cursor import StatementCursor
 from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.config.release import VERSION
+from indextables.metrics import METRICS, PREFIX
 from indextables.model.action_rows import ACTION_ROW_SCHEMA
 from indextables.model.predicate import Predicate
 from indextables.table.planning import log_actions
@@ -149,6 +150,39 @@ class DescribeMergeJobs(Command):
 
 
 @dataclass(frozen=True)
+class DescribeStorageStats(Command):
+    """What this process has asked of stores: requests, failures, bytes and time by table and verb."""
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES STORAGE STATS": {}}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield "DESCRIBE INDEXTABLES STORAGE STATS"
+
+    def run(self, _session: Session) -> pa.Table:
+        """Of this process; other processes, such as Spark's workers, count for themselves."""
+        columns = {"store_seconds_count": "requests", "store_failures_total": "failures", "store_bytes_total": "bytes"}
+        columns["store_seconds_sum"] = "seconds"
+        figures: dict[tuple[str, str, str], dict[str, float]] = {}
+        for sample in METRICS.samples():
+            column = columns.get(sample.name.removeprefix(PREFIX))
+            if column is not None:
+                key = (sample.labels["table"], sample.labels["store"], sample.labels["verb"])
+                figures.setdefault(key, {})[column] = sample.value
+        names = ("table_path", "store", "verb")
+        return self.rows(
+            {
+                **dict(zip(names, key, strict=True)),
+                **{name: int(values.get(name, 0)) for name in ("requests", "failures", "bytes")},
+                "seconds": values.get("seconds", 0.0),
+            }
+            for key, values in sorted(figures.items())
+        )
+
+
+@dataclass(frozen=True)
 class DescribeEnvironment(Command):
     """Settings and versions of the driver and its workers."""
 
@@ -195,6 +229,7 @@ def _settings(options: Mapping[str, object] | None) -> Iterator[tuple[str, list[
     settings = config.resolve(options=options)
     values = settings.given()
     yield "setting", [(key, str(value)) for key, value in sorted(values.items())]
+    yield "no effect", sorted(settings.without_effect.items())
     defaults = {key: s.default for key, s in config.REGISTRY.settings.items() if key not in values and not s.per_column}
     yield "default", [(key, "" if value is None else str(value)) for key, value in sorted(defaults.items())]
 

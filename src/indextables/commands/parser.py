@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.commands import caches, describe, upkeep
+from indextables.commands import caches, delta, describe, not_offered, prewarm, upkeep
 from indextables.commands.cursor import INDEX_WORDS, StatementCursor, leading_words, likeness, says
 from indextables.commands.statement import Command
 from indextables.model.predicate.tokens import Token
@@ -17,14 +17,22 @@ _NEAR = 0.8
 
 
 def _statements() -> Mapping[str, type[Command]]:
-    classes = [kind for room in (upkeep, describe, caches) for kind in vars(room).values() if isinstance(kind, type)]
+    classes = [
+        kind
+        for room in (upkeep, describe, caches, prewarm, delta, not_offered)
+        for kind in vars(room).values()
+        if isinstance(kind, type)
+    ]
     return {lead: kind for kind in classes if issubclass(kind, Command) for lead in kind.leads}
 
 
 STATEMENTS = _statements()
 """By the words each begins with. The name of a table may stand wherever the table's path does."""
-_BEGINNINGS = {tuple(lead.split()[:2]) for lead in STATEMENTS}
-_DESCRIBED = {lead.split()[2] for lead in STATEMENTS if lead.startswith("DESCRIBE ")}
+_WITH_A_PATH = [tuple(lead.split()) for lead, kind in STATEMENTS.items() if kind.path_only]
+_BEGINNINGS = {tuple(lead.split()[:2]) for lead, kind in STATEMENTS.items() if not kind.path_only}
+_SHARED = ("DESCRIBE", "SET", "UNSET", "RESET")
+"""First words that Spark has statements with too, about anything whose name may begin as ours do."""
+_THIRD = {(words[0], words[2]) for lead in STATEMENTS if (words := lead.split())[0] in _SHARED and len(words) > 2}
 
 
 def parse(text: str) -> Command | None:
@@ -47,26 +55,37 @@ def form(lead: str) -> str:
 
 def forms() -> list[str]:
     """How every statement is written."""
-    return [form(lead) for lead in STATEMENTS]
+    return [form(lead) for lead, kind in STATEMENTS.items() if kind.offered]
 
 
 def is_ours(text: str) -> bool:
     """Whether a text begins as one of our statements does, or so nearly that it can only be a slip of the pen.
 
     `DESCRIBE INDEXTABLES ...` could be about a table of that name, so there the third word must be ours, or a path in
-    quotes must follow, which no DESCRIBE of Spark has.
+    quotes must follow, which no DESCRIBE of Spark has. `VACUUM`, `OPTIMIZE` and the like are ours with a path in quotes.
     """
     words = leading_words(text, 4)
+    if any(_leads_to_a_path(words, lead) for lead in _WITH_A_PATH):
+        return True
     if len(words) < 2 or words[0].kind != "name" or words[1].kind != "name":
         return False
     if any(says(words[0], first) and says(words[1], second) for first, second in _BEGINNINGS):
-        return not words[0].is_word("DESCRIBE") or _describes(words)
+        return not words[0].is_word(*_SHARED) or _goes_on(words)
     near = any(_near(words[0], first) and _near(words[1], second, *INDEX_WORDS) for first, second in _BEGINNINGS)
-    return near and (not _near(words[0], "DESCRIBE") or _names_a_path(words))
+    return near and (not _near(words[0], *_SHARED) or _names_a_path(words))
 
 
-def _describes(words: list[Token]) -> bool:
-    return (len(words) > 2 and words[2].is_word(*_DESCRIBED)) or _names_a_path(words)
+def _leads_to_a_path(words: list[Token], lead: tuple[str, ...]) -> bool:
+    """Whether the words are those of a lead, or nearly, and a path in quotes follows."""
+    if len(words) <= len(lead) or words[len(lead)].kind != "string":
+        return False
+    return all(token.kind == "name" and _near(token, word) for token, word in zip(words, lead, strict=False))
+
+
+def _goes_on(words: list[Token]) -> bool:
+    if len(words) > 2 and any(words[0].is_word(first) and words[2].is_word(third) for first, third in _THIRD):
+        return True
+    return words[0].is_word("DESCRIBE") and _names_a_path(words)
 
 
 def _names_a_path(words: list[Token]) -> bool:

@@ -1,7 +1,7 @@
 """A statement: one class says how it is written, which columns its rows have, and how it is run.
 
 A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value. Adding a statement is adding
-a class to `upkeep`, `describe` or `caches`: the parser knows every class with words that it begins with.
+a class to `upkeep`, `describe`, `caches` or `delta`: the parser knows every class with words that it begins with.
 
 Where a command runs: settings, and how the name of a table becomes its path.
 """
@@ -9,7 +9,7 @@ Where a command runs: settings, and how the name of a table becomes its path.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -59,6 +59,7 @@ class Session:
         where: Predicate | None = None,
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
+        order_by: Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> MergeReport:
         """Merge the splits of a table, as `Table.merge` does."""
@@ -67,6 +68,7 @@ class Session:
             where=where,
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
+            order_by=order_by,
             dry_run=dry_run,
         )
 
@@ -109,6 +111,7 @@ _VALUES: Mapping[Callable[[StatementCursor], Any], str] = {
     StatementCursor.whole_number: " n",
     StatementCursor.hours: " n DAYS|HOURS",
     StatementCursor.names: " (a, b)",
+    StatementCursor.sort_columns: " a, b",
     StatementCursor.path: " 'path'",
 }
 """How the value of a clause is written, by the function that reads it."""
@@ -128,6 +131,10 @@ class Command(ABC):
     """The words it begins with, and the fields that these words fill by themselves. Empty for a base class."""
     clauses: ClassVar[Clauses] = {}
     """What may come after the beginning, in any order."""
+    path_only: ClassVar[bool] = False
+    """Whether it is ours only with a path in quotes after the first words, which others use for tables by name."""
+    offered: ClassVar[bool] = True
+    """Whether it can be run; some are known only to be refused with the way out."""
     columns: ClassVar[pa.Schema]
     """The columns of its rows. Maps, lists and parameters are JSON text."""
 

@@ -12,13 +12,18 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, quoted
+from indextables.commands.cursor import StatementCursor, TableName, quoted
 from indextables.commands.statement import DRY_RUN, WHERE, Clauses, Session, TableCommand, clause, flag, row_schema
 from indextables.model.arguments import to_epoch_ms
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table
 from indextables.table import Table
 from indextables.upkeep.operation import NO_ACTION, SUCCESS
+
+
+def _no_merge_before_a_commit(cursor: StatementCursor) -> bool:
+    hint = "Set mergeOnWrite.enabled, which merges right after a write."
+    cursor.refuse(cursor.token, "splits are merged after they are committed, never before", hint=hint)
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,17 @@ class MergeSplits(TableCommand):
     max_dest_splits: int | None = None
     max_source_splits: int | None = None
     dry_run: bool = False
+    order_by: tuple[str, ...] | None = None
 
     leads: ClassVar = {"MERGE SPLITS": {}}
     clauses: ClassVar[Clauses] = {
         **WHERE,
         "TARGET SIZE": ("target_size_bytes", StatementCursor.size),
         "MAX DEST SPLITS": ("max_dest_splits", StatementCursor.count),
+        "MAX GROUPS": ("max_dest_splits", StatementCursor.count),
+        "PRECOMMIT": ("dry_run", _no_merge_before_a_commit),
         "MAX SOURCE SPLITS PER MERGE": ("max_source_splits", StatementCursor.count),
+        "ORDER BY": ("order_by", StatementCursor.sort_columns),
         **DRY_RUN,
     }
     columns: ClassVar[pa.Schema] = row_schema(
@@ -50,6 +59,11 @@ class MergeSplits(TableCommand):
         yield clause("TARGET SIZE", self.target_size_bytes)
         yield clause("MAX DEST SPLITS", self.max_dest_splits)
         yield clause("MAX SOURCE SPLITS PER MERGE", self.max_source_splits)
+        yield (
+            None
+            if self.order_by is None
+            else f"ORDER BY ({', '.join(column_name(column) for column in self.order_by)})"
+        )
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
@@ -60,6 +74,7 @@ class MergeSplits(TableCommand):
             where=self.where,
             max_dest_splits=self.max_dest_splits,
             max_source_splits=self.max_source_splits,
+            order_by=self.order_by,
             dry_run=self.dry_run,
         )
         return self.report_row(report, message=with_details(report.message, report))
@@ -101,6 +116,26 @@ class Purge(TableCommand):
         )
         message = with_details(report.message, report) if self.dry_run else report.message
         return self.report_row(report, message=message, retention_hours=ceil(report.retention_hours))
+
+
+@dataclass(frozen=True)
+class ExpireRows(TableCommand):
+    """Delete rows whose time is over, by the table's own retention."""
+
+    dry_run: bool = False
+
+    leads: ClassVar = {"EXPIRE INDEXTABLES": {}}
+    clauses: ClassVar[Clauses] = DRY_RUN
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, deleted_rows l, splits_rewritten l, splits_removed l, version l, message s"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"EXPIRE INDEXTABLES {self.table}"
+        yield flag("DRY RUN", self.dry_run)
+
+    def run(self, session: Session) -> pa.Table:
+        return self.report_row(session.open(self.table).expire(dry_run=self.dry_run))
 
 
 @dataclass(frozen=True)
@@ -185,7 +220,7 @@ class RepairLog(TableCommand):
 
     at_location: str | None = None
 
-    leads: ClassVar = {"REPAIR INDEXFILES TRANSACTION LOG": {}}
+    leads: ClassVar = {"REPAIR INDEXFILES TRANSACTION LOG": {}, "REPAIR INDEX FILES TRANSACTION LOG": {}}
     clauses: ClassVar[Clauses] = {"AT LOCATION": ("at_location", StatementCursor.path)}
     columns: ClassVar[pa.Schema] = row_schema(
         "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s"
@@ -209,19 +244,21 @@ class Restore(TableCommand):
     timestamp: str | None = None
 
     leads: ClassVar = {"RESTORE INDEXTABLES": {}}
+    to_version: ClassVar[str] = "TO VERSION"
+    to_timestamp: ClassVar[str] = "TO TIMESTAMP"
     columns: ClassVar[pa.Schema] = row_schema(
         "table_path s, version l, restored_version l, files_added l, files_removed l"
     )
 
     @classmethod
     def usage(cls) -> str:
-        return "'path' TO VERSION n|TO TIMESTAMP 't'"
+        return f"'path' {cls.to_version} n|{cls.to_timestamp} 't'"
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
-        forms = ("TO VERSION", "TO TIMESTAMP")
+        forms = (cls.to_version, cls.to_timestamp)
         table = cursor.table(before=forms)
-        if cursor.choose(forms) == "TO VERSION":
+        if cursor.choose(forms) == cls.to_version:
             return cls(table=table, version=cursor.whole_number(), **fields)
         moment = cursor.string("a moment in quotes, such as '2026-01-31T12:00:00Z'")
         cursor.placed(moment, lambda: to_epoch_ms(moment.value))
@@ -254,6 +291,11 @@ class Verify(TableCommand):
         """A row for each finding. A table that cannot be opened is verified all the same."""
         report = session.verify(self.table, full=self.full)
         return self.rows(report.details()["findings"])
+
+
+def column_name(name: str) -> str:
+    """A column as a statement names it."""
+    return str(TableName((name,)))
 
 
 def with_details(message: str, report: Report) -> str:

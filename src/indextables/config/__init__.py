@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from indextables.config import indexing, log, spark, splits, state, storage, upkeep
-from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key
+from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key, renamed_words, weighed_name
 from indextables.errors import InvalidInputError
 
 GROUPS: tuple[type, ...] = (
@@ -14,9 +14,11 @@ GROUPS: tuple[type, ...] = (
     log.CacheSettings,
     log.LogReadSettings,
     log.SkipSettings,
+    log.ImplementationSettings,
     storage.AwsSettings,
     storage.AzureSettings,
     storage.GcpSettings,
+    storage.HdfsSettings,
     storage.RequestSettings,
     indexing.IndexingSettings,
     indexing.SearchSettings,
@@ -34,11 +36,19 @@ GROUPS: tuple[type, ...] = (
     spark.SparkReadSettings,
     spark.SparkWriteSettings,
     upkeep.MergeSettings,
+    upkeep.DeleteSettings,
     upkeep.PurgeSettings,
+    upkeep.ExpirySettings,
     upkeep.MergeOnWriteSettings,
     upkeep.PurgeOnWriteSettings,
 )
-STORE_GROUPS = (storage.AwsSettings, storage.AzureSettings, storage.GcpSettings, storage.RequestSettings)
+STORE_GROUPS = (
+    storage.AwsSettings,
+    storage.AzureSettings,
+    storage.GcpSettings,
+    storage.HdfsSettings,
+    storage.RequestSettings,
+)
 """Settings of the place, not of the table: how it is reached."""
 REGISTRY = Registry(GROUPS)
 
@@ -84,6 +94,48 @@ def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
     return configuration
 
 
+def names_a_column(key: str, columns: Iterable[str]) -> bool:
+    """Whether a key is about one of some columns."""
+    match = REGISTRY.lookup(key)
+    return match is not None and match[1] is not None and match[1] in set(columns)
+
+
+def without_columns(configuration: Mapping[str, str], gone: Collection[str]) -> dict[str, str]:
+    """A table's configuration without what it says of columns that are gone."""
+    rest: dict[str, str] = {}
+    for key, value in configuration.items():
+        match = REGISTRY.lookup(key) if gone else None
+        if match is not None and match[1] in gone:
+            continue
+        if match is not None and match[0].names_columns:
+            parsed = match[0].type.parse(value)
+            names = [parsed] if isinstance(parsed, str) else parsed
+            left = [name for name in names if name.partition("^")[0] not in gone]
+            if not left:
+                continue
+            value = ",".join(left)
+        rest[key] = value
+    return rest
+
+
+def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) -> dict[str, object]:
+    """Settings as they were written, with other names of columns in keys and values. What is no setting stays."""
+    renamed: dict[str, object] = {}
+    for key, value in options.items():
+        match = REGISTRY.lookup(key)
+        if match is None:
+            renamed[key] = value
+        elif match[1] is not None:
+            renamed[key[: len(key) - len(match[1])] + rename(match[1])] = renamed_words(match[1], value, rename)
+        elif match[0].names_columns and value:
+            parsed = match[0].type.parse(value)
+            each = weighed_name(rename)
+            renamed[key] = rename(parsed) if isinstance(parsed, str) else ",".join(map(each, parsed))
+        else:
+            renamed[key] = value
+    return renamed
+
+
 def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
     """Settings that somebody wants to put into a table must be such that a table may carry."""
     keys = not_of_tables(options)
@@ -113,9 +165,12 @@ __all__ = [
     "Settings",
     "bare_key",
     "is_setting",
+    "names_a_column",
     "not_of_tables",
     "refuse_settings_of_callers",
     "resolve",
     "settings_of_table",
     "table_configuration",
+    "with_columns",
+    "without_columns",
 ]

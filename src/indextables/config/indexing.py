@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+from msgspec.structs import replace
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import integer, names, text
+from indextables.config.values import boolean, integer, names, text, word_of
+
+MAX_TOKEN_LENGTH = 32_000
+TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
+"""The words that the JVM engine has for lengths; the longest term here leaves room for the path of a json value."""
+_LISTS = ("typemap", "tokenizer", "record_option", "token_length")
+_OTHER_NAMES = {"ipaddress": "ip", "ipaddr": "ip"}
 
 
 class IndexingSettings(SettingsGroup, frozen=True):
@@ -18,7 +26,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "indexing.tokenizer.*",
         text(),
         {},
-        "How the text of a column is cut into terms: default, raw, en_stem, ngram and others.",
+        "How a column is cut into terms: default, raw, en_stem, ngram and others, or a chain such as words|lowercase|ascii.",
         in_table=True,
     )
     record_option: Mapping[str, str] = setting(
@@ -28,16 +36,59 @@ class IndexingSettings(SettingsGroup, frozen=True):
         "What is kept of each term of a column: basic, freq or position.",
         in_table=True,
     )
+    text_record: str = setting(
+        "indexing.text.indexRecordOption",
+        word_of("basic", "freq", "position"),
+        "position",
+        "What is kept of each term of text columns for which nothing else is said.",
+        in_table=True,
+    )
+    token_length: Mapping[str, str] = setting(
+        "indexing.tokenLength.*",
+        text(),
+        {},
+        "Longest term of a column that is indexed, in bytes of UTF-8, or legacy (40), tantivy_max, min_limit (1).",
+        in_table=True,
+    )
+    substring: Mapping[str, bool] = setting(
+        "indexing.substring.*",
+        boolean(),
+        {},
+        "Whether three neighbouring characters of a column's texts are indexed too: `LIKE '%x%'` need not look at all rows.",
+        in_table=True,
+    )
     nonindexed: tuple[str, ...] = setting(
-        "indexing.nonindexed", names(), (), "Columns that get no index.", in_table=True
+        "indexing.nonindexed", names(), (), "Columns that get no index.", in_table=True, names_columns=True
     )
     max_token_length: int = setting(
         "indexing.maxTokenLength",
-        integer(1, 32_000),
+        integer(1, MAX_TOKEN_LENGTH),
         255,
         "Longest term that is indexed, in bytes of UTF-8; longer ones are answered from the rows.",
         in_table=True,
     )
+
+    def for_columns(self, columns: Collection[str]) -> IndexingSettings:
+        """The same settings column by column: `indexing.typemap.text = a,b` says the kind first and lists its columns.
+
+        A column that is called like a kind wins over the kind. What is neither stays, for whoever checks the columns.
+        """
+        return replace(self, **{name: _by_column(getattr(self, name), columns) for name in _LISTS})
+
+
+def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:
+    """Words by column, from entries `column = word` and `word = column, column`. The former are the more particular."""
+    particular = {key: value for key, value in words.items() if key in columns}
+    listed: dict[str, str] = {}
+    for key, value in words.items():
+        names = [name for part in value.split(",") if (name := part.strip())]
+        if key in columns:
+            continue
+        if any(name in columns for name in names):
+            listed.update(dict.fromkeys(names, key.lower()))
+        else:
+            particular[key] = value
+    return {key: _OTHER_NAMES.get(word.strip().lower(), word) for key, word in (listed | particular).items()}
 
 
 class SearchSettings(SettingsGroup, frozen=True):
@@ -47,13 +98,21 @@ class SearchSettings(SettingsGroup, frozen=True):
         "indexing.defaultSearchFields",
         names(),
         (),
-        "Columns that a bare word searches; empty: every text column.",
+        "Columns that a bare word searches, with weights if some count more (`subject^3,body`); empty: every text column.",
         in_table=True,
+        names_columns=True,
     )
     max_default_fields: int = setting(
         "indexing.maxDefaultSearchFields",
         integer(1),
         32,
         "Most text columns that a bare word searches when no default fields are set; more is an error.",
+        in_table=True,
+    )
+    default_operator: str = setting(
+        "query.defaultOperator",
+        word_of("or", "and"),
+        "or",
+        "Whether of words side by side, such as `disk full`, any must match or all.",
         in_table=True,
     )

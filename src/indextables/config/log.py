@@ -61,6 +61,17 @@ class LogReadSettings(SettingsGroup, frozen=True):
     )
 
 
+class ImplementationSettings(SettingsGroup, frozen=True):
+    """Settings of other engines that choose between implementations; there is one here."""
+
+    use_optimized: bool = setting(
+        "transaction.useOptimized",
+        boolean(),
+        True,
+        "Accepted for sessions that set it: there is one implementation of the log, and a line in the log says so.",
+    )
+
+
 class SkipSettings(SettingsGroup, frozen=True):
     """How splits that an operation could not process are left alone."""
 

@@ -7,16 +7,19 @@ same key is given in several places the order is: option > session > table > def
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct, StructMeta, field
 from msgspec.structs import replace
 
-from indextables.config.values import ValueType
+from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, SECRETS
+from indextables.config.values import ValueType, boolean, text
 from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, shown
 
 PREFIX = "spark.indextables."
+logger = logging.getLogger(__name__)
 
 
 class Setting(Struct, frozen=True):
@@ -32,6 +35,8 @@ class Setting(Struct, frozen=True):
     a credential, a class, threads or memory of the process that reads."""
     field_name: str = ""
     group: builtins.type = object
+    names_columns: bool = False
+    """Whether its value is a column's name, or several."""
 
     @property
     def per_column(self) -> bool:
@@ -47,12 +52,13 @@ def setting(
     *,
     secret: bool = False,
     in_table: bool = False,
+    names_columns: bool = False,
 ) -> Any:
     """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value.
 
     Only those declared with `in_table` may be kept in a table's metadata and are taken from there.
     """
-    return Setting(key, type, default, doc, secret, in_table)
+    return Setting(key, type, default, doc, secret, in_table, names_columns=names_columns)
 
 
 class _SettingsMeta(StructMeta):
@@ -82,8 +88,23 @@ def declared(group: type[SettingsGroup]) -> Iterator[Setting]:
 G = TypeVar("G", bound=SettingsGroup)
 
 
+class WithoutEffect:
+    """The group of settings that are known and do nothing here: names of the JVM engine."""
+
+
+_WITHOUT_EFFECT = {
+    key: Setting(key, text(), None, f"{reason}.", secret=key in SECRETS, group=WithoutEffect)
+    for key, reason in NO_EFFECT.items()
+} | {
+    key: Setting(key, boolean(), True, f"It cannot be switched off: {reason}.", group=WithoutEffect)
+    for key, reason in REFUSED.items()
+}
+_JVM_NAMES = {key.lower(): key for key in (*_WITHOUT_EFFECT, *ALIASES)}
+_mentioned: set[str] = set()
+
+
 class Registry:
-    """Every setting of every group, by key."""
+    """Every setting of every group, by key, and by the names that the JVM engine has for them."""
 
     def __init__(self, groups: Iterable[type[SettingsGroup]]) -> None:
         self.settings = {s.key: s for g in groups for s in declared(g)}
@@ -98,6 +119,9 @@ class Registry:
         exact = self._lower.get(bare.lower())
         if exact is not None:
             return self.settings[exact], None
+        foreign = _JVM_NAMES.get(bare.lower())
+        if foreign is not None:
+            return _WITHOUT_EFFECT.get(foreign) or self.settings[ALIASES[foreign].target], None
         for family, full in self._families.items():
             if bare.lower().startswith(family) and len(bare) > len(family):
                 return self.settings[full], bare[len(family) :]
@@ -119,18 +143,53 @@ class Registry:
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
         """A key and its text as a typed value, or an error that names key, value and what is allowed."""
         entry, column = self.find(key)
+        name = _JVM_NAMES.get(bare_key(key).lower(), entry.key)
         try:
-            return entry, column, entry.type.parse(value)
+            given = ALIASES[name].convert(value) if name in ALIASES else value
+            parsed = None if given is None else entry.type.parse(given)
         except (ValueError, TypeError, OverflowError):
             text = "<hidden>" if entry.secret else shown(value)
-            message = f"Setting {entry.key!r} cannot be {text}."
+            message = f"Setting {name!r} cannot be {text}."
             hint = f"Allowed: {entry.type.allowed}."
-            raise InvalidInputError(message, hint=hint, key=entry.key, allowed=entry.type.allowed) from None
+            raise InvalidInputError(message, hint=hint, key=name, allowed=entry.type.allowed) from None
+        if name in REFUSED and not parsed:
+            message = f"Setting {name!r} cannot be false: {REFUSED[name]}."
+            raise InvalidInputError(message, hint="Leave it out.", key=name)
+        return entry, column, parsed
+
+
+_WORDS = frozenset(
+    {"string", "text", "json", "ip", "none", "default", "raw", "en_stem", "ngram", "basic", "freq", "position"}
+)
+
+
+def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
+    """How a name is renamed that may carry a weight, `subject^3`."""
+
+    def renamed(name: str) -> str:
+        column, mark, weight = name.partition("^")
+        return rename(column) + mark + weight
+
+    return renamed
+
+
+def renamed_words(column: str, value: Any, rename: Callable[[str], str]) -> Any:
+    """The value of a per-column key after a renaming: where a kind comes first it lists columns (`typemap.text = a,b`)."""
+    if not isinstance(value, str) or rename(column) != column or value.strip().lower() in _WORDS:
+        return value
+    return ",".join(rename(part.strip()) for part in value.split(","))
 
 
 def bare_key(key: str) -> str:
     """A key without the prefix that it may have."""
     return key[len(PREFIX) :] if key[: len(PREFIX)].lower() == PREFIX else key
+
+
+def _mention(entry: Setting) -> None:
+    """Say once in this process that a setting changes nothing, and why."""
+    if entry.key not in _mentioned:
+        _mentioned.add(entry.key)
+        logger.warning("Setting %s has no effect here: %s", entry.key, entry.doc)
 
 
 class Settings:
@@ -140,24 +199,36 @@ class Settings:
         """`layers` come weakest first; later ones win."""
         self._registry = registry
         self._values: dict[str, Any] = {}
+        self.without_effect: dict[str, str] = {}
+        """Settings of the JVM engine that were given and change nothing here; why is in their documentation."""
         for layer in layers:
             for key, value in layer.items():
                 if value is None:
                     continue
                 entry, column, parsed = registry.parse(key, value)
-                if column is None:
+                if entry.group is WithoutEffect:
+                    self.without_effect[entry.key] = "<hidden>" if entry.secret else str(value)
+                    if entry.key not in REFUSED:
+                        _mention(entry)
+                elif parsed is None:
+                    continue
+                elif column is None:
                     self._values[entry.key] = parsed
                 else:
                     self._values[entry.key] = {**self._values.get(entry.key, {}), column: parsed}
 
-    def with_layer(self, layer: Mapping[str, object]) -> Settings:
-        """The same settings with a stronger layer on top."""
-        stronger = Settings(self._registry, [layer])
-        merged = Settings(self._registry)
-        merged._values = dict(self._values)
-        for key, value in stronger._values.items():
-            merged._values[key] = {**merged._values.get(key, {}), **value} if key.endswith(".*") else value
-        return merged
+    def with_columns(self, rename: Callable[[str], str]) -> Settings:
+        """The same settings with other names of columns, in keys and in values."""
+        renamed = Settings(self._registry)
+        for key, value in self._values.items():
+            if key.endswith(".*"):
+                renamed._values[key] = {rename(c): renamed_words(c, each, rename) for c, each in value.items()}
+            elif self._registry.settings[key].names_columns:
+                weighed = weighed_name(rename)
+                renamed._values[key] = rename(value) if isinstance(value, str) else tuple(map(weighed, value))
+            else:
+                renamed._values[key] = value
+        return renamed
 
     def group(self, group: type[G]) -> G:
         """One room's settings as its frozen struct."""

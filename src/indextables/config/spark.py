@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, integer, size, word_of
+from indextables.config.values import ValueType, boolean, integer, size, word_of
 
 
 class SparkReadSettings(SettingsGroup, frozen=True):
@@ -11,9 +11,19 @@ class SparkReadSettings(SettingsGroup, frozen=True):
 
     splits_per_task: int = setting(
         "read.splitsPerTask",
-        integer(0),
+        ValueType(
+            "integer",
+            "a whole number from 0 up, or auto",
+            lambda v: 0 if str(v).strip() == "auto" else integer(0).parse(v),
+        ),
         0,
-        "Splits that one Spark task reads; 0 groups them by size.",
+        "Splits that one Spark task reads; 0 or auto groups them by size and by how many tasks run at once.",
+    )
+    driver_splits: int = setting(
+        "read.driverSplits",
+        integer(0),
+        8,
+        "Up to so many splits the driver reads a small result itself, without tasks; 0: never.",
     )
     engine: str = setting(
         "read.engine",

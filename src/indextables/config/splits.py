@@ -15,7 +15,7 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
     """How rows become splits."""
 
     heap_bytes: int = setting(
-        "indexWriter.heapSize", size(32 << 20), 200 << 20, "Memory for the index of a split that is being written."
+        "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split that is being written."
     )
     temp_directory: str = setting(
         "indexWriter.tempDirectoryPath", text(), "", "Where splits are built before upload; empty: the system's choice."
@@ -40,6 +40,7 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         "",
         "Column whose range is recorded as a split's time range; empty: the first timestamp column.",
         in_table=True,
+        names_columns=True,
     )
 
 
@@ -98,4 +99,5 @@ class StatsSettings(SettingsGroup, frozen=True):
         (),
         "Columns that have statistics; if given, their number does not count.",
         in_table=True,
+        names_columns=True,
     )

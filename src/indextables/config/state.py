@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, number, word_of
+from indextables.config.values import boolean, duration_ms, hours, integer, number, size, word_of
 
 _MAX_INT = 2**31 - 1
 
@@ -18,7 +18,25 @@ class CheckpointSettings(SettingsGroup, frozen=True):
     """When the log is checkpointed, and in which form."""
 
     enabled: bool = setting(
-        "checkpoint.enabled", boolean(), True, "Write a checkpoint after every few commits.", in_table=True
+        "checkpoint.enabled",
+        boolean(),
+        True,
+        "Write a checkpoint after every few commits. Who opens a table with false also reads every version that is there, "
+        "whatever checkpoints there are.",
+        in_table=True,
+    )
+    asynchronous: bool = setting(
+        "checkpoint.async.enabled",
+        boolean(),
+        True,
+        "Write a checkpoint that is due beside the commits; if false, the commit that makes it due waits for it.",
+        in_table=True,
+    )
+    shutdown_timeout_ms: int = setting(
+        "checkpoint.async.shutdownTimeoutMs",
+        duration_ms(),
+        60_000,
+        "How long the end of a process waits for a checkpoint that is being written.",
     )
     interval: int = setting(
         "checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.", in_table=True
@@ -28,6 +46,20 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         word_of("avro", "json", "parquet"),
         "avro",
         "Form of a checkpoint: Avro state, or the JSON and Parquet checkpoints of older releases.",
+        in_table=True,
+    )
+    json_layout: str = setting(
+        "checkpoint.json.layout",
+        word_of("lines", "object"),
+        "lines",
+        "Form of JSON checkpoints: one action a line, or the single object with protocol, metaData and a list of adds.",
+        in_table=True,
+    )
+    max_file_bytes: int = setting(
+        "checkpoint.maxFileSize",
+        size(1 << 10),
+        128 << 20,
+        "Size of the text at which a JSON checkpoint, or of the file at which a Parquet checkpoint, goes on in another part.",
         in_table=True,
     )
     parquet_compression: str = setting(

@@ -40,6 +40,9 @@ class AzureSettings(SettingsGroup, frozen=True):
         "azure.connectionString", text(), None, "Account, key and endpoint in the portal's one-line form.", secret=True
     )
     sas_token: str | None = setting("azure.sasToken", text(), None, "Shared access signature.", secret=True)
+    bearer_token: str | None = setting(
+        "azure.bearerToken", text(), None, "Token of Azure's directory, as it stands in a request.", secret=True
+    )
     tenant_id: str | None = setting("azure.tenantId", text(), None, "Tenant of the service principal.")
     client_id: str | None = setting("azure.clientId", text(), None, "Client id of the service principal.")
     client_secret: str | None = setting(
@@ -60,6 +63,17 @@ class GcpSettings(SettingsGroup, frozen=True):
         secret=True,
     )
     endpoint: str | None = setting("gcp.endpoint", text(), None, "Address of a store other than Google's own.")
+
+
+class HdfsSettings(SettingsGroup, frozen=True):
+    """How HDFS is reached, beyond what Hadoop's own configuration files say."""
+
+    config_directory: str | None = setting(
+        "hdfs.configDirectory", text(), None, "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR."
+    )
+    kerberos_principal: str | None = setting("hdfs.kerberosPrincipal", text(), None, "Principal to log in as.")
+    kerberos_keytab: str | None = setting("hdfs.kerberosKeytab", text(), None, "Keytab file of the principal.")
+    kerberos_cache: str | None = setting("hdfs.kerberosCache", text(), None, "Ticket cache; unset: the user's own.")
 
 
 class RequestSettings(SettingsGroup, frozen=True):
@@ -89,4 +103,5 @@ class StoreSettings(Struct, frozen=True):
     aws: AwsSettings = AwsSettings()
     azure: AzureSettings = AzureSettings()
     gcp: GcpSettings = GcpSettings()
+    hdfs: HdfsSettings = HdfsSettings()
     requests: RequestSettings = RequestSettings()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, number, size
+from indextables.config.values import boolean, duration_ms, hours, integer, names, number, size, text, word_of
 
 MIN_TARGET_BYTES = 1 << 20
 MIN_SOURCES = 2
@@ -36,7 +36,47 @@ class MergeSettings(SettingsGroup, frozen=True):
     batch_groups: int = setting(
         "merge.batchSize", integer(1), 16, "Merged splits that are committed together.", in_table=True
     )
+    deleted_share: float = setting(
+        "merge.deletedShareThreshold",
+        number(0, 1),
+        0.3,
+        "Share of deleted rows above which a merge writes a split anew even if it stands alone or is large.",
+        in_table=True,
+    )
+    cluster_by: tuple[str, ...] = setting(
+        "merge.clusterBy",
+        names(),
+        (),
+        "Columns by which merges sort the rows of the splits they write; empty: rows stay in the order they came in.",
+        in_table=True,
+        names_columns=True,
+    )
     parallelism: int = setting("merge.parallelism", integer(1, 64), 2, "Groups that one process merges at a time.")
+
+
+class DeleteSettings(SettingsGroup, frozen=True):
+    """How rows are deleted, updated and upserted."""
+
+    mode: str = setting(
+        "delete.mode",
+        word_of("auto", "vector", "rewrite"),
+        "auto",
+        "How rows go: by a deletion vector beside the split (vector), by writing the split anew without them (rewrite), or "
+        "as the share of its rows says (auto).",
+        in_table=True,
+    )
+    max_share: float = setting(
+        "delete.maxVectorShare",
+        number(0, 1),
+        0.2,
+        "Share of a split's rows up to which delete.mode auto takes a deletion vector; rows deleted earlier count too.",
+        in_table=True,
+    )
+
+    @property
+    def vector_share(self) -> float:
+        """The share of a split's rows up to which a vector names them."""
+        return {"vector": 1.0, "rewrite": 0.0}.get(self.mode, self.max_share)
 
 
 PURGE_LOG_HOURS = "purge.txLogRetentionHours"
@@ -61,7 +101,18 @@ class PurgeSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     check_retention: bool = setting(
-        "purge.retentionCheckEnabled", boolean(), True, "Refuse to purge what is younger than 24 hours.", in_table=True
+        "purge.retentionCheckEnabled",
+        boolean(),
+        True,
+        "Refuse a retention that is shorter than purge.minRetentionHours.",
+        in_table=True,
+    )
+    min_hours: float = setting(
+        "purge.minRetentionHours",
+        hours(1),
+        24.0,
+        "Shortest retention that a purge accepts while it checks.",
+        in_table=True,
     )
     delete_retries: int = setting(
         "purge.deleteRetries",
@@ -108,6 +159,25 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
         duration_ms(),
         300_000,
         "For how long the process waits for merges in the background before it ends.",
+    )
+
+
+class ExpirySettings(SettingsGroup, frozen=True):
+    """Retention by time: rows that are too old go."""
+
+    column: str = setting(
+        "retention.column",
+        text(),
+        "",
+        "Column of dates or times by which rows grow old; empty: they do not.",
+        in_table=True,
+        names_columns=True,
+    )
+    period_ms: int = setting(
+        "retention.period", duration_ms(), 0, "For how long rows are kept, by that column: 30 days, 12h.", in_table=True
+    )
+    on_write: bool = setting(
+        "retention.onWrite.enabled", boolean(), False, "Delete rows that are too old after every write.", in_table=True
     )
 
 

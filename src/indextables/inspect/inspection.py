@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from indextables.config import Settings
 from indextables.config.state import CompactionSettings, StateWriteSettings
+from indextables.config.upkeep import MergeSettings
+from indextables.errors import InvalidInputError
 from indextables.inspect import splits
 from indextables.log import history as log_history
 from indextables.log.checkpoint.checkpointer import StateReport, state_report
 from indextables.log.checkpoint.state_files import pruned_files
 from indextables.log.transaction_log import TransactionLog
+from indextables.metrics import METRICS
+from indextables.model.arguments import text as argument_text
 from indextables.model.arguments import whole_number
+from indextables.model.column_names import ColumnNames
+from indextables.model.predicate import Predicate
 from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.report import Report
+from indextables.model.schema import find_column, is_atomic
+from indextables.model.schema_registry import without_registry
 from indextables.model.skips import skipped_table
 from indextables.model.snapshot import Snapshot
-from indextables.scan.plan import plan_scan
+from indextables.scan.plan import plan_scan, query_fields
 from indextables.scan.task import ScanTask
+from indextables.splits.index.analyzers import tokens_table
 from indextables.storage.spec import StoreSpec
+from indextables.upkeep import clustering
 
 PARTITIONS = pa.schema(
     [
@@ -30,6 +43,47 @@ PARTITIONS = pa.schema(
         pa.field("size_bytes", pa.int64()),
     ]
 )
+CLUSTERING = pa.schema(
+    [
+        pa.field("column", pa.string()),
+        *(pa.field(name, pa.int64()) for name in ("splits", "without_bounds", "alone")),
+        pa.field("depth", pa.float64()),
+        pa.field("max_depth", pa.int64()),
+    ]
+)
+
+
+class DetailReport(Report, frozen=True):
+    """What a table is: identity, place, partitioning, size, properties and protocol, at the version that is shown."""
+
+    format: str
+    id: str
+    name: str | None
+    description: str | None
+    location: str
+    created_at: datetime | None
+    last_modified: datetime | None
+    partition_columns: Sequence[str]
+    num_files: int
+    num_records: int
+    size_in_bytes: int
+    properties: Mapping[str, str]
+    min_reader_version: int
+    min_writer_version: int
+    table_features: Sequence[str]
+    version: int
+
+
+class MetricsReport(Report, frozen=True):
+    """What a process has done with a table, in numbers."""
+
+    table_path: str
+    metrics: tuple[dict[str, Any], ...]
+
+    def value(self, metric: str, **labels: str) -> float:
+        """The sum of the values of a metric that have these labels."""
+        rows = (row for row in self.metrics if row["metric"] == metric)
+        return float(sum(row["value"] for row in rows if labels.items() <= row["labels"].items()))
 
 
 class OpenTable(Protocol):
@@ -72,6 +126,11 @@ class OpenTable(Protocol):
     @property
     def _spec(self) -> StoreSpec: ...
 
+    @property
+    def _names(self) -> ColumnNames: ...
+
+    def _condition(self, where: Where | None) -> Predicate | None: ...
+
 
 class Inspection:
     """What can be looked at in a table, by the version that it shows."""
@@ -91,7 +150,7 @@ class Inspection:
 
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits, a row each; with `where` only those that may hold a matching row. As `Table.files`."""
-        predicate = bound_predicate(where, self.table.schema)
+        predicate = self.table._condition(where)
         return pruned_files(self.snapshot, predicate) if predicate is not None else self.snapshot.all_files
 
     def history(self, *, limit: int | None = None) -> pa.Table:
@@ -108,17 +167,54 @@ class Inspection:
             writing=settings.group(StateWriteSettings),
         )
 
+    def detail(self) -> DetailReport:
+        """What the table is, in one report: identity, place, partitioning, size, properties and protocol.
+
+        Rows of splits that do not say how many count as none. `last_modified` is when the version was committed.
+        """
+        header, files = self.snapshot.header, self.snapshot.files(columns=["size", "num_records"])
+        metadata, protocol = without_registry(self.snapshot.metadata), header.protocol
+        features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        return DetailReport(
+            format=metadata.format.provider,
+            id=metadata.id,
+            name=metadata.name,
+            description=metadata.description,
+            location=self.table.path,
+            created_at=_moment(metadata.created_time),
+            last_modified=_moment(header.timestamp_ms),
+            partition_columns=tuple(metadata.partition_columns or ()),
+            num_files=files.num_rows,
+            num_records=pc.sum(files.column("num_records")).as_py() or 0,
+            size_in_bytes=pc.sum(files.column("size")).as_py() or 0,
+            properties=dict(metadata.configuration or {}),
+            min_reader_version=protocol.min_reader_version,
+            min_writer_version=protocol.min_writer_version,
+            table_features=tuple(sorted(features)),
+            version=self.snapshot.version,
+        )
+
+    def metrics(self) -> MetricsReport:
+        """What this process has done with this table, in numbers. As `Table.metrics`."""
+        samples = METRICS.samples(table=self.table.path)
+        rows = tuple(
+            {"metric": s.name, "labels": {k: v for k, v in s.labels.items() if k != "table"}, "value": s.value}
+            for s in samples
+        )
+        return MetricsReport(self.table.path, rows)
+
     def partitions(self) -> pa.Table:
         """Each partition with its splits, rows and bytes, in the order of their values.
 
         A table that is not partitioned is one partition. Rows of splits that do not say how many count as none.
         """
         names, files = self.table.partition_columns, self.snapshot.all_files
+        physical = self.table._names.columns(names)
         totals: dict[tuple[str | None, ...], list[int]] = {}
         columns = (files.column(name).to_pylist() for name in ("partition_values", "num_records", "size"))
         for values, records, size in zip(*columns, strict=True):
             partition = dict(values or [])
-            total = totals.setdefault(tuple(partition.get(name) for name in names), [0, 0, 0])
+            total = totals.setdefault(tuple(partition.get(name) for name in physical), [0, 0, 0])
             for place, count in enumerate((1, records or 0, size)):
                 total[place] += count
         return pa.Table.from_pylist(
@@ -130,15 +226,57 @@ class Inspection:
             schema=PARTITIONS,
         )
 
+    def clustering(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """How well the splits are separated by each of `columns`, by their bounds in the log.
+
+        A row per column: `splits`, those `without_bounds`, those `alone` (no other overlaps with them), and `depth`, the mean
+        number of splits that may hold a value of a split's range: 1.0 is perfect. Without `columns`, those that merges
+        sort by (`merge.clusterBy`), or every column that has bounds.
+        """
+        schema, partitions = self.table.schema, self.table.partition_columns
+        body = pa.schema([field for field in schema if field.name not in partitions])
+        sorts = self.table.settings.group(MergeSettings).cluster_by
+        chosen = clustering.sort_columns(body, columns if columns is not None else sorts)
+        every = columns is None and not chosen
+        names = [field.name for field in body if is_atomic(field.type)] if every else chosen
+        known = self.table._names
+        rows = clustering.overview(
+            self.snapshot.all_files, known.columns(names), known.physical, known.columns(partitions)
+        )
+        shown = [{**row, "column": known.shown(row["column"])} for row in rows]
+        return pa.Table.from_pylist(
+            [row for row in shown if not every or row["without_bounds"] < row["splits"]], schema=CLUSTERING
+        )
+
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
         """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
         table = self.table
-        plan = plan_scan(self.snapshot, table._spec, table._search_settings, where=bound_predicate(where, table.schema))
+        predicate = bound_predicate(where, table.schema, now_ms=self.log.now_ms())
+        plan = plan_scan(self.snapshot, table._spec, table._search_settings, where=predicate)
         return splits.sizes_of_components(ScanTask(plan, self.log.store))
+
+    def analyze(self, column: str, text: str) -> pa.Table:
+        """The terms that a `text` becomes in the index of a `column`, a row each: term, position, start and end.
+
+        Raises InvalidInputError for a column that is not there, or has no terms.
+
+            t.inspect.analyze("message", "Gateway timeout")
+        """
+        table = self.table
+        fields = query_fields(table.schema, table.partition_columns, table._search_settings)
+        mapping = fields.column(find_column(table.schema, argument_text("column", column)))
+        if not mapping.tokenizer:
+            message = f"Column {mapping.name!r} is of kind {mapping.kind}, which has no terms of text."
+            raise InvalidInputError(message, hint="Name a column of kind text, string or json.", column=mapping.name)
+        return tokens_table(argument_text("text", text), mapping)
 
     def skipped_files(self) -> pa.Table:
         """Splits that an operation could not process: why, how often, and until when they are left alone."""
         return skipped_table(self.snapshot.header.skips, now_ms=self.log.now_ms())
+
+
+def _moment(milliseconds: int | None) -> datetime | None:
+    return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
 def in_order(values: Sequence[str | None]) -> list[tuple[bool, float, str]]:

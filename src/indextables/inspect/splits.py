@@ -39,7 +39,17 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
         source = open_source(task.store, entry.path, size=entry.size)
         values = msgspec.json.encode(entry.partition_values).decode()
         components = component_sizes(source, footer_start=entry.footer_start)
-        return [(entry.path, values, size.component, size.field, size.size_bytes) for size in components]
+        names = task.plan.names
+        return [
+            (
+                entry.path,
+                values,
+                size.component,
+                None if size.field is None else names.shown(size.field),
+                size.size_bytes,
+            )
+            for size in components
+        ]
 
     rows = [dict(zip(COMPONENT_SCHEMA.names, row, strict=True)) for rows in task.each(look) for row in rows]
     return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)

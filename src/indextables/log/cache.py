@@ -95,6 +95,18 @@ class LogCache:
             hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
 
+    def figures(self) -> list[tuple[str, tuple[str, ...], float]]:
+        """Hits and misses by table and kind, for the metrics of the process."""
+        with self._lock:
+            counts = (("log_cache_hits_total", dict(self._hits)), ("log_cache_misses_total", dict(self._misses)))
+        return [(name, (table, kind), n) for name, counter in counts for (kind, table), n in counter.items()]
+
+    def renew_lock(self) -> None:
+        """In a forked child: whoever held the lock is not there, and what it was about to change may be half done."""
+        self._lock = threading.Lock()
+        self._held.clear()
+        self._bytes = 0
+
     def _forget(self, key: tuple[str, str, Hashable]) -> None:
         entry = self._held.pop(key, None)
         if entry is not None:

@@ -22,6 +22,7 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.clock import StoreClock
 from indextables.log.log_files import list_log
+from indextables.metrics import METRICS
 from indextables.model.retention import (
     HOUR_MS,
     CheckpointFiles,
@@ -33,7 +34,7 @@ from indextables.model.retention import (
     find_expired,
 )
 from indextables.storage.store import ObjectInfo, Store
-from indextables.wire.old_checkpoints import MultiPartManifest, decode_checkpoint
+from indextables.wire.old_checkpoints import MultiPartManifest, decode_checkpoint, parquet_parts
 
 logger = logging.getLogger(__name__)
 _BATCH = 100
@@ -176,6 +177,8 @@ class Cleaner(Struct, frozen=True):
                     break
                 self._delete(batch)
                 deleted += batch
+                for file in batch:
+                    METRICS.count("log_files_cleaned_total", self.store.url, file.kind)
                 if on_batch is not None:
                     on_batch(len(deleted))
             except StorageError as failure:
@@ -215,8 +218,13 @@ class Cleaner(Struct, frozen=True):
 
     def _parts(self, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
         named: set[str] = set()
-        for path in (file.path for file in files if file.path.startswith(f"{log_files.LOG}/0")):
+        for path in (file.path for file in files):
             try:
+                if path.startswith(log_files.PARQUET_CHECKPOINTS):
+                    if path.endswith(".checkpoint.parquet"):
+                        names = parquet_parts(self.store.get(path), path=path)
+                        named.update(f"{log_files.PARQUET_CHECKPOINTS}/{name}" for name in names)
+                    continue
                 checkpoint = decode_checkpoint(
                     self.store.get(path), path=path, version=log_files.legacy_checkpoint_version_of(path)
                 )

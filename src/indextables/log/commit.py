@@ -179,7 +179,7 @@ class Committer(Struct, frozen=True):
         try:
             newest = self.reload()
             later = self.since(since, newest.version)
-            named = sorted({path for version in later for path in version.added} & set(paths))
+            named = sorted({path for version in later for path in version.named} & set(paths))
             if named or newest.version < since:
                 logger.warning(
                     "splits of a write to %s stay; the table may name %s", self.store.url, (named or paths)[0]
@@ -361,10 +361,12 @@ def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
     """Whether a table is as a version wants it: it has what the version adds, and nothing of what it removes."""
     if not version.added:
         return False
-    live = set(newest.files(columns=["path"]).column("path").to_pylist())
+    files = newest.files(columns=["path", "deletion_vector"])
+    live = dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
     metadata = next((a for a in reversed(version.actions) if isinstance(a, MetadataAction)), None)
     same_metadata = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
-    return same_metadata and version.added <= live and not (version.removed - version.added) & live
+    added = all(path in live and live[path] == vector for path, vector in version.vectors.items())
+    return same_metadata and added and not (version.removed - version.added) & live.keys()
 
 
 def _is_same_file(info: ObjectInfo, listed: ObjectInfo) -> bool:

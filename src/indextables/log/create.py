@@ -53,6 +53,8 @@ def create_table(
 ) -> Snapshot:
     """Create the table, or return the one that is there if it is the same and `exist_ok` allows it."""
     content = first or FirstVersion()
+    if log.background is not None:
+        log.background.settle(log.store.url)  # of a table that was here before
     if not list_log(log.store).is_empty:
         return _existing(log, metadata, exist_ok=exist_ok)
     txn_id = log.new_id()

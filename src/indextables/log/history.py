@@ -14,15 +14,15 @@ import msgspec
 import pyarrow as pa
 
 from indextables.errors import CorruptTableError, NotFoundError, VersionNotFoundError
-from indextables.log.checkpoint.state_files import files_not_in
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.replay import RESTARTS, readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.action_rows import action_rows
 from indextables.model.actions import LogAction
 from indextables.model.conflicts import PURGE_TXN
+from indextables.model.deletion_vector import REACHED_COLUMNS, listed_paths
 from indextables.model.file_list import to_actions
-from indextables.model.snapshot import Base, CommittedVersion, Snapshot
+from indextables.model.snapshot import Base, CommittedVersion, Snapshot, files_not_in
 from indextables.model.values import timestamp_of
 
 HISTORY_SCHEMA = pa.schema(
@@ -197,13 +197,10 @@ def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) ->
     purge = newest.header.txns.get(PURGE_TXN)
     if purge is None or purge.version <= target.version:
         return
-    removed = {path: version.version for version in _since(log, target, newest) for path in version.removed}
+    removed = {path: version.version for version in _since(log, target, newest) for path in version.released}
+    needed = listed_paths(files_not_in(target, newest)) - listed_paths(newest.files(columns=REACHED_COLUMNS))
     # A purge deletes whatever was removed up to the version that it records.
-    missing = [
-        path
-        for path in files_not_in(target, newest).column("path").to_pylist()
-        if removed.get(path, 0) <= purge.version
-    ]
+    missing = [path for path in needed if removed.get(path, 0) <= purge.version]
     if missing:
         raise VersionNotFoundError(
             f"Version {target.version} of {log.store.url} cannot be read any more: {len(missing)} of its "

@@ -75,6 +75,11 @@ def parquet_checkpoint_path(version: int) -> str:
     return f"{PARQUET_CHECKPOINTS}/{version:0{_DIGITS}d}.checkpoint.parquet"
 
 
+def parquet_part_name(version: int, checkpoint_id: str, part: int) -> str:
+    """The name of one further part of a Parquet checkpoint, counted from 1."""
+    return f"{version:0{_DIGITS}d}.checkpoint.{checkpoint_id}.{part:05d}.parquet"
+
+
 def version_of(path: str) -> int | None:
     """The version of a version file, or None if the path is not one."""
     name = path.removeprefix(f"{LOG}/")
@@ -105,10 +110,10 @@ def legacy_note_version_of(path: str) -> int | None:
 
 
 def is_checkpoint_part(path: str) -> bool:
-    """Whether the file is a part of a multi-part JSON checkpoint."""
+    """Whether the file is a part of a checkpoint of several files."""
     digits, rest, in_folder = _checkpoint_name(path)
-    words = rest.split(".")
-    return bool(digits) and not in_folder and len(words) == 4 and words[0] == "checkpoint" and words[3] == "json"
+    words, suffix = rest.split("."), "parquet" if in_folder else "json"
+    return bool(digits) and len(words) == 4 and words[0] == "checkpoint" and words[3] == suffix
 
 
 def _checkpoint_name(path: str) -> tuple[str, str, bool]:

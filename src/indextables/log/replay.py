@@ -44,7 +44,8 @@ class LoadedSnapshot(Struct, frozen=True):
 def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
     """The table at its newest version, or at an older one."""
     for attempt in range(RESTARTS):
-        listing = _short_listing(store) if attempt == 0 and version is None else list_log(store)
+        short = attempt == 0 and version is None and not reader.replays
+        listing = _short_listing(store) if short else list_log(store)
         try:
             return _load(store, reader, listing, version, last_try=attempt == RESTARTS - 1)
         except LogMovedError as moved:

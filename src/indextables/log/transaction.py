@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError
+from indextables.errors import ConflictError, InvalidInputError
 from indextables.log.commit import Plan
 from indextables.model.actions import (
     AddAction,
@@ -25,9 +26,14 @@ from indextables.model.actions import (
 )
 from indextables.model.arguments import transaction_id, unexpected
 from indextables.model.conflicts import Intent
+from indextables.model.deletion_vector import RowSet, named_paths
 from indextables.model.file_list import to_actions
+from indextables.model.predicate import Predicate
+from indextables.model.protocol import has_vectors, with_vectors
+from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
 from indextables.storage.location import inside
+from indextables.storage.vector_files import VectorWriter
 from indextables.wire.version_file import as_read_back
 
 HOUR_MS = 3_600_000
@@ -42,6 +48,19 @@ class SkipRequest(Struct, frozen=True):
     reason: str
     operation: str
     cooldown_hours: float
+    partition_values: Mapping[str, str | None] | None = None
+    size: int | None = None
+    """What the table itself says of the split, where these are None."""
+
+
+class RowDeletion(Struct, frozen=True):
+    """Rows of a live split that go, while the split stays: its deletion vector names them from then on."""
+
+    path: str
+    rows: RowSet
+    """Their numbers in the split's file."""
+    stored_rows: int
+    """How many rows the file holds."""
 
 
 class Changes(Struct, frozen=True):
@@ -50,6 +69,14 @@ class Changes(Struct, frozen=True):
     operation: str
     adds: Sequence[AddAction] = ()
     removes: Sequence[str] = ()
+    vectors: Mapping[str, str | None] = field(default_factory=dict)
+    """The deletion vectors that splits to be removed had when their rows were read."""
+    deletions: Sequence[RowDeletion] = ()
+    """Rows that go out of splits which stay. Where others have deleted other rows of them meanwhile, all of them go."""
+    writer: VectorWriter | None = None
+    """What writes the vectors of `deletions`."""
+    keys: Predicate | None = None
+    """What rows fulfil that have one of the keys which are inserted: none may have come in meanwhile."""
     selected: LiveSelection | None = None
     removes_change_data: bool = True
     skips: Sequence[SkipRequest] = ()
@@ -71,24 +98,29 @@ class Changes(Struct, frozen=True):
         txn = transaction_id(self.txn)
         if txn is not None and self._is_recorded(snapshot, *txn):
             return Plan((), CommitInfo())
-        removed = self._removals(snapshot)
-        actions: list[LogAction] = [a for a in (self.protocol, self.metadata) if a is not None]
+        removed, masked = self._removals(snapshot), self._masked(snapshot)
+        adds = [*self.adds, *(new for _, new in masked if new is not None)]
+        protocol = self._protocol(snapshot, adds)
+        actions: list[LogAction] = [a for a in (protocol, self.metadata) if a is not None]
         if txn is not None:
             actions.append(TxnAction(app_id=txn[0], version=txn[1], last_updated=now_ms))
-        actions += [self._remove(file, now_ms) for file in removed]
-        actions += self.adds
-        actions += [self._skip(request, snapshot, now_ms) for request in self.skips]
+        actions += [self._remove(file, now_ms) for file in (*removed, *(old for old, _ in masked))]
+        actions += adds
+        actions += self._skips(snapshot, now_ms)
         if not actions and not self.keep_empty:
             return Plan((), CommitInfo())
-        return Plan(actions or [snapshot.header.protocol], self._info(removed))
+        return Plan(actions or [snapshot.header.protocol], self._info(removed, masked))
 
     @property
     def intent(self) -> Intent:
         """What this transaction wants, as far as others could stand in its way."""
         return Intent(
             self.operation,
-            adds=frozenset(a.path for a in self.adds),
+            adds=frozenset(named_paths(self.adds)) | frozenset(self.writer.written if self.writer else ()),
             replaces=frozenset(self.removes),
+            vectors=self.vectors,
+            masks=frozenset(deletion.path for deletion in self.deletions),
+            keys=self.keys,
             sets_metadata=self.metadata is not None,
             reindexes=self.reindexes,
             writes_data=bool(self.adds),
@@ -110,7 +142,44 @@ class Changes(Struct, frozen=True):
         if missing:
             message = f"{min(missing)} is not part of version {snapshot.version} and cannot be removed."
             raise InvalidInputError(message, path=min(missing), version=snapshot.version)
-        return list({action.path: action for action in (*selection, *to_actions(chosen))}.values())
+        named = to_actions(chosen)
+        for action in named:
+            if action.path in self.vectors and action.deletion_vector != self.vectors[action.path]:
+                raise _rows_changed(self.operation, action.path, snapshot.version, "rows of it were deleted")
+        return list({action.path: action for action in (*selection, *named)}.values())
+
+    def _masked(self, snapshot: Snapshot) -> list[tuple[AddAction, AddAction | None]]:
+        """Each split that loses rows, as it is and as it will be; None if none of its rows is left."""
+        if not self.deletions:
+            return []
+        if self.writer is None:
+            raise ValueError("rows are deleted by somebody who writes vectors")
+        files, paths = snapshot.all_files, pa.array([d.path for d in self.deletions], pa.string())
+        live = {a.path: a for a in to_actions(files.filter(pc.is_in(files.column("path"), value_set=paths)))}
+        masks: list[tuple[RowDeletion, AddAction, RowSet]] = []
+        for deletion in self.deletions:
+            old = live.get(deletion.path)
+            if old is None:
+                raise _rows_changed(
+                    self.operation, deletion.path, snapshot.version, "it is no longer part of the table"
+                )
+            known = self.writer.load(old.deletion_vector, old.deleted_records)
+            rows = deletion.rows if known is None else np.union1d(known, deletion.rows)
+            if known is not None and len(rows) < len(known) + len(deletion.rows):
+                raise _rows_changed(self.operation, deletion.path, snapshot.version, "one of these rows was deleted")
+            masks.append((deletion, old, rows))
+        partly = [(deletion, old, rows) for deletion, old, rows in masks if len(rows) < deletion.stored_rows]
+        texts = iter(self.writer.save([rows for _, _, rows in partly]))
+        kept = {old.path: _masked_split(old, next(texts), len(rows), d.stored_rows) for d, old, rows in partly}
+        again = {a.path: a for a in with_mappings(list(kept.values()), snapshot.schema_registry)}
+        return [(old, again.get(old.path)) for _, old, _ in masks]
+
+    def _protocol(self, snapshot: Snapshot, adds: Sequence[AddAction]) -> ProtocolAction | None:
+        """The protocol to record: raised where a split of the version has a deletion vector and the table knew none."""
+        current = self.protocol or snapshot.header.protocol
+        if all(action.deletion_vector is None for action in adds) or has_vectors(current):
+            return self.protocol
+        return with_vectors(current)
 
     def _remove(self, file: AddAction, now_ms: int) -> RemoveAction:
         return RemoveAction(
@@ -119,21 +188,38 @@ class Changes(Struct, frozen=True):
             data_change=self.removes_change_data,
             partition_values=file.partition_values,
             size=file.size,
+            deletion_vector=file.deletion_vector,
         )
 
+    def _skips(self, snapshot: Snapshot, now_ms: int) -> list[SkipAction]:
+        """The skips, each with the partition and the size that the table knows of the split, and how often it failed."""
+        if not self.skips:
+            return []
+        files = snapshot.files(columns=["path", "partition_values", "size"])
+        chosen = files.filter(
+            pc.is_in(files.column("path"), value_set=pa.array([r.path for r in self.skips], pa.string()))
+        )
+        live = {row["path"]: row for row in chosen.to_pylist(maps_as_pydicts="strict")}
+        return [self._skip(request, live.get(request.path, {}), snapshot, now_ms) for request in self.skips]
+
     @staticmethod
-    def _skip(request: SkipRequest, snapshot: Snapshot, now_ms: int) -> SkipAction:
+    def _skip(request: SkipRequest, split: Mapping[str, Any], snapshot: Snapshot, now_ms: int) -> SkipAction:
         earlier = snapshot.header.skips.get(request.path)
+        values = split.get("partition_values") if request.partition_values is None else request.partition_values
         return SkipAction(
             path=request.path,
             skip_timestamp=now_ms,
             reason=request.reason,
             operation=request.operation,
+            partition_values=None if values is None else dict(values),
+            size=split.get("size") if request.size is None else request.size,
             retry_after=now_ms + round(request.cooldown_hours * HOUR_MS),
             skip_count=earlier.skip_count + 1 if earlier else 1,
         )
 
-    def _info(self, removed: Sequence[AddAction]) -> CommitInfo:
+    def _info(
+        self, removed: Sequence[AddAction], masked: Sequence[tuple[AddAction, AddAction | None]] = ()
+    ) -> CommitInfo:
         counts = {
             "numAddedFiles": len(self.adds),
             "numAddedBytes": sum(a.size for a in self.adds),
@@ -141,6 +227,8 @@ class Changes(Struct, frozen=True):
             "numRemovedFiles": len(removed),
             "numRemovedBytes": sum(a.size for a in removed),
         }
+        if masked:
+            counts["numDeletionVectors"] = sum(new is not None for _, new in masked)
         return CommitInfo(
             operation=self.operation,
             operation_parameters=dict(self.parameters),
@@ -148,6 +236,29 @@ class Changes(Struct, frozen=True):
             user_metadata=self.user_metadata,
             engine_info=self.engine_info,
         )
+
+
+def _masked_split(split: AddAction, vector: str, deleted: int, stored: int) -> AddAction:
+    """A split with another deletion vector. None of its rows is new."""
+    return replace(
+        split,
+        deletion_vector=vector,
+        deleted_records=deleted,
+        num_records=stored - deleted,
+        data_change=False,
+        added_at_version=None,
+        added_at_timestamp=None,
+    )
+
+
+def _rows_changed(operation: str, path: str, version: int, why: str) -> ConflictError:
+    return ConflictError(
+        f"{operation} conflicts with version {version}: {path} changed, {why}.",
+        path=path,
+        version=version,
+        operation=operation,
+        retry_helps=True,
+    )
 
 
 class Transaction:

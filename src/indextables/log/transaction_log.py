@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import time
 import uuid
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,16 +25,26 @@ from indextables.config.state import (
     StateWriteSettings,
 )
 from indextables.errors import (
+    CheckpointValidationError,
+    CheckpointWriteError,
     CleanupError,
     CommitUnknownError,
+    ConflictError,
     CorruptTableError,
     IndexTablesError,
     NotFoundError,
+    StorageError,
     VersionNotFoundError,
 )
 from indextables.log import replay as reading
 from indextables.log.cache import CacheStats, LogCache
-from indextables.log.checkpoint.checkpointer import Checkpointer, CheckpointReport, SpoiledCheckpointError
+from indextables.log.checkpoint.background import CheckpointQueue
+from indextables.log.checkpoint.checkpointer import (
+    Checkpointer,
+    CheckpointReport,
+    SpoiledCheckpointError,
+    discard_state,
+)
 from indextables.log.checkpoint.descent import is_of_another_engine
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
@@ -43,9 +56,18 @@ from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.transaction import Changes
 from indextables.log.versions import VersionReader
-from indextables.model.actions import ProtocolAction
+from indextables.metrics import METRICS
+from indextables.model.actions import AddAction, ProtocolAction, SkipAction
 from indextables.model.conflicts import Intent, Operation, another_table, is_same_table
-from indextables.model.protocol import AVRO_STATE, PARQUET_SPLITS, SUPPORTED_VERSION, is_shared, taken_over, upgraded
+from indextables.model.protocol import (
+    AVRO_STATE,
+    PARQUET_SPLITS,
+    SUPPORTED_VERSION,
+    is_shared,
+    taken_over,
+    upgraded,
+    with_mapping,
+)
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
 from indextables.storage.store import Store
@@ -54,6 +76,8 @@ logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
 """For how long a checkpoint that is due is left to the writer whose commit completed the interval."""
 PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
+os.register_at_fork(after_in_child=PROCESS_CACHE.renew_lock)
+METRICS.collectors.append(PROCESS_CACHE.figures)
 
 
 _TAKEN_OVER = (
@@ -91,9 +115,45 @@ class UpkeepCounts(Struct):
     overdue_since: tuple[int, int] | None = None
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
+    def count_failure(self, url: str, failure: Exception, what: str) -> None:
+        """Log and count something that went wrong beside a commit."""
+        self.failures += 1
+        self.last_failure = str(failure)
+        METRICS.count("checkpoint_failures_total", url)
+        logger.warning("%s was committed, but not %s: %s", url, what, failure, exc_info=failure)
+
+    def falls_to_us(self, snapshot: Snapshot, interval: int, now_ms: int) -> bool:
+        """Whether this commit is the one to checkpoint at: of many writers at once, one does the work.
+
+        It is the one that completes an interval. Others step in if nothing has come of it after a while, or when they
+        complete the next interval; a writer that failed tries again at once.
+        """
+        last = max(snapshot.base.header.version, 0)
+        if (snapshot.version - last) % interval == 0 or self.failed_last:
+            return True
+        if self.overdue_since is None or self.overdue_since[0] != last:
+            self.overdue_since = (last, now_ms)
+        return now_ms - self.overdue_since[1] > CHECKPOINT_GRACE_MS
+
+
+class DueCheckpoint(Struct, frozen=True):
+    """A checkpoint that a commit made due: of which snapshot, and how it is to be written."""
+
+    snapshot: Snapshot
+    compact: Compact
+    settings: CheckpointSettings
+    only_if_due: bool
+
+
+def _vector_files(proposal: Proposal) -> Sequence[str]:
+    """The files of deletion vectors that were written for a proposal, in all attempts."""
+    writer = proposal.writer if isinstance(proposal, Changes) else None
+    return tuple(writer.written) if writer is not None else ()
+
 
 class _TakeoverProposal(Struct, frozen=True):
-    """A proposal that also raises the protocol of a table that another engine could go on writing beside us."""
+    """A proposal that also raises the protocol: of a table that another engine could go on writing beside us, and where
+    its splits have what older releases do not know."""
 
     proposal: Proposal
 
@@ -103,11 +163,16 @@ class _TakeoverProposal(Struct, frozen=True):
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
         planned = self.proposal.plan(snapshot, now_ms=now_ms)
-        if not planned.actions or not is_shared(snapshot.header.protocol):
-            return planned
         own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
+        before = protocol = own[-1] if own else snapshot.header.protocol
+        if planned.actions and is_shared(snapshot.header.protocol):
+            protocol = taken_over(protocol)
+        for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
+            protocol = with_mapping(protocol, mapping or "")
+        if protocol is before:
+            return planned
         rest = [a for a in planned.actions if not isinstance(a, ProtocolAction)]
-        return replace(planned, actions=[taken_over(own[-1] if own else snapshot.header.protocol), *rest])
+        return replace(planned, actions=[protocol, *rest])
 
 
 class SnapshotLog(Struct, dict=True):
@@ -125,12 +190,14 @@ class SnapshotLog(Struct, dict=True):
     sleep: Callable[[float], None] = time.sleep
     monotonic: Callable[[], float] = time.monotonic
     upkeep: UpkeepCounts = field(default_factory=UpkeepCounts)
+    background: CheckpointQueue | None = None
+    """Where checkpoints that are due are written beside the commits; None: by the commit that makes them due."""
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
         cache = self.cache if self.settings.cache.enabled else None
         self.reader = VersionReader(self.store, cache, self.settings.read)
-        self.bases = BaseReader(self.reader, self.settings.state_read)
+        self.bases = BaseReader(self.reader, self.settings.state_read, not self.settings.checkpoint.enabled)
         self._table_id = ""
         self._read: LoadedSnapshot | None = None
         self._committed: Snapshot | None = None
@@ -156,7 +223,15 @@ class SnapshotLog(Struct, dict=True):
 
     def reload(self) -> Snapshot:
         """The newest version, read from the start, whatever is remembered."""
-        return self._remember(reading.load(self.store, self.bases))
+        began = self.monotonic()
+        loaded = reading.load(self.store, self.bases)
+        base, seconds = loaded.snapshot.base, self.monotonic() - began
+        kind = "avro-state" if isinstance(base.source, StateFiles) else "checkpoint"
+        kind = kind if base.header.version >= 0 else "versions"
+        METRICS.observe("load_seconds", seconds, self.store.url, kind)
+        text = "loaded version %d of %s from %s (version %d) in %.1f ms"
+        logger.info(text, loaded.snapshot.version, self.store.url, kind, base.header.version, seconds * 1000)
+        return self._remember(loaded)
 
     def at_version(self, version: int) -> Snapshot:
         """An older version by its number."""
@@ -209,8 +284,8 @@ class SnapshotLog(Struct, dict=True):
         return loaded.snapshot
 
 
-class TransactionLog(SnapshotLog, dict=True):
-    """The log of one table: read, committed to, checkpointed and kept in order."""
+class CommitLog(SnapshotLog, dict=True):
+    """Commits to one table. What follows a commit is `_keep_up`."""
 
     def commit(
         self,
@@ -229,13 +304,16 @@ class TransactionLog(SnapshotLog, dict=True):
             committed = self._committer.commit(read, _TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
-        except IndexTablesError:
-            self.discard(written, since=read.version)
+        except IndexTablesError as error:
+            METRICS.count("commit_conflicts_total", self.store.url, by=isinstance(error, ConflictError))
+            self.discard([*written, *_vector_files(proposal)], since=read.version)
             raise
         if committed.version is None:
-            self.discard(written, since=read.version)
+            self.discard([*written, *_vector_files(proposal)], since=read.version)
         if committed.version is not None:
             self._committed = committed.snapshot
+            self._count(committed)
+            self._discard_unused(_vector_files(proposal), committed)
         if committed.written is not None:
             if is_shared(read.header.protocol) and any(
                 isinstance(a, ProtocolAction) for a in committed.written.actions
@@ -245,6 +323,18 @@ class TransactionLog(SnapshotLog, dict=True):
             if keep_up:
                 self._keep_up(committed)
         return committed
+
+    def _count(self, committed: CommitResult) -> None:
+        url, retries = self.store.url, committed.attempts - 1
+        METRICS.count("commits_total", url)
+        if retries:
+            METRICS.count("commit_retries_total", url, by=retries)
+            logger.info("version %s of %s was committed after %d retries", committed.version, url, retries)
+        for action in committed.written.actions if committed.written is not None else ():
+            if isinstance(action, SkipAction):
+                METRICS.count("skips_recorded_total", url, action.operation)
+                until = datetime.fromtimestamp((action.retry_after or 0) / 1000, UTC)
+                logger.info("skipped %s of %s (%d times) until %s", action.path, url, action.skip_count, until)
 
     def after_commit(self) -> Snapshot:
         """The newest version; where it cannot be read, the one that was committed here last.
@@ -265,6 +355,16 @@ class TransactionLog(SnapshotLog, dict=True):
         """Delete splits of a write that was planned on a version and failed, if no version names them (rule R14)."""
         return self._committer.discard(paths, since=since)
 
+    def _discard_unused(self, paths: Sequence[str], committed: CommitResult) -> None:
+        """Delete vector files of attempts that met others: what landed names only the last one."""
+        named = committed.offered.named if committed.offered is not None else frozenset()
+        unused = [path for path in paths if path not in named]
+        if unused and committed.written is not None:
+            try:
+                self.store.delete(unused)
+            except StorageError as error:
+                logger.warning("vector files that nobody needs are left to a purge: %s", error.message)
+
     @property
     def _committer(self) -> Committer:
         return Committer(
@@ -282,6 +382,14 @@ class TransactionLog(SnapshotLog, dict=True):
             rng=self.rng,
             sleep=self.sleep,
         )
+
+    def _keep_up(self, committed: CommitResult) -> None:
+        """Checkpoint and clean up, if it is time."""
+        raise NotImplementedError
+
+
+class TransactionLog(CommitLog, dict=True):
+    """The log of one table: read, committed to, checkpointed and kept in order."""
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
         """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
@@ -324,13 +432,15 @@ class TransactionLog(SnapshotLog, dict=True):
         checkpointer = self._checkpointer if settings is None else replace(self._checkpointer, settings=settings)
         for _ in range(self.settings.state_retry.max_attempts):
             try:
-                return checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
+                began = self.monotonic()
+                report = checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
+                return _counted(report, self.store.url, self.monotonic() - began)
             except SpoiledCheckpointError as spoiled:
                 failure = spoiled.failure
             snapshot.files(columns=["path"])  # or it is told here, before anything is written, that they cannot be read
             snapshot = self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
             compact = Compact.ALL
-        raise failure
+        raise CheckpointValidationError(failure.message, **failure.context) from failure
 
     def verifier(self) -> CheckpointVerifier:
         """A verifier of checkpoints, which has read nothing yet."""
@@ -351,41 +461,87 @@ class TransactionLog(SnapshotLog, dict=True):
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
         # As long as the newest state is another engine's, that engine does not see our versions, and writes beside them.
         closed_to_others = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
-        if closed_to_others and not tidy and not (self._checkpointer.is_due(snapshot) and self._falls_to_us(snapshot)):
+        if closed_to_others and not tidy and not self._is_due(snapshot):
             return
         try:
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
-            compact = Compact.DIRTY if tidy else Compact.AS_NEEDED
-            settings = self.settings.checkpoint if closed_to_others else self._avro_checkpoints
-            self._write_checkpoint(snapshot, compact, settings=settings, only_if_due=closed_to_others and not tidy)
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
+            self.upkeep.count_failure(self.store.url, failure, "checkpointed")
+            self.upkeep.failed_last = True
+            return
+        checkpoint, cleanup = self.settings.checkpoint, self.settings.cleanup
+        due = DueCheckpoint(
+            snapshot,
+            Compact.DIRTY if tidy else Compact.AS_NEEDED,
+            checkpoint if closed_to_others else self._avro_checkpoints,
+            only_if_due=closed_to_others and not tidy,
+        )
+        # A table that another engine may still write to is closed to it at once; and who wants to be told that cleaning
+        # failed waits for it.
+        waits = not checkpoint.asynchronous or not closed_to_others or cleanup.failure_policy == "fail"
+        if self.background is None or waits:
+            self._write_due(due)
+            return
+        self.background.submit(
+            self.store.url,
+            partial(self._twin()._write_beside, due),
+            shutdown_timeout_s=checkpoint.shutdown_timeout_ms / 1000,
+        )
+
+    def _write_beside(self, due: DueCheckpoint) -> None:
+        """The same beside the commits. A table that was removed meanwhile gets no state, nor does one made in its place."""
+        snapshot = due.snapshot
+        try:
+            if not self._was_removed(snapshot):
+                self._write_due(due)
+            if self._was_removed(snapshot):
+                discard_state(self.store, snapshot)
+        except Exception as failure:  # noqa: BLE001 - nobody waits for it
+            self.upkeep.count_failure(self.store.url, failure, "looked at after its checkpoint")
+
+    def _was_removed(self, snapshot: Snapshot) -> bool:
+        """Whether the table of a snapshot is not there any more: its log is empty, or holds another version of its number."""
+        existing = self.reader.read_one(snapshot.version)
+        if existing is not None:
+            return existing.info.txn_id not in snapshot.header.recent_txn_ids
+        return not list_log(self.store).versions
+
+    def _is_due(self, snapshot: Snapshot) -> bool:
+        interval = self.settings.checkpoint.interval
+        return self._checkpointer.is_due(snapshot) and self.upkeep.falls_to_us(snapshot, interval, self.now_ms())
+
+    def _write_due(self, due: DueCheckpoint) -> None:
+        """Write a checkpoint that a commit made due, and clean up behind it. Nothing is raised."""
+        snapshot = due.snapshot
+        try:
+            self._write_checkpoint(snapshot, due.compact, settings=due.settings, only_if_due=due.only_if_due)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
-            self._count_failure(failure, "checkpointed")
+            self.upkeep.count_failure(
+                self.store.url, _write_error(self.store.url, snapshot.version, failure), "checkpointed"
+            )
             self.upkeep.failed_last = True
             return
         if self.settings.cleanup.enabled:
-            self._clean_up(committed.version)
+            self._clean_up(snapshot.version)
 
-    def _count_failure(self, failure: Exception, what: str) -> None:
-        self.upkeep.failures += 1
-        self.upkeep.last_failure = str(failure)
-        logger.warning("%s was committed, but not %s: %s", self.store.url, what, failure, exc_info=True)
-
-    def _falls_to_us(self, snapshot: Snapshot) -> bool:
-        """Whether this commit is the one to checkpoint at: of many writers at once, one does the work.
-
-        It is the one that completes an interval. Others step in if nothing has come of it after a while, or when they
-        complete the next interval; a writer that failed tries again at once.
-        """
-        last = max(snapshot.base.header.version, 0)
-        if (snapshot.version - last) % self.settings.checkpoint.interval == 0 or self.upkeep.failed_last:
-            return True
-        if self.upkeep.overdue_since is None or self.upkeep.overdue_since[0] != last:
-            self.upkeep.overdue_since = (last, self.now_ms())
-        return self.now_ms() - self.upkeep.overdue_since[1] > CHECKPOINT_GRACE_MS
+    def _twin(self) -> TransactionLog:
+        """A log of the same table for another thread: what it reads and counts is shared, what it shows is not."""
+        twin = TransactionLog(
+            self.store,
+            self.settings,
+            cache=self.cache,
+            now_ms=self.now_ms,
+            new_id=self.new_id,
+            sleep=self.sleep,
+            monotonic=self.monotonic,
+            upkeep=self.upkeep,
+        )
+        twin._table_id = self._table_id
+        return twin
 
     def _clean_up(self, version: int | None = None) -> None:
         """Clean the log. What goes wrong is told by `UpkeepCounts.cleanup_failure` if `cleanup.failurePolicy` says so."""
@@ -397,7 +553,7 @@ class TransactionLog(SnapshotLog, dict=True):
                 self.heal()
                 raise CorruptTableError(f"{report.failures[0]} What it would have to stand for was kept.")
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
-            self._count_failure(failure, "cleaned up")
+            self.upkeep.count_failure(self.store.url, failure, "cleaned up")
             if self.settings.cleanup.failure_policy == "fail":
                 self.upkeep.cleanup_failure = _cleanup_error(self.store.url, version, failure)
 
@@ -442,6 +598,25 @@ class TransactionLog(SnapshotLog, dict=True):
         if is_compact(source.state, entries_per_manifest=self.settings.state_write.entries_per_manifest):
             return snapshot
         return self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
+
+
+def _counted(report: CheckpointReport, url: str, seconds: float) -> CheckpointReport:
+    if report.written:
+        METRICS.observe("checkpoint_seconds", seconds, url, report.format)
+        METRICS.count("checkpoint_entries_total", url, report.format, by=report.num_files)
+        text = "created a checkpoint of version %d of %s: %s, %d entries, %d manifests, %.1f ms"
+        figures = (report.format, report.num_files, report.num_manifests, seconds * 1000)
+        logger.info(text, report.version, url, *figures)
+    return report
+
+
+def _write_error(url: str, version: int, failure: Exception) -> CheckpointWriteError:
+    why = failure.message if isinstance(failure, IndexTablesError) else failure
+    error = CheckpointWriteError(
+        f"The checkpoint of version {version} of {url} failed: {why}", path=url, version=version
+    )
+    error.__cause__ = failure
+    return error
 
 
 def _cleanup_error(url: str, version: int | None, failure: Exception) -> CleanupError:

@@ -80,6 +80,8 @@ ACTION_ROW_SCHEMA = pa.schema(
         ("companion_source_files", _TEXT),
         ("companion_delta_version", _LONG),
         ("companion_fast_field_mode", _TEXT),
+        ("deletion_vector", _TEXT),
+        ("deleted_records", _LONG),
         ("txn_app_id", _TEXT),
         ("txn_version", _LONG),
         ("txn_last_updated", _TIME),

@@ -70,6 +70,10 @@ class MetadataAction(Action, kw_only=True, frozen=True):
     created_time: Long | None = None
 
 
+ROWS_END = "rowsEnd"
+"""The tag that says at which byte of a split its rows end and its index begins."""
+
+
 class AddAction(Action, kw_only=True, frozen=True):
     """A split that is part of the table from this version on."""
 
@@ -83,6 +87,7 @@ class AddAction(Action, kw_only=True, frozen=True):
     min_values: dict[str, str] | None = None
     max_values: dict[str, str] | None = None
     num_records: Long | None = None
+    """Rows of the split that are part of the table: those that its deletion vector names are not counted."""
     footer_start_offset: Long | None = None
     footer_end_offset: Long | None = None
     hotcache_start_offset: Long | None = None
@@ -101,6 +106,10 @@ class AddAction(Action, kw_only=True, frozen=True):
     companion_source_files: tuple[str, ...] | None = None
     companion_delta_version: Long | None = None
     companion_fast_field_mode: str | None = None
+    deletion_vector: str | None = None
+    """Which rows of the split are deleted (see `model.deletion_vector`). A split is what it is by path and vector."""
+    deleted_records: Long | None = None
+    """How many rows the vector names."""
 
 
 class RemoveAction(Action, kw_only=True, frozen=True):
@@ -113,6 +122,8 @@ class RemoveAction(Action, kw_only=True, frozen=True):
     partition_values: dict[str, str | None] | None = None
     size: Long | None = None
     tags: dict[str, str] | None = None
+    deletion_vector: str | None = None
+    """The vector that the split had, so that the rows which went can still be told."""
 
 
 class SkipAction(Action, kw_only=True, frozen=True):

@@ -98,7 +98,9 @@ class FileRanges:
         bare = pc.is_null(low).to_numpy(zero_copy_only=False) & pc.is_null(high).to_numpy(zero_copy_only=False)
         if nulls or (bare & self._careful).any():
             count, records = null_counts(self._files["stats"], column.name)
-            counts = pc.fill_null(self._files["num_records"], UNKNOWN_COUNT).to_numpy()
+            # Nulls were counted in all rows of the file, deleted ones among them.
+            deleted = pc.fill_null(self._files["deleted_records"], 0)
+            counts = pc.fill_null(pc.add(self._files["num_records"], deleted), UNKNOWN_COUNT).to_numpy()
             records = np.where(counts >= 0, counts, records)
             can_null = count != 0
             can_value = ~((count > 0) & (count == records))
@@ -111,7 +113,8 @@ class FileRanges:
                 lows = _replace(lows, _suspect_low(lows) & ~self._careful, _widened_low)
                 highs = _replace(highs, _suspect_high(highs) & ~self._careful, _widened_high)
         elif _often_uncompared(arrow) and not self._careful.all():
-            several = pc.fill_null(pc.not_equal(self._files["num_records"], 1), True).to_numpy()
+            stored = pc.add(self._files["num_records"], pc.fill_null(self._files["deleted_records"], 0))
+            several = pc.fill_null(pc.not_equal(stored, 1), True).to_numpy()
             same = pc.fill_null(pc.equal(lows, highs), False).to_numpy(zero_copy_only=False)
             first_value = pa.array(same & several & ~self._careful)
             lows = pc.if_else(first_value, pa.scalar(None, pa.string()), lows)
@@ -140,6 +143,8 @@ class FileRanges:
 
 def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
     """The bounds, without those pairs whose lower end lies above the upper one: they were not made in our order."""
+    if pa.types.is_float64(low.type):
+        low, high = _of_any_precision(low, high)
     inverted = pc.greater(low, high)
     if pa.types.is_floating(low.type):
         inverted = pc.and_(pc.or_(inverted, pc.is_nan(low)), pc.invert(pc.is_nan(high)))
@@ -148,6 +153,16 @@ def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
         return low, high
     nothing = pa.scalar(None, low.type)
     return pc.if_else(inverted, nothing, low), pc.if_else(inverted, nothing, high)
+
+
+def _of_any_precision(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Bounds that hold even if they are texts of single precision, of a column that was widened since.
+
+    As text, 1.1 is the same number in both precisions; as a value the single one is 1.10000002.
+    """
+    single_low, single_high = (end.cast(pa.float32(), safe=False).cast(pa.float64()) for end in (low, high))
+    low = pc.if_else(pc.and_(pc.less(single_low, low), pc.is_finite(single_low)), single_low, low)
+    return low, pc.if_else(pc.and_(pc.greater(single_high, high), pc.is_finite(single_high)), single_high, high)
 
 
 def _often_uncompared(arrow: pa.DataType) -> bool:

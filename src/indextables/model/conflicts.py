@@ -4,21 +4,29 @@ On conflict-free ground the commit is rebased: its actions are planned again on 
 next version, as if the writer had started after the others. The columns are what the others committed, the rows what we
 want to commit; `=` rebase, `P` rebase after planning again on what is live now, `X` ConflictError.
 
-    ours \ theirs   append  overwrite  replace  merge  drop  delete  metadata  restore  skip
-    append            =1       =1         =1      =     =      =       X2        =1X2     =
-    overwrite         P        P          P       P     P      P       X2        PX2      =
-    replace-where     P        P          P       P     P      P       X2        PX2      =
-    merge             =        X3         X3      X3    X3     X3      X2        X3       =
-    drop              P        P          P       P     P      P       =         P        =
-    delete            =        X3         X3      X3    X3     X3      X2        X3       =
-    metadata          =        =          =       =     =      =       X4        X4       =
-    restore           P        P          P       P     P      P       X4        PX4      =
-    skip              =        P          P       P     P      P       =         P        P
+    ours \ theirs   append  overwrite  replace  merge  drop  delete  rows  upsert  metadata  restore  skip
+    append            =1       =1         =1      =     =      =      =      =       X2        =1X2     =
+    overwrite         P        P          P       P     P      P      P      P       X2        PX2      =
+    replace-where     P        P          P       P     P      P      P      P       X2        PX2      =
+    merge             =        X3         X3      X3    X3     X3     X3     X3      X2        X3       =
+    drop              P        P          P       P     P      P      P      P       =         P        =
+    delete            =        X3         X3      X3    X3     X3     X3     X3      X2        X3       =
+    rows              =        X3         X3      X3    X3     X3     X5     X5      X2        X5       =
+    upsert            X6       X3         X3      X3    X3     X3     X5     X5X6    X2        X5       =
+    metadata          =        =          =       =     =      =      =      =       X4        X4       =
+    restore           P        P          P       P     P      P      P      P       X4        PX4      =
+    skip              =        P          P       P     P      P      P      P       =         P        P
+
+    `delete` writes splits anew; `rows` deletes or updates rows of splits that stay, by deletion vectors. Where it only
+    deletes, a change of the schema is =: no data was made for the old one.
 
     1  two versions that add the same path: X, for one of them would vanish
     2  X only if the schema, the partitioning or how columns are indexed changed: the data was made for the old one
-    3  X only if a split that ours replaces is no longer live: its rows would come back or stand twice
+    3  X only if a split that ours replaces is no longer live with the vector that was read: its rows would come back, or
+       stand twice. A split is what it is by path and vector
     4  X: both set the metadata
+    5  X only if a split is no longer live, or one of the very rows is deleted by both; otherwise both deletions stand
+    6  X only if new rows can hold a key that ours inserts, by their bounds: the key would stand twice
 
     A change of how columns are indexed, which only an empty table can have, is X beside anything that adds data.
     Metadata that only records doc mappings (`docMappingSchema.*`) is no change: such records are put together.
@@ -33,16 +41,21 @@ Which files of a version bring rows that were not in the table before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
+import numpy as np
+import pyarrow as pa
 from msgspec import Struct
 
 from indextables.errors import ConflictError
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import RESERVED_APP_IDS
+from indextables.model.file_list import from_actions
+from indextables.model.predicate import Predicate
+from indextables.model.pruning import may_match
 from indextables.model.schema_registry import without_registry
-from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.model.snapshot import CommittedVersion, Snapshot, files_not_in
 
 
 class Operation(StrEnum):
@@ -55,11 +68,17 @@ class Operation(StrEnum):
     MERGE = "MERGE"
     DROP = "DROP PARTITIONS"
     DELETE = "DELETE"
+    UPDATE = "UPDATE"
+    UPSERT = "UPSERT"
+    MERGE_INTO = "MERGE INTO"
     METADATA = "SET METADATA"
+    ALTER = "ALTER COLUMNS"
+    REINDEX = "REINDEX"
     RESTORE = "RESTORE"
     SKIP = "SKIP"
     COMPACT = "COMPACT"
     PROTOCOL = "UPGRADE PROTOCOL"
+    DOWNGRADE = "DOWNGRADE PROTOCOL"
     PURGE = "PURGE"
     REPAIR = "REPAIR"
 
@@ -75,6 +94,12 @@ class Intent(Struct, frozen=True):
     adds: frozenset[str] = frozenset()
     replaces: frozenset[str] = frozenset()
     """Splits that must still be live, because what is added holds their rows."""
+    vectors: Mapping[str, str | None] = {}
+    """The deletion vectors of such splits when their rows were read; a split that is not named here had none."""
+    masks: frozenset[str] = frozenset()
+    """Splits that must still be live, because some of their rows are deleted; which, is decided when it is planned."""
+    keys: Predicate | None = None
+    """What rows fulfil that have one of the keys which it inserts."""
     sets_metadata: bool = False
     writes_data: bool = True
     """Whether it adds files made for the schema and partitioning that it read."""
@@ -103,13 +128,18 @@ def find_conflict(intent: Intent, read: MetadataAction | None, theirs: Sequence[
 
 def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflict | None:
     """The same decision where the versions in between are gone: by what was read against what is there now."""
-    needs_files = intent.replaces or intent.adds or intent.reindexes
-    live = set(newest.all_files.column("path").to_pylist()) if needs_files else set()
+    needs_files = intent.replaces or intent.adds or intent.reindexes or intent.masks
+    live = _vectors(newest) if needs_files else {}
+    gone = (intent.replaces | intent.masks) - live.keys()
     reason = None
-    if intent.replaces - live:
-        reason = f"{_some(intent.replaces - live)} no longer part of the table"
-    elif intent.adds & live:
-        reason = f"{_some(intent.adds & live)} already part of the table"
+    if gone:
+        reason = f"{_some(gone)} no longer part of the table"
+    elif changed := _changed(intent, live, _vectors(read)):
+        reason = f"{_some(changed)} changed: rows of it were deleted"
+    elif intent.keys is not None and _may_hold(intent.keys, files_not_in(newest, read), newest.metadata):
+        reason = _SAME_KEYS
+    elif doubled := intent.adds & live.keys():
+        reason = f"{_some(frozenset(doubled))} already part of the table"
     elif (intent.adds or intent.revives) and newest.header.txns.get(PURGE_TXN) != read.header.txns.get(PURGE_TXN):
         reason = "splits were purged meanwhile, and the log does not say which any more"
     elif intent.sets_metadata and without_registry(newest.metadata) != without_registry(read.metadata):
@@ -121,10 +151,42 @@ def find_difference(intent: Intent, read: Snapshot, newest: Snapshot) -> Conflic
     return Conflict(newest.version, reason, retry_helps=True) if reason else None
 
 
+def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
+    files = snapshot.files(columns=["path", "deletion_vector"])
+    return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
+
+
+def _changed(intent: Intent, live: Mapping[str, str | None], read: Mapping[str, str | None]) -> frozenset[str]:
+    """Splits to be replaced whose vector is another than the one whose rows were read."""
+    return frozenset(path for path in intent.replaces if live[path] != intent.vectors.get(path, read.get(path)))
+
+
+def _may_hold(keys: Predicate, files: pa.Table, metadata: MetadataAction) -> bool:
+    columns = tuple(metadata.partition_columns or ())
+    return bool(files.num_rows) and bool(np.asarray(may_match(keys, files, partition_columns=columns)).any())
+
+
+def _arrivals(theirs: CommittedVersion) -> list[AddAction]:
+    """The files with rows that may not have been in the table right before. What a restoration brings back were in it once,
+    and its files say of themselves what they said then."""
+    if theirs.info.operation == Operation.RESTORE:
+        return [action for action in theirs.actions if isinstance(action, AddAction)]
+    return files_of_new_rows(theirs)
+
+
+_SAME_KEYS = "rows were added that can have the same keys"
+
+
 def _reason(intent: Intent, read: MetadataAction | None, theirs: CommittedVersion) -> str | None:
-    gone = intent.replaces & (theirs.removed - theirs.added)
+    gone = (intent.replaces | intent.masks) & (theirs.removed - theirs.added)
     if gone:
         return f"{_some(gone)} no longer part of the table"
+    again = intent.replaces & theirs.added
+    other = frozenset(path for path in again if theirs.vectors[path] != intent.vectors.get(path))
+    if other:
+        return f"{_some(other)} changed: rows of it were deleted"
+    if intent.keys is not None and read is not None and _may_hold(intent.keys, from_actions(_arrivals(theirs)), read):
+        return _SAME_KEYS
     doubled = intent.adds & theirs.added
     if doubled:
         return f"{_some(doubled)} already part of the table"

@@ -52,6 +52,8 @@ FILE_SCHEMA = pa.schema(
         pa.field("companion_source_files", _TEXTS),
         pa.field("companion_delta_version", pa.int64()),
         pa.field("companion_fast_field_mode", pa.string()),
+        pa.field("deletion_vector", pa.string()),
+        pa.field("deleted_records", pa.int64()),
         pa.field("unknown", pa.string()),
     ]
 )

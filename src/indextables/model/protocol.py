@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from indextables.errors import InvalidInputError, UnsupportedError
 from indextables.model.actions import ProtocolAction
 
@@ -17,13 +19,31 @@ FEATURES = (
 )
 """What a new table names. `parquetSplits` is ours: its splits are Parquet files with an embedded index."""
 
+COLUMN_MAPPING = "columnMapping"
+"""Columns whose name is not the one that the splits know, or that were dropped: who reads must translate."""
+TYPE_WIDENING = "typeWidening"
+"""Columns whose type is wider than in older splits."""
+COLUMN_DEFAULTS = "columnDefaults"
+"""Columns that hold a default, not null, in splits that do not have them."""
+DECISIONS = "indexDecisions"
+"""Columns that the table indexes in another way than some of its splits do: those are answered from their rows."""
+EVOLUTION = (COLUMN_MAPPING, TYPE_WIDENING, COLUMN_DEFAULTS)
 AVRO_STATE = "avroState"
 PARQUET_SPLITS = "parquetSplits"
+SUBSTRINGS = "substringIndex"
+"""Splits may have a field with parts of texts. A table names it from the first such split on."""
+CHAINS = "analyzerChains"
+"""Columns of splits may be cut into terms by a chain of filters. A table names it from the first such split on."""
+DELETION_VECTORS = "deletionVectors"
+"""Rows of splits may be deleted without the splits being written anew. A table names it from the first such row on."""
 _SHUT_STATE_VERSION = 5
 """What a state says where splits are ours: an engine that looks at nothing else of a state refuses it then."""
 
-_KNOWN_FEATURES = frozenset(FEATURES) | {"checkpoints", "conditionalWrites", "tantivy4java"}
+_OLDER_FEATURES = {"checkpoints", "conditionalWrites", "tantivy4java"}
+_KNOWN_FEATURES = frozenset(FEATURES) | _OLDER_FEATURES | {CHAINS, DELETION_VECTORS, SUBSTRINGS, DECISIONS, *EVOLUTION}
 FEATURES_SINCE = 3
+_MARKS = {SUBSTRINGS: r'"substring":\s*true', CHAINS: r'"tokenizer":\s*"[^"]*\|'}
+"""What a doc mapping has in it where a feature is used."""
 
 NEW_TABLE_PROTOCOL = ProtocolAction(
     min_reader_version=SUPPORTED_VERSION,
@@ -80,6 +100,34 @@ def taken_over(protocol: ProtocolAction) -> ProtocolAction:
     )
 
 
+def with_mapping(protocol: ProtocolAction, doc_mapping_json: str) -> ProtocolAction:
+    """The protocol of a table that has splits with a doc mapping: who does not know what is in it refuses the table.
+
+    It is the same object where there is nothing to add.
+    """
+    features = tuple(name for name, mark in _MARKS.items() if re.search(mark, doc_mapping_json))
+    known = set(protocol.reader_features or ()) & set(protocol.writer_features or ())
+    if known.issuperset(features):
+        return protocol
+    return upgraded(protocol, min_reader_version=FEATURES_SINCE, min_writer_version=FEATURES_SINCE, features=features)
+
+
+def has_vectors(protocol: ProtocolAction) -> bool:
+    """Whether splits of a table may have deletion vectors."""
+    features = protocol.reader_features or (), protocol.writer_features or ()
+    return all(DELETION_VECTORS in names for names in features)
+
+
+def with_vectors(protocol: ProtocolAction) -> ProtocolAction:
+    """The protocol of a table whose splits may have deletion vectors: who does not know them refuses it."""
+    return upgraded(
+        protocol,
+        min_reader_version=FEATURES_SINCE,
+        min_writer_version=FEATURES_SINCE,
+        features=(DELETION_VECTORS,),
+    )
+
+
 def upgraded(
     current: ProtocolAction, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
 ) -> ProtocolAction:
@@ -108,3 +156,36 @@ def upgraded(
 def _union(current: tuple[str, ...] | None, more: tuple[str, ...]) -> tuple[str, ...] | None:
     both = tuple(sorted({*(current or ()), *more}))
     return both or None
+
+
+_FEATURES_BY_VERSION = {
+    2: {"checkpoints", "conditionalWrites", "extendedMetadata", "footerOffsets", "skippedFiles", "tantivy4java"},
+    3: {"multiPartCheckpoint", "schemaDeduplication"},
+}
+"""Which features came with a protocol version; all others are newer."""
+_LEFT_BEHIND = frozenset({AVRO_STATE, "multiPartCheckpoint", "schemaDeduplication"})
+"""Features of how the log is written down: a checkpoint of an older form does without them."""
+
+
+def newer_than(protocol: ProtocolAction, version: int, *, files: int) -> list[str]:
+    """The features in use by a table of so many files that readers and writers of an older version do not know."""
+    known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
+    named = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+    unused = {PARQUET_SPLITS} if not files else set()
+    return sorted(named - known - _LEFT_BEHIND - unused)
+
+
+def lowered(protocol: ProtocolAction, version: int) -> ProtocolAction:
+    """The protocol written back to an older version, with the features that it knows."""
+    known = {feature for since, features in _FEATURES_BY_VERSION.items() if since <= version for feature in features}
+
+    def of(features: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return tuple(f for f in features or () if f in known) if version >= FEATURES_SINCE else None
+
+    return ProtocolAction(
+        min_reader_version=version,
+        min_writer_version=version,
+        reader_features=of(protocol.reader_features),
+        writer_features=of(protocol.writer_features),
+        unknown=protocol.unknown,
+    )

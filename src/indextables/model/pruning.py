@@ -32,7 +32,7 @@ from indextables.model.predicate.tree import (
 )
 from indextables.model.stat_text import decode_values
 
-PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "stats"]
+PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "deleted_records", "stats"]
 """The columns of a file list that pruning looks at."""
 
 Bounds = tuple[str | None, str | None]

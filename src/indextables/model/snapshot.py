@@ -29,6 +29,7 @@ from indextables.model.actions import (
     SkipAction,
     TxnAction,
 )
+from indextables.model.deletion_vector import named_paths, vector_path
 from indextables.model.file_list import empty_file_list, from_actions
 from indextables.model.protocol import LEGACY_PROTOCOL
 from indextables.model.schema_registry import registry_of
@@ -87,6 +88,23 @@ class CommittedVersion(Struct, frozen=True, dict=True):
     def removed(self) -> frozenset[str]:
         """Paths the version removes."""
         return frozenset(a.path for a in self.actions if isinstance(a, RemoveAction))
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        """Every file that the version makes part of the table: splits, and files of their deletion vectors."""
+        return frozenset(named_paths(a for a in self.actions if isinstance(a, AddAction)))
+
+    @cached_property
+    def released(self) -> frozenset[str]:
+        """Every file that the version takes away from a split: splits, and files of the deletion vectors they had."""
+        removes = [a for a in self.actions if isinstance(a, RemoveAction)]
+        vectors = (vector_path(a.deletion_vector) for a in removes)
+        return self.removed.union(path for path in vectors if path is not None)
+
+    @cached_property
+    def vectors(self) -> Mapping[str, str | None]:
+        """The deletion vector of each path that the version adds."""
+        return {a.path: a.deletion_vector for a in self.actions if isinstance(a, AddAction)}
 
 
 class Header(Struct, frozen=True):
@@ -188,6 +206,20 @@ class Snapshot(Struct, frozen=True, dict=True):
 
 def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
     return files if columns is None else files.select(list(columns))
+
+
+def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
+    """The live files of one snapshot that another does not have, or has with other rows deleted."""
+    known = _identities(other.files(columns=["path", "deletion_vector"]))
+    return one.all_files.filter(pc.invert(pc.is_in(_identities(one.all_files), value_set=known.unique())))
+
+
+def _identities(files: pa.Table) -> pa.ChunkedArray:
+    """What each split is: its path and its deletion vector."""
+    vectors = files.column("deletion_vector")
+    if vectors.null_count == len(vectors):
+        return files.column("path")
+    return pc.binary_join_element_wise(files.column("path"), vectors, "\n", null_handling="skip")
 
 
 def replay(start: Base | Snapshot, versions: Iterable[CommittedVersion]) -> Snapshot:

@@ -46,6 +46,7 @@ class SplitExplanation(Struct, frozen=True):
 
 
 INDEX, BOTH, ROWS = "index", "index, confirmed by rows", "rows"
+GRAMS = "3-grams, confirmed by rows"
 
 
 def explain_split(
@@ -53,10 +54,10 @@ def explain_split(
 ) -> SplitExplanation:
     """Run a query and say what it took; with `columns`, reading them for the rows that matched is part of it."""
     requests, read = split.stats.requests, split.stats.bytes
-    with open_query(split, query) as opened:
+    with open_query(split, query, where=where) as opened:
         rows = opened.rows(where)
         parts = tuple(LeafReport(str(leaf), _answered(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
-        way = _way(split, parts, opened.rows_read)
+        way = GRAMS if opened.narrowed and not parts else _way(split, parts, opened.rows_read)
         if columns is not None and len(rows):
             everything = len(rows) == split.num_rows
             for _ in split.iter_rows(None if everything else rows, columns=columns):
@@ -157,5 +158,5 @@ def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
         return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
     split = task.open_alone(entry)
     found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
-    by = "rows" if plan.query is None else found.answered_by
+    by = "rows" if plan.query is None and found.answered_by != GRAMS else found.answered_by
     return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)

@@ -19,28 +19,35 @@ from indextables.config.splits import ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.model.arguments import text, unexpected
+from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
 from indextables.model.predicate import Predicate, all_of, bind
 from indextables.model.predicate.tree import Column
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_nested, is_text
+from indextables.splits.index.values import normal_key
 from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
 from indextables.splits.query.parser import parse
 from indextables.splits.query.to_predicate import implied_predicate
-from indextables.splits.query.tree import Query
+from indextables.splits.query.tree import Query, Target, with_targets
 from indextables.splits.query.tree import all_of as all_queries
 from indextables.splits.read.cache import RecentItems
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.search import has_usable_bounds
 from indextables.storage.spec import StoreSpec
 
-ENTRY_COLUMNS = ["path", "size", "num_records", "footer_start_offset", "partition_values"]
+ENTRY_COLUMNS = [
+    *("path", "size", "num_records", "footer_start_offset", "partition_values", "deletion_vector", "deleted_records")
+]
 
 
 class ScanPlan(Struct, frozen=True):
-    """A scan as plain values. Parts of it (`with_splits`) travel to workers."""
+    """A scan as plain values. Parts of it (`with_splits`) travel to workers.
+
+    Its columns, condition and query are in the splits' names; what it returns is in those that people use.
+    """
 
     spec: StoreSpec
     version: int
@@ -65,10 +72,15 @@ class ScanPlan(Struct, frozen=True):
         return schema_from_json(self.schema_json)
 
     @property
+    def names(self) -> ColumnNames:
+        """What the columns are called, by the splits and by people."""
+        return column_names(self.schema_json)
+
+    @property
     def output_schema(self) -> pa.Schema:
         """The columns the scan returns."""
-        schema = self.schema
-        return pa.schema([schema.field(name) for name in self.columns])
+        names = self.names
+        return pa.schema([names.logical.field(names.shown(name)) for name in self.columns])
 
     def with_splits(self, splits: Sequence[SplitEntry]) -> ScanPlan:
         """The same scan over some of its splits."""
@@ -84,17 +96,22 @@ def plan_scan(
     where: Predicate | None = None,
     columns: Sequence[str] | None = None,
     order_by: str | None = None,
+    now_ms: int | None = None,
 ) -> ScanPlan:
     """Prune the table's splits by partition values and column bounds; understand the query, or say why it cannot be.
 
-    `order_by` is the column that rows are to be ordered by: the plan then has its bounds.
+    `query`, `where`, `columns` and `order_by` name columns as people do, `settings` as the splits do. `order_by` is the
+    column that rows are to be ordered by: the plan then has its bounds. `now_ms` is the clock for times such as `now-15m`
+    in the query.
     """
     known = _PlanParts.of(snapshot, spec, settings)
     chosen = known.columns(columns)
+    where = known.names.optional_predicate(where)
     if query is None or isinstance(query, Query):
-        parsed, implied = query, known.implied(query)
+        parsed = None if query is None else physical_query(query, known.names)
+        implied = known.implied(parsed)
     else:
-        parsed, implied = known.parsed(query)
+        parsed, implied = known.parsed(query, now_ms)
     parts = [p for p in (where, implied) if p is not None]
     pruned = known.pruned(snapshot, all_of(parts) if parts else None, where)
     return ScanPlan(
@@ -112,7 +129,7 @@ def plan_scan(
         parallelism=known.reading.parallelism,
         remote_parallelism=known.remote_parallelism,
         cache=known.cache,
-        order_bounds=None if order_by is None else pruned.bounds(order_by, known),
+        order_bounds=None if order_by is None else pruned.bounds(known.names.column(order_by), known),
     )
 
 
@@ -155,7 +172,8 @@ class _PlanParts:
         self.spec = spec
         self.settings = settings
         self.schema_json = snapshot.metadata.schema_string
-        self.schema = schema_from_json(self.schema_json)
+        self.names = column_names(self.schema_json)
+        self.schema = self.names.physical
         self.partition_columns = tuple(snapshot.metadata.partition_columns or ())
         self.reading = settings.group(ReadSettings)
         self._given = settings.given()
@@ -185,27 +203,30 @@ class _PlanParts:
     @cached_property
     def fields(self) -> QueryFields:
         """The columns as queries name them."""
-        return query_fields(self.schema, self.partition_columns, self.settings)
+        names = self.names
+        columns = [names.shown(name) for name in self.partition_columns]
+        return query_fields(names.logical, columns, names.settings(self.settings))
 
     def columns(self, columns: Sequence[str] | None) -> tuple[str, ...]:
         """The columns that are asked for, by their names in the table; all, if none are named."""
         if columns is None:
             return tuple(self.schema.names)
         if not isinstance(columns, list | tuple) or not all(type(name) is str for name in columns):
-            return tuple(output_columns(self.schema, columns))
+            return self.names.columns(output_columns(self.names.logical, columns))
         names = self._columns.get(tuple(columns))
         if names is None:
-            names = tuple(output_columns(self.schema, columns))
+            names = self.names.columns(output_columns(self.names.logical, columns))
             self._columns.put(tuple(columns), names, 1)
         return names
 
-    def parsed(self, query: str) -> tuple[Query, Predicate | None]:
-        """A query as a tree, and what every row that matches it fulfils."""
+    def parsed(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
+        """A query as a tree, and what every row that matches it fulfils. One that names the clock is read each time."""
         known = self._parsed.get(query)
         if known is None:
-            tree = parse(text("query", query), self.fields)
+            tree = physical_query(parse(text("query", query), self.fields, now_ms=now_ms), self.names)
             known = tree, self.implied(tree)
-            self._parsed.put(query, known, 1)
+            if "now" not in query:
+                self._parsed.put(query, known, 1)
         return known
 
     def implied(self, query: Query | None) -> Predicate | None:
@@ -215,7 +236,7 @@ class _PlanParts:
         """
         if query is None:
             return None
-        texts = [f.name for f in self.schema if is_text(f.type) and f.name not in self.partition_columns]
+        texts = [f.name for f in self.schema if _has_terms(f) and f.name not in self.partition_columns]
         words = DocMapping(tuple(ColumnMapping(name, "", "json") for name in texts))
         found = implied_predicate(query, words)
         return None if found is None else bind(found, self.schema)
@@ -230,9 +251,28 @@ class _PlanParts:
         return known
 
 
-def parse_query(query: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> Query:
+def physical_query(query: Query, names: ColumnNames) -> Query:
+    """A query in the splits' names of columns."""
+    if names.same:
+        return query
+
+    def change(target: Target) -> Target:
+        path = names.document_path(target.column, target.path, normal_key) if target.path else ()
+        return Target(names.column(target.column), path)
+
+    return with_targets(query, change)
+
+
+def _has_terms(field: pa.Field) -> bool:
+    """Whether a query of a column may be about words or values in it rather than about whole values."""
+    return is_text(field.type) or is_nested(field.type)
+
+
+def parse_query(
+    query: str, schema: pa.Schema, partition_columns: Sequence[str], settings: Settings, *, now_ms: int | None = None
+) -> Query:
     """The query as a tree; unknown columns and bad syntax are errors with their place."""
-    return parse(text("query", query), query_fields(schema, partition_columns, settings))
+    return parse(text("query", query), query_fields(schema, partition_columns, settings), now_ms=now_ms)
 
 
 def query_fields(schema: pa.Schema, partition_columns: Sequence[str], settings: Settings) -> QueryFields:
@@ -275,8 +315,8 @@ def entries(files: pa.Table, certain: Sequence[bool] | np.ndarray | None = None)
     rows = zip(*(files.column(name).to_pylist() for name in ENTRY_COLUMNS), strict=True)
     sure = [False] * files.num_rows if certain is None else [bool(c) for c in certain]
     return tuple(
-        SplitEntry(path, size, records, footer, dict(values or []), sure[n])
-        for n, (path, size, records, footer, values) in enumerate(rows)
+        SplitEntry(path, size, records, footer, dict(values or []), vector, deleted, sure[n])
+        for n, (path, size, records, footer, values, vector, deleted) in enumerate(rows)
     )
 
 
@@ -291,18 +331,20 @@ class SearchOperator(Struct, frozen=True):
     text: str
 
 
-def searched(operators: Sequence[SearchOperator], query: str | None, fields: QueryFields) -> Query | None:
+def searched(
+    operators: Sequence[SearchOperator], query: str | None, fields: QueryFields, *, now_ms: int | None = None
+) -> Query | None:
     """The query that rows must match for all operators, and for a query beside them; None if there is neither."""
-    found = [] if query is None else [parse(query, fields)]
-    found += [_query(operator, fields) for operator in operators]
+    found = [] if query is None else [parse(query, fields, now_ms=now_ms)]
+    found += [_query(operator, fields, now_ms) for operator in operators]
     return all_queries(tuple(found)) if found else None
 
 
-def _query(operator: SearchOperator, fields: QueryFields) -> Query:
+def _query(operator: SearchOperator, fields: QueryFields, now_ms: int | None) -> Query:
     if operator.column is None:
-        return parse(operator.text, fields)
+        return parse(operator.text, fields, now_ms=now_ms)
     column = find_column(fields.schema, operator.column)
     check = _CHECKS.get(operator.function)
     if check is not None:
         check(fields, column)
-    return parse(operator.text, fields.within(column))
+    return parse(operator.text, fields.within(column), now_ms=now_ms)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from indextables.metrics import METRICS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
 from indextables.splits.read.table_split import SplitEntry
@@ -62,6 +63,10 @@ class TableSearch(Struct, frozen=True):
     ) -> TableSearch:
         """The search for what a plan with a query finds; what the table cannot answer is an error."""
         assert plan.query is not None
+        names = plan.names
+        if not names.same:
+            snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
+            order_by = None if order_by is None else replace(order_by, column=names.column(order_by.column))
         request = SearchRequest(
             plan.query,
             plan.columns,
@@ -93,14 +98,18 @@ class TableSearch(Struct, frozen=True):
 
     def tables(self, task: ScanTask) -> Iterator[pa.Table]:
         """What each split contributes."""
-        return task.each(
+        parts = task.each(
             lambda entry: search_split(
                 task.open(entry), self._request(entry), self.statistics, self.split_statistics.get(entry.path)
             )
         )
+        return map(self.plan.names.to_logical, parts)
 
     def merged(self, task: ScanTask) -> pa.Table:
         """What all splits contribute, in order, from the offset to the limit."""
+        return self.plan.names.to_logical(self._merged(task))
+
+    def _merged(self, task: ScanTask) -> pa.Table:
         request, splits = self.request, self.plan.splits
         numbers = range(len(splits))
 
@@ -118,7 +127,9 @@ class TableSearch(Struct, frozen=True):
     def run(self, store: Store | None = None) -> pa.Table:
         """The result of the search, found in this process."""
         task = ScanTask(self.plan, store)
-        return self.weighed(task).merged(task)
+        hits = self.weighed(task).merged(task)
+        METRICS.count("rows_read_total", by=hits.num_rows)
+        return hits
 
     def _request(self, entry: SplitEntry) -> SearchRequest:
         """What is asked of one split: a condition that all its rows meet is not looked at again."""

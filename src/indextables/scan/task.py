@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import cached_property
 from typing import TypeVar
 
 import pyarrow as pa
 from msgspec import Struct
 
+from indextables.metrics import METRICS
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.cache import SplitCache
@@ -21,6 +23,8 @@ from indextables.storage.store import Store
 
 Item = TypeVar("Item")
 T = TypeVar("T")
+ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=None)
+"""Called between the splits of every scan of this context; it raises where nobody waits for the answer any more."""
 
 
 class ScanTask(Struct, frozen=True, dict=True):
@@ -30,7 +34,7 @@ class ScanTask(Struct, frozen=True, dict=True):
     given_store: Store | None = None
 
     @cached_property
-    def _opened(self) -> dict[str, TableSplit]:
+    def _opened(self) -> dict[tuple[str, str | None], TableSplit]:
         return {}
 
     @cached_property
@@ -55,11 +59,11 @@ class ScanTask(Struct, frozen=True, dict=True):
 
     def open(self, entry: SplitEntry) -> TableSplit:
         """One split of the plan; opened once, however often it is asked, and shared with other scans of the process."""
-        split = self._opened.get(entry.path)
+        split = self._opened.get((entry.path, entry.vector))
         if split is None:
             columns = self.plan.partition_columns
             split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
-            self._opened[entry.path] = split
+            self._opened[entry.path, entry.vector] = split
         return split
 
     def open_alone(self, entry: SplitEntry) -> TableSplit:
@@ -67,13 +71,30 @@ class ScanTask(Struct, frozen=True, dict=True):
         return open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=self._cache)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Every matching row, split after split, in their order."""
+        """Every matching row, split after split, in their order, with the names of columns that people use."""
+        names = self.plan.names
         if self.plan.query is None:
+            go_on = ENOUGH.get() or _nothing
             for entry in self.plan.splits:
-                yield from self._scanned(entry)
+                for batch in self._scanned(entry):
+                    go_on()
+                    yield names.to_logical(batch)
             return
         for found in self.in_order(lambda entry: list(self._scanned(entry)), self.plan.splits, rows=True):
-            yield from found
+            yield from map(names.to_logical, found)
+
+    def first(self, limit: int) -> Iterator[pa.RecordBatch]:
+        """The first matching rows, whichever they are; no more are read than that."""
+        for entry in self.plan.splits:
+            if limit <= 0:
+                return
+            split = self.open(entry)
+            where = None if entry.certain else self.plan.where
+            for batch in split.iter_rows(
+                find_rows(split, self.plan.query or AllRows(), where=where)[:limit], columns=self.plan.columns
+            ):
+                limit -= batch.num_rows
+                yield self.plan.names.to_logical(batch)
 
     def count(self) -> int:
         """How many rows match; from the log alone where it can tell."""
@@ -86,23 +107,33 @@ class ScanTask(Struct, frozen=True, dict=True):
     def in_order(self, work: Callable[[Item], T], items: Sequence[Item], *, rows: bool = False) -> Iterator[T]:
         """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
         ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
+        go_on = ENOUGH.get() or _nothing
         if ahead < 2:
-            yield from map(work, items)
+            for item in items:
+                go_on()
+                yield work(item)
             return
         running: deque[Future[T]] = deque()
         with ThreadPoolExecutor(ahead, thread_name_prefix="indextables-scan") as pool:
             try:
                 for item in items:
+                    go_on()
                     running.append(pool.submit(work, item))
                     if len(running) > ahead:
                         yield running.popleft().result()
                 while running:
+                    go_on()
                     yield running.popleft().result()
             finally:
                 for future in running:
                     future.cancel()
 
     def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
+        for batch in self._matching(entry):
+            METRICS.count("rows_read_total", by=batch.num_rows)
+            yield batch
+
+    def _matching(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         plan = self.plan
         split = self.open(entry)
         where = None if entry.certain else plan.where
@@ -119,6 +150,10 @@ class ScanTask(Struct, frozen=True, dict=True):
         if plan.query is None and where is None and entry.num_records is not None:
             return entry.num_records
         return count_rows(self.open(entry), plan.query or AllRows(), where=where)
+
+
+def _nothing() -> None:
+    """Every answer is waited for."""
 
 
 def limited(batches: Iterator[pa.RecordBatch], limit: int | None) -> Iterator[pa.RecordBatch]:

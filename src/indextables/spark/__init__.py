@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from indextables.spark.reads import table
+    from indextables.spark.row_merge import merge_into, update
     from indextables.spark.searches import aggregate, count, explain, search
     from indextables.spark.sessions import session
     from indextables.spark.sql import install, register
@@ -28,12 +29,14 @@ _WHERE = {
     "explain": "searches",
     "install": "sql",
     "merge": "upkeep",
+    "merge_into": "row_merge",
     "purge": "upkeep",
     "read_stream": "streams",
     "register": "sql",
     "search": "searches",
     "session": "sessions",
     "table": "reads",
+    "update": "row_merge",
     "verify": "upkeep",
     "write": "writes",
     "write_stream": "streams",
@@ -57,12 +60,14 @@ __all__ = [
     "explain",
     "install",
     "merge",
+    "merge_into",
     "purge",
     "read_stream",
     "register",
     "search",
     "session",
     "table",
+    "update",
     "verify",
     "write",
     "write_stream",

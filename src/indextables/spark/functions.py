@@ -33,14 +33,13 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult, UserDefinedTableFun
 
 from indextables.commands import Session, TablePath
 from indextables.commands.describe import DescribeState
-from indextables.config import PREFIX
 from indextables.errors import InvalidInputError
 from indextables.log.history import HISTORY_SCHEMA
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.model.schema import normalize, schema_to_json
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import readable
-from indextables.spark.settings import bare, has_jvm, session_settings
+from indextables.spark.settings import bare, has_jvm, known_settings, session_settings
 from indextables.spark.source.options import ReadRequest, parse_names
 from indextables.spark.source.writer import task_properties
 from indextables.table import Table
@@ -303,4 +302,4 @@ def plain_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 def task_settings() -> dict[str, str]:
     """The session's settings as a task sees them."""
-    return {bare(key): value for key, value in task_properties().items() if key.lower().startswith(PREFIX)}
+    return {bare(key): value for key, value in known_settings(task_properties()).items()}

@@ -135,7 +135,9 @@ class JavaClasses:
                 hint="Build the jar anew with `indextables jar`.",
                 jar=version,
             )
-        self._loader = sparks if version else compile_classes(gateway.jvm, sparks).getClassLoader()
+        self.are_sparks = version is not None or add_classes(gateway.jvm, sparks)
+        """Whether Spark finds the classes by their names, as it must for a catalog that a setting names."""
+        self._loader = sparks if self.are_sparks else compile_classes(gateway.jvm, sparks).getClassLoader()
         self._json = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
         self._map = gateway.jvm.java.util.HashMap().getClass()
         self._methods: dict[tuple[str, str], Any] = {}
@@ -164,6 +166,22 @@ def compile_classes(jvm: Any, parent: Any) -> Any:
     compiler.setParentClassLoader(parent)
     compiler.cook(one_unit(java_sources()))
     return compiler
+
+
+def add_classes(jvm: Any, loader: Any) -> bool:
+    """Compile our classes and let a class loader of Spark find them, as if a jar had been there from the start.
+
+    False where the loader takes nothing: a driver that spark-submit has not started.
+    """
+    if not loader.getClass().getName().startswith("org.apache.spark.util."):
+        return False
+    folder = Path(tempfile.mkdtemp(prefix="indextables-classes-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    bytecodes = compile_classes(jvm, loader).getBytecodes()
+    classes = {str(name): bytes(bytecodes.get(name)) for name in bytecodes.keySet().toArray()}
+    write_jar(folder / "indextables.jar", classes, providers=False)
+    loader.addURL(jvm.java.net.URL((folder / "indextables.jar").as_uri()))
+    return True
 
 
 def version_of_jar(jvm: Any, loader: Any) -> str | None:
@@ -207,17 +225,22 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 def build_jar(out: str | os.PathLike[str]) -> Path:
     """Write the jar, compiled by the compiler that Spark brings along; the same classes give the same bytes."""
     path = Path(out)
-    classes = class_files()
+    write_jar(path, class_files(), providers=True)
+    return path
+
+
+def write_jar(path: Path, classes: Mapping[str, bytes], *, providers: bool) -> None:
+    """Classes as a jar; with `providers` Spark finds the extension in it by itself."""
+    entries = {
+        "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
+        VERSION_FILE: VERSION.encode(),
+        **({PROVIDERS: f"{PACKAGE}.Extension\n".encode()} if providers else {}),
+        **{f"{name.replace('.', '/')}.class": content for name, content in sorted(classes.items())},
+    }
     with ZipFile(path, "w", ZIP_DEFLATED) as jar:
-        for name, content in {
-            "META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n",
-            VERSION_FILE: VERSION.encode(),
-            PROVIDERS: f"{PACKAGE}.Extension\n".encode(),
-            **{f"{name.replace('.', '/')}.class": content for name, content in sorted(classes.items())},
-        }.items():
+        for name, content in entries.items():
             # Without a time: the same classes make the same jar.
             jar.writestr(ZipInfo(name, _LONG_AGO), content, ZIP_DEFLATED)
-    return path
 
 
 def class_files() -> dict[str, bytes]:

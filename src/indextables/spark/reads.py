@@ -4,8 +4,8 @@ The file list of a snapshot as one byte array, for the `SnapshotFileIndex` in th
 
 One call hands over everything: 100,000 files in a fraction of a second, where a call per file would take minutes. Layout,
 little-endian: the number of partitions; a column per partition column with the value of each partition; then for each file
-the number of its partition, its path, size and time; then the names of the columns that have bounds, and for each of them
-a column of lower and one of upper bounds.
+the number of its partition, its path, its size, where its rows end, and its time; then the names of the columns that have
+bounds, and for each of them a column of lower and one of upper bounds.
 
 A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see `java/Column.java`).
 Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes. Spark does not check partition values again,
@@ -37,17 +37,18 @@ from pyspark.sql.types import NullType, StructField, StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import CorruptTableError, UnsupportedError
+from indextables.model.actions import ROWS_END
 from indextables.model.column_ranges import FileRanges
 from indextables.model.predicate import Column
 from indextables.model.schema import is_partitionable
 from indextables.spark.jvm import java_classes
+from indextables.spark.registration import source_frame
 from indextables.spark.schemas import quoted, readable
 from indextables.spark.settings import has_jvm, source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
-from indextables.spark.sql import source_frame
 from indextables.storage.location import join, parse_location, partition_folder
-from indextables.table import Table
+from indextables.table import Table, planning
 
 _INT64 = np.dtype("<i8")
 _FLOAT64 = np.dtype("<f8")
@@ -65,12 +66,21 @@ def encode_file_list(files: pa.Table, schema: pa.Schema, partition_columns: Sequ
     owners, firsts = _partitions(values, files.num_rows)
     parts = [struct.pack("<i", len(firsts)), *(_column(v.take(firsts)) for v in values)]
     times = pc.fill_null(files["modification_time"], 0)
-    parts += [_column(c) for c in (owners, _flat(files["path"]), _flat(sizes), _flat(times))]
+    parts += [_column(c) for c in (owners, _flat(files["path"]), _flat(sizes), _row_ends(files), _flat(times))]
     bounds = _bounds(schema, partition_columns, ranges)
     parts.append(_column(pa.array([name for name, _, _ in bounds], pa.string())))
     for _, low, high in bounds:
         parts += [_column(low), _column(high)]
     return b"".join(parts)
+
+
+def _row_ends(files: pa.Table) -> pa.Array:
+    """Where the rows of each file end: Spark cuts files into tasks, and those of the index alone would have no rows."""
+    told = pc.map_lookup(_flat(files["tags"]), pa.scalar(ROWS_END), "first")
+    is_number = pc.fill_null(pc.match_substring_regex(told, "^[1-9][0-9]{0,17}$"), False)
+    ends = pc.if_else(is_number, told, None).cast(pa.int64())
+    sizes = _flat(files["size"])
+    return pc.if_else(pc.fill_null(pc.less_equal(ends, sizes), False), ends, sizes)
 
 
 def _partition_values(files: pa.Table, field: pa.Field, ranges: FileRanges) -> pa.Array:
@@ -250,12 +260,24 @@ def table(
     if engine == "arrow":
         logger.info("%s is read through the data source: %s", opened_table.path, reason)
         return _through_source(spark, opened_table, options)
-    files = opened_table.files()
-    ours = parquet_splits(opened_table, files)
-    rows = _scan(spark, opened_table, files.filter(ours), options, some=pc.all(ours).as_py() is False)
+    # Spark reads the splits by the names that these have; what people call the columns is laid over it.
+    view = planning.physical_view(opened_table)
+    files = view.files()
+    ours = parquet_splits(view, files)
+    rows = _scan(spark, view, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
-        rows = rows.unionByName(_through_source(spark, opened_table, options, only="foreign"))
-    return rows
+        rows = rows.unionByName(_through_source(spark, view, options, only="foreign"))
+    return rows if view is opened_table else with_names(rows, readable(opened_table.metadata.schema_string))
+
+
+def with_names(rows: DataFrame, schema: StructType) -> DataFrame:
+    """The columns, one by one, under other names; those inside structs too. What comes after them stays as it is."""
+    columns = [rows[quoted(name)] for name in rows.columns[len(schema) :]]
+    for place, (name, field) in enumerate(zip(rows.columns, schema, strict=False)):
+        column = rows[quoted(name)]
+        same = rows.schema[name].dataType == field.dataType
+        columns.insert(place, (column if same else column.cast(field.dataType)).alias(field.name))
+    return rows.select(*columns)
 
 
 def engine_of(spark: SparkSession, table: Table) -> tuple[str, str | None]:
@@ -280,7 +302,13 @@ def why_not_native(spark: SparkSession, table: Table) -> str | None:
 def _through_source(
     spark: SparkSession, table: Table, options: Mapping[str, object] | None, *, only: str | None = None
 ) -> DataFrame:
-    source = source_options(spark, options, {"versionAsOf": table.version, "frame": Frame.of(table), "only": only})
+    own = {
+        "versionAsOf": table.version,
+        "frame": Frame.of(table),
+        "only": only,
+        "physicalNames": table._viewed is not None or None,
+    }
+    source = source_options(spark, options, own)
     schema = ReadRequest.parse(SourceOptions.parse(source)).schema(table)
     return in_order(source_frame(spark, table.path, schema, source), readable(table.metadata.schema_string))
 
@@ -292,6 +320,7 @@ def _scan(
         return scan_paths(spark, table, files)
     only = "parquet" if some else None
     own = {"path": table.path, "versionAsOf": table.version, "frame": Frame.of(table), "only": only}
+    own["physicalNames"] = table._viewed is not None or None
     return native_scan(spark, table, files, source_options(spark, options, own))
 
 

@@ -25,12 +25,13 @@ from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.scan.plan import output_columns
 from indextables.scan.task import ScanTask
+from indextables.spark.environments import check_workers
 from indextables.spark.reads import engine_of
+from indextables.spark.registration import source_frame
 from indextables.spark.schemas import readable
 from indextables.spark.settings import source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame
-from indextables.spark.sql import source_frame
 from indextables.spark.workers import on_splits
 from indextables.table import Table, planning
 
@@ -63,7 +64,7 @@ def search(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     max_rows = None if limit is None else whole_number("limit", limit)
-    bound_predicate(where, table.schema)
+    bound_predicate(where, table.schema, now_ms=table._log.now_ms())
     own = {
         "query": text("query", query),
         "where": where,
@@ -80,6 +81,7 @@ def search(
     # Everything that can be wrong is found here, where the error is ours and not a trace out of a planner process. The
     # splits are looked for once, when Spark asks for the tasks.
     request.check(table)
+    check_workers(spark)
     rows = source_frame(spark, table.path, request.schema(table), source)
     return rows if max_rows is None else rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
@@ -29,19 +30,20 @@ def session(
 ) -> SparkSession:
     """The running session, or a new one of the name `app_name`: on this machine (`local[*]`) unless `master` says otherwise.
 
-    So does spark-submit. `conf` are Spark settings; in a session that runs already, those that can still be changed are.
+    So do spark-submit and spark-defaults.conf, and the Python of the workers that they name is left alone. `conf` are Spark
+    settings; in a session that runs already, those that can still be changed are.
 
         spark = its.session(conf={"spark.sql.shuffle.partitions": 8})
     """
     running = SparkSession.getActiveSession()
     if running is not None:
         return _adjusted(running, conf or {})
-    # Workers of a session that runs from a venv that is not activated would take the `python3` of the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    defaults = spark_defaults()
     settings = {REDACTION: redacted_keys(), **{key: _text(value) for key, value in (conf or {}).items()}}
+    _choose_interpreter({**defaults, **settings})
     builder = SparkSession.builder.appName(app_name)
-    if master is None and not _is_placed():
-        master = "local[*]"
+    if master is None:
+        master = settings.get("spark.master") or (None if _is_placed(defaults) else "local[*]")
     if master is not None:
         builder = builder.master(master)
         settings = {"spark.master": master, **settings}
@@ -86,9 +88,44 @@ def redacted_keys() -> str:
     return "(?i)secret|password|token|access[.]?key|" + "|".join(ours)
 
 
-def _is_placed() -> bool:
+def _is_placed(defaults: Mapping[str, str]) -> bool:
     """Whether somebody else has decided where Spark runs."""
-    return any(os.environ.get(name) for name in _LAUNCHED_BY) or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if any(os.environ.get(name) for name in _LAUNCHED_BY) or "spark.master" in defaults:
+        return True
+    return "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "") or bool(os.environ.get("MASTER"))
+
+
+def _choose_interpreter(settings: Mapping[str, str]) -> None:
+    """The Python of the workers: what is given by name; else this one, unless spark-submit started it for a cluster."""
+    given = settings.get("spark.pyspark.python")
+    if given is not None:
+        os.environ.setdefault("PYSPARK_PYTHON", given)
+    elif "PYSPARK_GATEWAY_PORT" not in os.environ:
+        # Workers of a session that runs from a venv that is not activated would take the `python3` of the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    elif _is_submitted_locally():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _is_submitted_locally() -> bool:
+    """Whether spark-submit, which knows all settings, has started this process for one machine."""
+    SparkContext._ensure_initialized()
+    conf = SparkConf()
+    return str(conf.get("spark.master", "")).startswith("local") and conf.get("spark.pyspark.python", None) is None
+
+
+def spark_defaults(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What spark-defaults.conf says, as Spark's launcher finds and reads it."""
+    folder = environ.get("SPARK_CONF_DIR")
+    if folder is None:
+        home = environ.get("SPARK_HOME")
+        folder = str(Path(home) / "conf") if home else None
+    path = Path(folder) / "spark-defaults.conf" if folder else None
+    if path is None or not path.is_file():
+        return {}
+    lines = (line.strip() for line in path.read_text("utf-8").splitlines())
+    pairs = [re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line and line[0] not in "#!"]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def local_defaults() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -10,16 +11,36 @@ from weakref import WeakKeyDictionary
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from indextables.config import PREFIX
+from indextables.config import PREFIX, REGISTRY, is_setting
+from indextables.errors import UnknownOptionError
 from indextables.model.arguments import unexpected
 
+logger = logging.getLogger(__name__)
+_unknown: set[str] = set()
 _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
 def session_settings(spark: SparkSession) -> dict[str, str]:
     """The `spark.indextables.*` settings of a session."""
     everything = _all_in_one_call(spark) if has_jvm(spark) else spark.conf.getAll
-    return {key: value for key, value in everything.items() if key.lower().startswith(PREFIX)}
+    return known_settings(everything)
+
+
+def known_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of a conf's keys that are settings of ours; such as look like one and are none are warned of."""
+    ours = {key: value for key, value in properties.items() if key.lower().startswith(PREFIX)}
+    return {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
+
+
+def unknown_in_session(name: str) -> bool:
+    """Warn once of a key in a Spark conf that is no setting: the conf may serve another engine too. It is left out."""
+    if name not in _unknown:
+        _unknown.add(name)
+        try:
+            REGISTRY.find(name)
+        except UnknownOptionError as error:
+            logger.warning("The session's %s%s is left out. %s", PREFIX, name, error)
+    return False
 
 
 def _all_in_one_call(spark: SparkSession) -> dict[str, str]:

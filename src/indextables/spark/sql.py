@@ -2,8 +2,6 @@
 
 The extension in a session: our statements and operators in its SQL, scans that are right, its settings for the planner.
 
-DataFrames over the data source, for callers who have opened the table and know which columns a read returns.
-
 Our statements in a session: what `spark.sql()` runs when the extension has recognised one.
 
 They run in this process, the one that started Spark's driver, so that they see its caches and its background jobs, and so
@@ -17,7 +15,8 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,11 +25,11 @@ from weakref import WeakSet
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
-from pyspark.sql.udf import _wrap_function
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
 from indextables.commands import Session, TableName, parse
@@ -39,16 +38,59 @@ from indextables.commands.operators import rewrite_operators
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
 from indextables.spark import upkeep
+from indextables.spark.catalog import error_document, in_sparks_words, native_rows, session_answer
 from indextables.spark.functions import register_bucket_functions, register_table_functions
-from indextables.spark.jvm import java_classes
+from indextables.spark.jvm import PACKAGE, java_classes
+from indextables.spark.registration import register_source
+from indextables.spark.row_statements import change_rows
 from indextables.spark.schemas import path_in
 from indextables.spark.settings import has_jvm, session_settings
 from indextables.spark.source.datasource import DefaultSource, parse_command, spark_columns
+from indextables.spark.source.reader import TableReader
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
 
 logger = logging.getLogger(__name__)
+
+
+_sized: OrderedDict[tuple[str, ...], TableReader] = OrderedDict()
+"""Reads whose size was told a moment ago: if their rows are wanted next, they are planned already."""
+_MAX_SIZED = 16
+
+
+def asked_of_read(what: str, schema_json: str, options: Sequence[str]) -> bytes | None:
+    """How much a read returns, or which filters it applies; None if that cannot be told."""
+    try:
+        reader = _reader(schema_json, options)
+        told = str(reader.size() if what == "size" else reader.exact_filters()).encode()
+    except Exception:
+        logger.debug("the %s of a read could not be told", what, exc_info=True)
+        return None
+    if what == "size":
+        _sized[_key(schema_json, options)] = reader
+        while len(_sized) > _MAX_SIZED:
+            _sized.popitem(last=False)
+    return told
+
+
+def rows_of_read(schema_json: str, options: Sequence[str]) -> bytes:
+    """The rows of a small read."""
+    reader = _sized.pop(_key(schema_json, options), None) or _reader(schema_json, options)
+    return reader.answer()
+
+
+def _key(schema_json: str, options: Sequence[str]) -> tuple[str, ...]:
+    pairs = sorted(zip(options[::2], options[1::2], strict=True))
+    return (schema_json, *(text for key, value in pairs if key != "thorough" for text in (key, value)))
+
+
+def _reader(schema_json: str, options: Sequence[str]) -> TableReader:
+    schema = StructType.fromJson(json.loads(schema_json))
+    source = DefaultSource(dict(zip(options[::2], options[1::2], strict=True)))
+    reader = source.reader(schema)
+    assert isinstance(reader, TableReader)
+    return reader
 
 
 def plan_read(schema_json: str, options: Sequence[str]) -> bytes | None:
@@ -89,6 +131,7 @@ class SparkStatements(Session):
         where: Predicate | None = None,
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
+        order_by: Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> MergeReport:
         return upkeep.merge(
@@ -98,6 +141,7 @@ class SparkStatements(Session):
             where=None if where is None else str(where),
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
+            order_by=order_by,
             dry_run=dry_run,
             options=self.options,
         )
@@ -164,6 +208,37 @@ def path_in_schema(spark: SparkSession, name: TableName) -> str:
     raise InvalidInputError(f"{name} cannot be used here: {reason}", hint=hint, name=".".join(name.parts))
 
 
+def told_or_raised(answer: Callable[[], Any]) -> Any:
+    """An answer, or what a query of Spark has raised meanwhile, which the driver raises again as it is."""
+    try:
+        return answer()
+    except CapturedException as error:
+        return error._origin
+    except IndexTablesError as error:
+        return error_document(error)
+    except Exception as error:
+        logger.exception("a request of the driver failed")
+        return error_document(IndexTablesError(f"{type(error).__name__}: {error}"))
+
+
+def native_frame(spark: SparkSession, path: str, frame: str) -> Any:
+    """The rows of a version of a table as Spark reads them itself, as the driver knows them."""
+    rows = native_rows(spark, path, frame)
+    return None if rows is None else rows._jdf
+
+
+def changed_rows(spark: SparkSession, path: str, alias: str, plan: Any) -> str:
+    """What became of a DELETE, UPDATE or MERGE INTO, as JSON."""
+    report = change_rows(spark, path, alias, plan)
+    return json.dumps(
+        {"updated": report.updated_rows, "deleted": report.deleted_rows, "inserted": report.inserted_rows}
+    )
+
+
+def _session_of(session: Any) -> SparkSession:
+    return SparkSession(SparkContext.getOrCreate(), session)
+
+
 class StatementDriver:
     """Python's end of the extension: the driver calls it with a session and a request (what, statement)."""
 
@@ -172,7 +247,15 @@ class StatementDriver:
         what, sql = str(request[0]), str(request[1])
         if what == "read":
             return plan_read(sql, [str(text) for text in request[2:]])
+        if what == "change":
+            return told_or_raised(lambda: changed_rows(_session_of(session), *request[1:]))
+        if what in ("size", "filters"):
+            return asked_of_read(what, sql, [str(text) for text in request[2:]])
+        if what in ("catalog", "frame"):
+            return self._catalog(SparkSession(SparkContext.getOrCreate(), session), list(request))
         try:
+            if what == "rows of a read":
+                return rows_of_read(sql, [str(text) for text in request[2:]])
             if what == "columns":
                 return spark_columns(parse_command(sql)).json()
             if what == "near miss":
@@ -180,7 +263,15 @@ class StatementDriver:
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
         except IndexTablesError as error:
             logger.debug("a statement failed: %s", sql, exc_info=True)
-            return str(error) if what == "near miss" else FAILED + str(error)
+            return str(error) if what == "near miss" else f"{FAILED}{error.kind.upper()}\n{in_sparks_words(error)}"
+
+    @staticmethod
+    def _catalog(spark: SparkSession, request: list[Any]) -> Any:
+        what, first, second, *frame = request
+        if what == "frame":
+            return told_or_raised(lambda: native_frame(spark, str(first), str(second)))
+        rows = ClassicDataFrame(frame[0], spark) if frame else None
+        return told_or_raised(lambda: session_answer(spark, str(first), str(second), rows))
 
     class Java:
         """What py4j asks of a class that Java calls."""
@@ -227,8 +318,6 @@ def server_has_extension(spark: SparkSession) -> bool:
 
 _contexts_with_driver: WeakSet[SparkContext] = WeakSet()
 """Where the driver knows how to call this process."""
-_sessions_with_source: WeakSet[SparkSession] = WeakSet()
-"""Sessions that know the data source."""
 
 
 def install(spark: SparkSession) -> None:
@@ -250,7 +339,26 @@ def install(spark: SparkSession) -> None:
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]  # PySpark gives it no types
         driver = StatementDriver()
         _contexts_with_driver.add(context)
-    java_classes(spark).call("Extension", "install", spark._jsparkSession, driver)
+    classes = java_classes(spark)
+    classes.call("Extension", "install", spark._jsparkSession, driver)
+    if classes.are_sparks:
+        install_catalogs(spark)
+
+
+CATALOGS = {
+    "spark.sql.catalog.spark_catalog": f"{PACKAGE}.SessionCatalog",
+    "spark.sql.catalog.indextables": f"{PACKAGE}.WarehouseCatalog",
+}
+"""The catalogs of a session: tables by their names beside those of other formats, and tables by their paths."""
+
+
+def install_catalogs(spark: SparkSession) -> None:
+    """Make names of tables known to a session and to those made from it, unless it has other catalogs of that name."""
+    context: Any = spark.sparkContext._jsc.sc().conf()
+    for key, implementation in CATALOGS.items():
+        if spark.conf.get(key, None) in (None, "builtin", implementation):
+            spark.conf.set(key, implementation)
+            context.set(key, implementation)
 
 
 def register(spark: SparkSession) -> None:
@@ -258,29 +366,3 @@ def register(spark: SparkSession) -> None:
     register_source(spark)
     register_bucket_functions(spark)
     register_table_functions(spark)
-
-
-def register_source(spark: SparkSession) -> None:
-    """Make `format("indextables")` known to a session.
-
-    Spark finds it without this too. But then the session's `spark.indextables.*` settings do not reach its planner.
-    """
-    if spark in _sessions_with_source:
-        return
-    if not has_jvm(spark):
-        spark.dataSource.register(DefaultSource)
-        _sessions_with_source.add(spark)
-        return
-    source = _wrap_function(spark.sparkContext, DefaultSource)
-    java_classes(spark).call("SessionSource", "register", spark._jsparkSession, source)
-    _sessions_with_source.add(spark)
-
-
-def source_frame(spark: SparkSession, path: str, schema: StructType, options: Mapping[str, str]) -> DataFrame:
-    """What `spark.read.format("indextables")` returns for these options. Spark need not ask Python for the schema."""
-    if not has_jvm(spark):
-        return spark.read.format("indextables").options(**options).load(path)
-    register_source(spark)
-    classes = java_classes(spark)
-    texts = classes.text_map({**options, "path": path})
-    return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark)

@@ -8,10 +8,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from indextables.spark.registration import register_source
 from indextables.spark.settings import has_jvm, session_of, session_settings, source_options
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.stream_reader import StreamOptions
-from indextables.spark.sql import register_source
 from indextables.table import Table
 
 
@@ -24,14 +24,17 @@ def read_stream(
     starting_version: int | str | None = None,
     max_files_per_trigger: int | None = None,
     ignore_changes: bool = False,
+    read_change_feed: bool = False,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:
     """The rows of a table that match `query` and `where`, and then those that are appended to it.
 
-    `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one that
-    the table has not reached is an error. `max_files_per_trigger` limits a batch. Rows that are taken away from the
-    table end the stream with an error, unless `ignore_changes` is set. `spark` is the session and `path` the place of
-    the table; `options` are settings, over those of the session.
+    `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one
+    that the table has not reached is an error. `max_files_per_trigger` limits a batch. Rows that are taken away from
+    the table end the stream with an error, unless `ignore_changes` is set. With `read_change_feed` every row that
+    comes or goes is told, with `_change_type`, `_commit_version` and `_commit_timestamp` beside it; it takes no
+    conditions. `spark` is the session and `path` the place of the table; `options` are settings, over those of the
+    session.
 
         its.read_stream(spark, "/data/logs", query="level:ERROR", starting_version="latest")
     """
@@ -41,6 +44,7 @@ def read_stream(
         "startingVersion": starting_version,
         "maxFilesPerTrigger": max_files_per_trigger,
         "ignoreChanges": ignore_changes or None,
+        "readChangeFeed": read_change_feed or None,
     }
     source = source_options(spark, options, own)
     source_settings = SourceOptions.parse({**session_settings(spark), **source})

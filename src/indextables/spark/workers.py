@@ -11,19 +11,21 @@ from pyspark.sql import SparkSession
 
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
+from indextables.spark.environments import check_workers
+from indextables.spark.settings import has_jvm
+from indextables.spark.source.answers import DRIVER_SPLITS
 from indextables.spark.source.reader import task_groups, worker_store
 
 T = TypeVar("T")
-
-DRIVER_SPLITS = 8
-"""Up to so many splits the driver does the work itself: starting tasks would take longer."""
 
 
 def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], *, per_task: int = 0) -> list[T]:
     """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
-    parts = [plan.with_splits(g) for g in task_groups(plan.splits, per_task=per_task, searching=True)]
+    at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
+    groups = task_groups(plan.splits, per_task=per_task, searching=True, parallelism=at_once)
+    parts = [plan.with_splits(group) for group in groups]
     return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
 
 
@@ -49,5 +51,6 @@ def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[byte
 
     if not parts:
         return []
+    check_workers(spark)
     rows = spark.range(0, len(parts), 1, len(parts)).mapInArrow(run, "part long, result binary").collect()
     return [pickle.loads(bytes(row["result"])) for row in sorted(rows, key=lambda row: int(row["part"]))]

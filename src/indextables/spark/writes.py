@@ -27,7 +27,10 @@ from indextables.config.spark import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
+from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
+from indextables.model.predicate.where import Where
+from indextables.spark.environments import check_workers
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.table.handle import open_log
@@ -125,7 +128,7 @@ def plan_table_write(
     *,
     overwrite: bool = False,
     partition_by: tuple[str, ...] | None = None,
-    replace_where: str | None = None,
+    replace_where: Where | None = None,
     dynamic_partitions: bool | None = None,
     merge_schema: bool = False,
     exist_ok: bool = True,
@@ -238,14 +241,25 @@ def write(
             user_metadata=json.dumps(user_metadata) if isinstance(user_metadata, Mapping) else user_metadata,
             txn=txn,
         )
-        spreading = config.resolve(options=settings).group(SparkWriteSettings)
-        with spread(df, plan.partition_columns, spreading) as rows:
-            added = _run_tasks(spark, rows, plan)
-        return finish(plan, added, application=spark.conf.get("spark.app.id", None))
+        return run_write(df, plan, settings)
     except TableExistsError:
         if mode == "ignore":
             return None
         raise
+
+
+def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> list[AddAction]:
+    """The rows as splits that tasks have written; none of them is part of the table yet."""
+    spreading = config.resolve(options=settings).group(SparkWriteSettings)
+    names = column_names(plan.schema_json)
+    with spread(df, [names.shown(name) for name in plan.partition_columns], spreading) as rows:
+        return _run_tasks(df.sparkSession, rows, plan)
+
+
+def run_write(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> int | None:
+    """Write the rows of a planned write and commit them; returns the version, None if nothing was to be done."""
+    added = task_splits(df, plan, settings)
+    return finish(plan, added, application=df.sparkSession.conf.get("spark.app.id", None))
 
 
 def _dynamic(argument: bool | None, settings: dict[str, object]) -> bool | None:
@@ -267,6 +281,7 @@ def _names(columns: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[AddAction]:
     """Run the tasks. If one fails, what the others wrote is deleted: nobody can have committed it."""
+    check_workers(spark)
     accumulator = results_accumulator(spark)
     try:
         # Numbered, because Spark takes a dot in a column's name for a field of a struct here.

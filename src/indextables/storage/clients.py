@@ -119,6 +119,7 @@ def azure_config(place: Location, azure: AzureSettings) -> dict[str, Any]:
         account_name=account or azure.account_name,
         account_key=azure.account_key,
         sas_key=azure.sas_token.removeprefix("?") if azure.sas_token else None,
+        token=azure.bearer_token,
         tenant_id=azure.tenant_id,
         client_id=azure.client_id,
         client_secret=azure.client_secret,
@@ -214,7 +215,7 @@ def secrets_of(settings: StoreSettings) -> list[str]:
     """Every text that must not be shown (what is shorter than four letters is no secret, and is in every word)."""
     aws, azure, gcp = settings.aws, settings.azure, settings.gcp
     texts = [aws.access_key, aws.secret_key, aws.session_token, azure.account_key, azure.connection_string]
-    texts += [azure.sas_token, azure.client_secret, gcp.service_account_key]
+    texts += [azure.sas_token, azure.bearer_token, azure.client_secret, gcp.service_account_key]
     return [text for text in texts if text and len(text) > 3]
 
 

@@ -112,6 +112,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = _FULL | {errno.EACCES, errno.EROFS}
 """Why a name cannot be given; it surely was not."""
+_MAX_PATHS = 10_000
 _UNREACHABLE = {errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENOTCONN}
 
 
@@ -120,6 +121,7 @@ class LocalStore:
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self._root = os.path.abspath(root)
+        self._paths: dict[str, Path] = {}
 
     def __repr__(self) -> str:
         return f"LocalStore({self._root!r})"
@@ -224,7 +226,12 @@ class LocalStore:
 
     def local_path(self, path: str) -> Path | None:
         """The file itself."""
-        return Path(self._full(path))
+        known = self._paths.get(path)
+        if known is None:
+            if len(self._paths) >= _MAX_PATHS:
+                self._paths.clear()
+            known = self._paths[path] = Path(self._full(path))
+        return known
 
     def _full(self, path: str, *, may_be_temporary: bool = False) -> str:
         checked = check(path)

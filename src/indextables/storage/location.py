@@ -59,12 +59,13 @@ def relative_to_root(root: str, path: str) -> str:
     return inside
 
 
-Kind = Literal["local", "s3", "azure", "gcs", "memory"]
+Kind = Literal["local", "s3", "azure", "gcs", "hdfs", "memory"]
 _KINDS: dict[str, Kind] = {
     "file": "local",
     **dict.fromkeys(("s3", "s3a", "s3n"), "s3"),
     **dict.fromkeys(("abfss", "abfs", "wasbs", "wasb", "az"), "azure"),
     "gs": "gcs",
+    **dict.fromkeys(("hdfs", "viewfs"), "hdfs"),
     "memory": "memory",
 }
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//)?")
@@ -108,10 +109,13 @@ def _remote(kind: Kind, scheme: str, rest: str) -> Location:
     authority, _, folder = rest.partition("/")
     folder = check_folder(folder.strip("/"))
     container, _, host = authority.partition("@") if kind == "azure" else (authority, "", "")
-    if "@" in container or ":" in container or "?" in rest:
+    if kind == "hdfs" and not folder:
+        hint = f"Write {scheme}://host:port/folder, or {scheme}:///folder for the file system that Hadoop is set to."
+        raise InvalidInputError(f"The URL {scheme}://{rest} names no folder.", hint=hint, url=f"{scheme}://{rest}")
+    if "@" in container or (":" in container and kind != "hdfs") or "?" in rest:
         message = f"A {scheme}:// URL holds a bucket or container and a path, nothing else."
         raise InvalidInputError(message, hint="Give credentials as options, such as aws.secretKey or azure.sasToken.")
-    if not container and kind != "memory":
+    if not container and kind not in ("memory", "hdfs"):
         raise InvalidInputError(f"The URL {scheme}://{rest} names no bucket or container.", url=f"{scheme}://{rest}")
     return Location(kind, f"{scheme}://{authority}" + (f"/{folder}" if folder else ""), container, folder, host)
 

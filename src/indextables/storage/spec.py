@@ -8,10 +8,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from indextables import config
-from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
+from indextables.config.storage import (
+    AwsSettings,
+    AzureSettings,
+    GcpSettings,
+    HdfsSettings,
+    RequestSettings,
+    StoreSettings,
+)
 from indextables.storage.clients import open_client, secrets_of
+from indextables.storage.hdfs import open_hdfs
 from indextables.storage.local import LocalStore
-from indextables.storage.location import parse_location
+from indextables.storage.location import Location, parse_location
+from indextables.storage.metered import MeteredStore
 from indextables.storage.remote import Backoff, RemoteStore, note_use
 from indextables.storage.store import Store
 
@@ -42,6 +51,7 @@ class StoreSpec(Struct, frozen=True):
             aws=resolved.group(AwsSettings) if place.kind == "s3" else AwsSettings(),
             azure=resolved.group(AzureSettings) if place.kind == "azure" else AzureSettings(),
             gcp=resolved.group(GcpSettings) if place.kind == "gcs" else GcpSettings(),
+            hdfs=resolved.group(HdfsSettings) if place.kind == "hdfs" else HdfsSettings(),
             requests=resolved.group(RequestSettings),
         )
         return cls(place.url, options)
@@ -50,9 +60,15 @@ class StoreSpec(Struct, frozen=True):
 def open_store(spec: StoreSpec) -> Store:
     """Open a store in this process. Nothing is asked of it yet: a wrong bucket or key shows at the first request."""
     place = parse_location(spec.url)
+    return MeteredStore(_open(place, spec), place.kind)
+
+
+def _open(place: Location, spec: StoreSpec) -> Store:
     if place.kind == "local":
         return LocalStore(place.url)
     note_use(place.url)
+    if place.kind == "hdfs":
+        return open_hdfs(place, spec.options)
     requests = spec.options.requests
     return RemoteStore(
         open_client(place, spec.options),

@@ -11,12 +11,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from indextables.config.state import RetentionSettings
-from indextables.config.upkeep import MergeOnWriteSettings, MergeSettings, PurgeOnWriteSettings, PurgeSettings
+from indextables.config.upkeep import (
+    ExpirySettings,
+    MergeOnWriteSettings,
+    MergeSettings,
+    PurgeOnWriteSettings,
+    PurgeSettings,
+)
 from indextables.log.log_files import list_log
 from indextables.model.conflicts import Operation
+from indextables.model.predicate import bind
 from indextables.model.report import Progress
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.upkeep import jobs, merge, purge
+from indextables.upkeep import delete, expiry, jobs, merge, operation, purge
 
 if TYPE_CHECKING:
     from indextables.upkeep.merge import MergeBounds
@@ -29,6 +36,9 @@ def keep_in_order(table: TableHandle, version: int) -> None:
     """Do what the settings of a table ask for after rows were committed as a version."""
     merging = table.settings.group(MergeOnWriteSettings)
     purging = table.settings.group(PurgeOnWriteSettings)
+    expiring = table.settings.group(ExpirySettings)
+    if expiring.on_write and expiring.column:
+        _reported(table, "expiring rows of", lambda: _expire_after_write(table))
     if merging.enabled:
         _reported(table, "merging", lambda: _merge_after_write(table, merging, purging))
     if purging.enabled:
@@ -38,9 +48,31 @@ def keep_in_order(table: TableHandle, version: int) -> None:
             _reported(table, "purging", lambda: _purge_after_write(table, version, purging, every))
 
 
+def _expire_after_write(table: TableHandle) -> None:
+    """Delete rows that are too old, if there are any, by the columns and settings of the newest version."""
+    newest = table._newest()
+    settings = newest.settings.group(ExpirySettings)
+    if not settings.on_write or not settings.column:
+        return
+    over = bind(expiry.expired_rows(newest.schema, settings, table._log.now_ms()), newest.schema)
+    plan = delete.plan(newest._snapshot, url=table.path, where=newest._names.predicate(over))
+    if not plan.removed_splits and not plan.candidates:
+        return
+    execute = operation.in_threads(table._log.store, parallelism=table.settings.group(MergeSettings).parallelism)
+    report = delete.run(
+        plan,
+        table._log,
+        spec=table._spec,
+        settings=newest._search_settings,
+        execute=execute,
+        engine_info=ENGINE_INFO,
+    )
+    table._moved_on(report)
+
+
 def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purging: PurgeOnWriteSettings) -> None:
     """Merge, now or in the background, if there are splits enough that are worth it."""
-    bounds = merge.MergeBounds.of(table.settings.group(MergeSettings), target_bytes=merging.target_bytes)
+    bounds = merge.MergeBounds.of(table._settings.group(MergeSettings), target_bytes=merging.target_bytes)
     snapshot = table._log.fresh()
     if snapshot.files(columns=["path"]).num_rows < merging.min_splits:
         return

@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config.indexing import IndexingSettings
+from indextables.config.registry import declared
+from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import names_list, unexpected
-from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_to_json
+from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_from_json, schema_to_json
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.scan.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
 from indextables.table.handle import TableHandle
+from indextables.upkeep import clustering, expiry
 
 
 def new_metadata(
@@ -40,7 +43,7 @@ def new_metadata(
     columns = normalize(schema)
     check_schema(columns)
     partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
-    configuration = config.table_configuration(options or {})
+    configuration = by_column(config.table_configuration(options or {}), columns)
     check_indexing(columns, partitions, configuration)
     return MetadataAction(
         id=table_id,
@@ -74,16 +77,34 @@ def changed_metadata(
         old,
         name=old.name if name is None else name,
         description=old.description if description is None else description,
-        configuration={**configuration, **config.table_configuration(options)},
+        configuration={
+            **configuration,
+            **by_column(config.table_configuration(options), schema_from_json(old.schema_string)),
+        },
     )
+
+
+def by_column(configuration: Mapping[str, str], schema: pa.Schema) -> dict[str, str]:
+    """A configuration as a table keeps it: how columns are indexed by their names, never as lists of a kind."""
+    indexing = config.resolve(table=configuration).group(IndexingSettings).for_columns(schema.names)
+    families = {s.key[:-1]: getattr(indexing, s.field_name) for s in declared(IndexingSettings) if s.per_column}
+    columns = {family + column: str(word) for family, words in families.items() for column, word in words.items()}
+    others = {key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None}
+    return others | columns
 
 
 def check_change(table: TableHandle, metadata: MetadataAction) -> None:
     """Refuse metadata that does not fit the table's columns, or the way in which its rows are indexed."""
     configuration = metadata.configuration or {}
-    check_indexing(table.schema, table.partition_columns, configuration)
+    check_indexing(table._names.physical, table._partition_columns, configuration)
     if table._snapshot.all_files.num_rows:
-        check_same_index(table.schema, table.partition_columns, table._indexing, configuration)
+        check_same_index(table._names.physical, table._partition_columns, table._indexing, configuration)
+
+
+def sort_columns(table: TableHandle, order_by: str | Sequence[str]) -> tuple[str, ...]:
+    """What a merge is asked to sort by, in the splits' names."""
+    body = pa.schema([field for field in table.schema if field.name not in table.partition_columns])
+    return table._names.columns(clustering.sort_columns(body, order_by))
 
 
 def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]) -> None:
@@ -99,6 +120,9 @@ def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configur
                 column=column,
             )
     query_fields(schema, partition_columns, settings)
+    body = pa.schema([field for field in schema if field.name not in partition_columns])
+    clustering.sort_columns(body, settings.group(MergeSettings).cluster_by)
+    expiry.check_retention(schema, settings.group(ExpirySettings))
 
 
 def check_same_index(

@@ -12,17 +12,27 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config import Settings, state
-from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
+from indextables.config.log import (
+    CacheSettings,
+    ImplementationSettings,
+    LogReadSettings,
+    RetrySettings,
+    VersionFileSettings,
+)
 from indextables.config.release import VERSION
 from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
 from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, UnsupportedError
+from indextables.log.checkpoint.background import CHECKPOINTS
 from indextables.log.history import check_not_purged, version_at
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.arguments import Moment, to_epoch_ms, whole_number
+from indextables.model.column_names import ColumnNames, column_names
+from indextables.model.predicate import Predicate
+from indextables.model.predicate.where import Where, bound_predicate
 from indextables.model.retention import HOUR_MS
-from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
@@ -36,8 +46,15 @@ ENGINE_INFO = f"indextables-python/{VERSION}"
 def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
     """The log of the table at a path, before anything of it was read."""
     settings = config.resolve(options=options)
+    if not settings.group(ImplementationSettings).use_optimized:
+        _say_there_is_one()
     store = open_store(StoreSpec.from_url(path, settings))
-    return TransactionLog(store, log_settings(settings))
+    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS)
+
+
+@lru_cache(maxsize=1)
+def _say_there_is_one() -> None:
+    logger.info("transaction.useOptimized=false changes nothing: there is one implementation of the transaction log.")
 
 
 def log_settings(settings: Settings) -> LogSettings:
@@ -100,16 +117,22 @@ class TableHandle:
     ) -> None:
         self._options = dict(options or {})
         self._pinned = pinned
+        self._viewed: TableHandle | None = None
+        """The table that this one shows with other names of columns (`planning.physical_view`)."""
         self._log = log
         self._show(snapshot)
 
     def _show(self, snapshot: Snapshot) -> None:
+        before = self.__dict__.get("_snapshot")
         self._snapshot = snapshot
+        if before is not None and before.metadata.schema_string != snapshot.metadata.schema_string:
+            self._options = self._options_since(column_names(before.metadata.schema_string))
         ignored = config.not_of_tables(snapshot.metadata.configuration or {})
         if ignored:
             _warn_of_ignored(self.path, tuple(ignored))
         self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
         self.__dict__.pop("_indexing", None)
+        self.__dict__.pop("_shown_settings", None)
         self.__dict__.pop("_settings", None)
         self.__dict__.pop("_search_settings", None)
         self.__dict__.pop("_spec", None)
@@ -120,11 +143,51 @@ class TableHandle:
     @property
     def settings(self) -> Settings:
         """The settings in force: options over the table's configuration, and what its splits say, over the defaults."""
-        return self._settings
+        return self._shown_settings
+
+    @cached_property
+    def _shown_settings(self) -> Settings:
+        return self._names.settings(self._settings)
+
+    @property
+    def _names(self) -> ColumnNames:
+        """What people call the columns, and what the splits call them. What begins with `_` here is in the splits' names."""
+        return column_names(self._snapshot.metadata.schema_string)
 
     @cached_property
     def _settings(self) -> Settings:
-        return config.resolve(options=self._options, table=self._indexing.configuration)
+        return self._settings_under(self._names)
+
+    def _settings_under(self, names: ColumnNames) -> Settings:
+        """The settings where columns are called so: a write may be about to add some, or to replace them all."""
+        gone = set(self._names.physical.names) - set(names.physical.names)
+        configuration = config.without_columns(self._indexing.configuration, gone)
+        lost = set(self._names.logical.names) - set(names.logical.names) if gone else set()
+        options = {key: value for key, value in self._options.items() if not config.names_a_column(key, lost)}
+        return config.resolve(options=names.options(options), table=configuration)
+
+    def _options_since(self, before: ColumnNames) -> dict[str, object]:
+        """The options, meaning the columns that they meant before these were renamed, dropped or brought back."""
+        names = self._names
+        gone = set(before.physical.names) - set(names.physical.names)
+        options = {k: v for k, v in self._options.items() if not config.names_a_column(k, map(before.shown, gone))}
+        return config.with_columns(options, lambda name: names.shown(before.column(name)))
+
+    def _newest(self) -> TableHandle:
+        """The newest version with its columns and settings, where this handle may show an older one.
+
+        A change whose condition names columns is decided by what they are called there, or others' renames would lead it
+        to other rows.
+        """
+        newest = TableHandle(self._log, self._snapshot, self._options)
+        newest._show(self._log.fresh())
+        return newest
+
+    def _new_column_name(self, name: str) -> str:
+        """What the splits will call a new column: once columns were renamed or dropped, something new in any case."""
+        if protocols.COLUMN_MAPPING not in (self.protocol.reader_features or ()):
+            return name
+        return f"{name}_{self._log.new_id().replace('-', '')[:12]}"
 
     @cached_property
     def _search_settings(self) -> Settings:
@@ -135,7 +198,7 @@ class TableHandle:
         options = {key: value for key, value in self._options.items() if not config.is_index_setting(key)}
         if len(options) == len(self._options):
             return self._settings
-        return config.resolve(options=options, table=self._indexing.configuration)
+        return config.resolve(options=self._names.options(options), table=self._indexing.configuration)
 
     @cached_property
     def _indexing(self) -> LiveIndexing:
@@ -160,7 +223,7 @@ class TableHandle:
     @property
     def metadata(self) -> MetadataAction:
         """Identity, schema, partitioning and configuration (but for the doc mappings that are recorded in it)."""
-        return without_registry(self._snapshot.metadata)
+        return self._names.metadata(without_registry(self._snapshot.metadata))
 
     @property
     def protocol(self) -> ProtocolAction:
@@ -170,12 +233,24 @@ class TableHandle:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the table."""
-        return schema_from_json(self._snapshot.metadata.schema_string)
+        return self._names.logical
 
     @property
     def partition_columns(self) -> list[str]:
         """The columns the table is partitioned by."""
-        return list(self.metadata.partition_columns or ())
+        return [self._names.shown(name) for name in self._partition_columns]
+
+    @property
+    def _partition_columns(self) -> tuple[str, ...]:
+        return tuple(self._snapshot.metadata.partition_columns or ())
+
+    def _condition(self, where: Where | None) -> Predicate | None:
+        """A condition that somebody has given, bound to the columns of the splits."""
+        return self._names.optional_predicate(self._bound(where))
+
+    def _bound(self, where: Where | None) -> Predicate | None:
+        """A condition that somebody has given, bound to the columns as people call them."""
+        return bound_predicate(where, self.schema, now_ms=self._log.now_ms())
 
     def _refuse_if_pinned(
         self,

@@ -33,19 +33,22 @@ from indextables.errors import (
 )
 from indextables.log.create import create_table
 from indextables.log.history import log_action_rows
+from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
-from indextables.model.actions import AddAction
+from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.where import Where, bound_predicate
 from indextables.model.schema import check_partition_columns, schema_from_json
+from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Header, Snapshot
 from indextables.scan import plan as scans
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import Query
 from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
-from indextables.table.definition import new_metadata
+from indextables.table.definition import changed_metadata, check_change, new_metadata
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.upkeep import delete
 from indextables.upkeep import operation as tasks
@@ -71,7 +74,8 @@ def plan_scan(
     order_by: str | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    predicate = None if where is None else bound_predicate(where, table.schema)
+    now_ms = table._log.now_ms()
+    predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms)
     return scans.plan_scan(
         table._snapshot,
         table._spec,
@@ -80,7 +84,17 @@ def plan_scan(
         where=predicate,
         columns=columns,
         order_by=order_by,
+        now_ms=now_ms,
     )
+
+
+def query_tree(table: TableHandle, query: str | None) -> Query | None:
+    """A query that somebody has given, in people's names of columns."""
+    if query is None:
+        return None
+    settings = table._names.settings(table._search_settings)
+    columns = table.partition_columns
+    return scans.parse_query(query, table.schema, columns, settings, now_ms=table._log.now_ms())
 
 
 def versions(table: TableHandle, *, after: int, until: int) -> Sequence[CommittedVersion]:
@@ -91,6 +105,19 @@ def versions(table: TableHandle, *, after: int, until: int) -> Sequence[Committe
 def log_actions(table: TableHandle, *, include_all: bool = False) -> pa.Table:
     """What the log's files say, a row per action: since the newest checkpoint, or everything that is left."""
     return log_action_rows(table._log, include_all=include_all)
+
+
+def physical_view(table: T) -> T:
+    """The table with its columns called as its splits call them, for whoever reads the splits by himself; read-only."""
+    names = table._names
+    if names.same:
+        return table
+    metadata = replace(table._snapshot.metadata, schema_string=names.physical_json)
+    header = replace(table._snapshot.header, metadata=metadata)
+    options = dict(names.options(table._options))
+    view = type(table)(table._log, replace(table._snapshot, header=header), options, pinned=True)
+    view._viewed = table
+    return view
 
 
 # Writing to a table that is there.
@@ -104,11 +131,12 @@ def write_rows(
     where: Where | None = None,
     dynamic_partitions: bool = False,
     merge_schema: bool = False,
+    overwrite_schema: bool = False,
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
 ) -> int | None:
     """Plan a write, write its splits in this process, and commit them; returns the version, None for nothing to do."""
-    rows = incoming.incoming(data, table.schema.names)
+    rows = incoming.incoming(data, table.schema.names, schema=table.schema)
     write = plan_write(
         table,
         rows.schema,
@@ -116,11 +144,11 @@ def write_rows(
         where=where,
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         user_metadata=user_metadata,
         txn=txn,
     )
-    added = write.run(rows.batches, store=table._log.store)
-    return finish_write(table, write, added)
+    return finish_write(table, write, write.run(rows.batches, store=table._log.store))
 
 
 def plan_write(
@@ -131,6 +159,7 @@ def plan_write(
     where: Where | None = None,
     dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
+    overwrite_schema: bool = False,
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
 ) -> RowWrite:
@@ -138,12 +167,19 @@ def plan_write(
     table._refuse_if_pinned()
     if operation is not Operation.OVERWRITE:
         table._indexing.check_settled()
+        if overwrite_schema:
+            hint = "Leave out where and dynamic_partitions, or change single columns with table.alter."
+            raise InvalidInputError("Only an overwrite of all rows can replace the columns.", hint=hint)
+    if overwrite_schema and merge_schema:
+        raise InvalidInputError("Columns are replaced or merged, not both.", hint="Give overwrite_schema alone.")
     return row_write.plan_row_write(
         table._spec,
         table._snapshot.header,
         data,
         recorded=config.resolve(table=table._indexing.configuration),
-        settings=table.settings,
+        settings=table._settings_under,
+        new_name=table._new_column_name,
+        overwrite_schema=overwrite_schema,
         operation=operation,
         where=where,
         dynamic_partitions=dynamic_partitions,
@@ -169,6 +205,11 @@ def finish_write(
     return version
 
 
+def commit_changes(table: TableHandle, changes: Changes, added: Sequence[AddAction]) -> int | None:
+    """Commit changes to the version that a table shows; splits that were written for them are deleted if it fails."""
+    return table._commit(replace(changes, engine_info=ENGINE_INFO), added)
+
+
 def abandon_write(table: TableHandle, write: RowWrite, added: Sequence[AddAction]) -> bool:
     """Delete the splits of a write that failed before its commit; False if the log does not prove that it did."""
     return abandon_rows(table._log, write, added)
@@ -180,7 +221,7 @@ def _return_to(table: TableHandle, write: RowWrite) -> None:
     if table.version != write.read_version:
         table._snapshot = _planned_snapshot(table, write)
         _check_same(table, write)
-    if layout(table.metadata) != layout(write.table):
+    if layout(without_registry(table._snapshot.metadata)) != layout(without_registry(write.table)):
         raise ConflictError(
             f"{table.path} is not as it was when these rows were written for it: its columns, its partitions or its "
             "index were changed.",
@@ -221,9 +262,10 @@ def _commit_rows(
     except BaseException:
         abandon_write(table, write, added)
         raise
-    changes = write.changes(added, parameters=parameters, engine_info=ENGINE_INFO, candidates=plan.candidates)
+    candidates = {path: plan.vectors[path] for path in plan.candidates}
+    changes = write.changes(added, parameters=parameters, engine_info=ENGINE_INFO, candidates=candidates)
     splits = [*added, *rewrite.adds]
-    return table._commit(replace(changes, adds=splits, removes=rewrite.removes), splits)
+    return table._commit(replace(changes, adds=splits, removes=rewrite.removes, vectors=plan.vectors), splits)
 
 
 def _without_matches(table: TableHandle, where: Predicate) -> tuple[DeletePlan, RewriteResult]:
@@ -351,6 +393,92 @@ def plan_first_rows(
     )
 
 
+def plan_definition(
+    log: TransactionLog,
+    data: pa.Schema,
+    *,
+    options: Options = None,
+    partition_columns: Sequence[str] = (),
+    description: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    replaces: bool | None = False,
+) -> RowWrite:
+    """The first rows of a table as it shall be from now on, whatever its columns, partitions and index were before.
+
+    `replaces` says whether there must be a table (True), must be none (False), or may be one (None). Rows and definition
+    are one version: a write that fails leaves what was there. `properties` are words of users, which are no settings.
+    """
+    write = plan_first_rows(log, data, options=options, partition_columns=partition_columns, exist_ok=replaces is None)
+    configuration = {**(write.table.configuration or {}), **(properties or {})}
+    metadata = replace(write.table, description=description, configuration=configuration)
+    write = replace(write, header=replace(write.header, metadata=metadata))
+    try:
+        header = log.newest().header
+    except TableNotFoundError:
+        if replaces:
+            raise
+        return write
+    if replaces is False:
+        raise TableExistsError(
+            f"There is a table at {log.store.url} already.",
+            hint="Replace it, or choose another name.",
+            path=log.store.url,
+        )
+    assert header.metadata is not None
+    metadata = replace(metadata, id=header.metadata.id, created_time=header.metadata.created_time)
+    return replace(
+        write,
+        header=row_write.header_to_check(header),
+        new_metadata=metadata,
+        operation=Operation.OVERWRITE,
+        exist_ok=True,
+    )
+
+
+def set_properties(
+    table: TableHandle,
+    *,
+    options: Mapping[str, object],
+    properties: Mapping[str, str],
+    unset: Sequence[str] = (),
+    description: str | None = None,
+) -> int | None:
+    """Change the settings of a table, and words of users beside them; returns the version, None if nothing changed."""
+    known = {*(table.metadata.configuration or {})}
+    forgotten = [key for key in unset if key in known or config.is_setting(key)]
+    changed = changed_definition(table, description=description, options=options, unset=forgotten)
+    return commit_definition(table, replace(changed, configuration={**(changed.configuration or {}), **properties}))
+
+
+def changed_definition(
+    table: TableHandle,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    options: Mapping[str, object],
+    unset: Sequence[str],
+) -> MetadataAction:
+    """The metadata of a table with another name, description or settings, which name columns as people do."""
+    names = table._names
+    return changed_metadata(
+        without_registry(table._snapshot.metadata),
+        name=name,
+        description=description,
+        options=names.options(options),
+        unset=tuple(names.options(dict.fromkeys(unset))),
+    )
+
+
+def commit_definition(table: TableHandle, metadata: MetadataAction) -> int | None:
+    """Commit metadata that fits the rows that are there; returns the version, None if nothing changed."""
+    old = without_registry(table._snapshot.metadata)
+    if metadata == old:
+        return None
+    check_change(table, metadata)
+    reindexes = layout(metadata) != layout(old)
+    return table._commit(Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO))
+
+
 def with_options(write: RowWrite, options: Mapping[str, object]) -> RowWrite:
     """The write with further options for its commit. A table that it will create is checked against them, here."""
     write = replace(write, options={**options, **write.options})
@@ -402,7 +530,7 @@ def _create_table(log: TransactionLog, write: RowWrite) -> tuple[TableHandle, Ro
 def _plan_anew(table: TableHandle, write: RowWrite) -> RowWrite:
     plan = plan_write(
         table,
-        schema_from_json(write.schema_json),
+        column_names(write.schema_json).logical,
         operation=write.operation,
         where=write.where,
         dynamic_partitions=write.dynamic_partitions,

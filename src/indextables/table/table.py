@@ -25,29 +25,31 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, number, text, transaction_id, whole_number
-from indextables.model.conflicts import Operation, layout
-from indextables.model.predicate.where import Where, bound_predicate, partition_predicate
+from indextables.model.arguments import Moment, byte_size, names_list, number, text, transaction_id, whole_number
+from indextables.model.conflicts import Operation
+from indextables.model.predicate.where import Where, partition_predicate
 from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
-from indextables.scan.plan import parse_query, plan_scan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
 from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet
-from indextables.table import damaged, definition, planning
-from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
-from indextables.upkeep import delete, drop_partitions, merge, operation, purge, restore, truncate, verify
+from indextables.table import admin, damaged, definition, planning, row_changes
+from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
+from indextables.table.lifecycle import LifecycleVerbs
+from indextables.upkeep import drop_partitions, merge, purge, restore, truncate, verify
 
 if TYPE_CHECKING:
     from indextables.inspect.charts import Plots
-    from indextables.inspect.inspection import Inspection
+    from indextables.inspect.inspection import Inspection, MetricsReport
     from indextables.inspect.splits import Prewarmed
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
     from indextables.scan.explain import ScanReport
+    from indextables.table.admin import Administration
+    from indextables.table.row_changes import UpdateReport, UpsertReport
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
     from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Table")
 
 
-class Table(TableHandle):
+class Table(LifecycleVerbs):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 
     `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
@@ -215,7 +217,8 @@ class Table(TableHandle):
 
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
-        return splits.prewarm(self._task(where=where), [find_column(self.schema, name) for name in columns])
+        names = self._names.columns(find_column(self.schema, name) for name in columns)
+        return splits.prewarm(self._task(where=where), names)
 
     # Changing rows.
 
@@ -227,7 +230,7 @@ class Table(TableHandle):
         user_metadata: str | None = None,
         txn: tuple[str, int] | None = None,
     ) -> int | None:
-        """Add rows: `data` is anything with an Arrow stream, or an iterable of batches.
+        """Add rows: `data` is a frame of pandas, Polars, DuckDB or Arrow, an iterable of batches, or a list of dicts.
 
         Returns the version, None for no rows. `merge_schema` adds columns that the table does not have; `user_metadata` is
         kept in the history; `txn=(app_id, version)` makes the append exactly-once: a version at or below the recorded
@@ -247,13 +250,15 @@ class Table(TableHandle):
         where: Where | None = None,
         dynamic_partitions: bool = False,
         merge_schema: bool = False,
+        overwrite_schema: bool = False,
         user_metadata: str | None = None,
     ) -> int | None:
         """Replace rows by `data`: all of them, or those that match `where`.
 
-        With `dynamic_partitions` those of the partitions that the data has. `merge_schema` and `user_metadata` are as for
-        `append`, and so is what is raised; with `where`, InvalidInputError for a new row that does not match. Returns
-        the version, None if there was nothing to do.
+        With `dynamic_partitions` those of the partitions that the data has. `overwrite_schema` makes the data's columns
+        those of the table; partition columns stay. `merge_schema` and `user_metadata` are as for `append`, and so is what is
+        raised; with `where`, InvalidInputError for a new row that does not match. Returns the version, None if there was
+        nothing to do.
 
             t.overwrite(rows, where="day = '2026-11-02'")
         """
@@ -265,6 +270,7 @@ class Table(TableHandle):
             where=where,
             dynamic_partitions=dynamic_partitions,
             merge_schema=merge_schema,
+            overwrite_schema=overwrite_schema,
             user_metadata=user_metadata,
         )
 
@@ -279,34 +285,58 @@ class Table(TableHandle):
     ) -> DeleteReport:
         """Delete the rows that match a condition (`where`), a search (`query`), or both, in one version.
 
-        Splits that hold some of them are written anew; whole splits and partitions are just removed. Rows that others
-        append meanwhile stay. `dry_run` only counts; `progress` is called at every step; `execute` rewrites splits
-        elsewhere than in threads of this process. Raises InvalidInputError if nothing says which rows, and ConflictError.
+        A split that holds a few of them gets a deletion vector, one with many is written anew (setting `delete.mode`);
+        whole splits are just removed. Rows that others append meanwhile stay. `dry_run` only counts; `progress` is called at
+        every step; `execute` looks into splits elsewhere than in threads of this process. Raises InvalidInputError if nothing
+        says which rows, and ConflictError.
 
             t.delete(where="user = 7", dry_run=True)
         """
-        self._refuse_if_pinned()
-        if where is None and query is None:
-            hint = "Give where=..., query=..., or both; overwrite() replaces every row."
-            raise InvalidInputError("Nothing says which rows to delete.", hint=hint)
-        snapshot = self._log.fresh()
-        tree = None if query is None else parse_query(query, self.schema, self.partition_columns, self._search_settings)
-        predicate = bound_predicate(where, self.schema)
-        plan = delete.plan(snapshot, url=self.path, where=predicate, query=tree)
-        if dry_run:
-            scan = plan_scan(snapshot, self._spec, self._search_settings, query=tree, where=predicate, columns=())
-            return plan.preview(ScanTask(scan, self._log.store).count())
-        parallelism = self.settings.group(MergeSettings).parallelism
-        report = delete.run(
-            plan,
-            self._log,
-            spec=self._spec,
-            settings=self._search_settings,
-            execute=execute or operation.in_threads(self._log.store, parallelism=parallelism),
-            progress=progress,
-            engine_info=ENGINE_INFO,
+        report = row_changes.delete_rows(
+            self, where=where, query=query, dry_run=dry_run, progress=progress, execute=execute
         )
-        return self._moved_on(report)
+        return report if dry_run else self._moved_on(report)
+
+    def update(
+        self,
+        *,
+        set: Mapping[str, Any],  # noqa: A002
+        where: Where | None = None,
+        query: str | None = None,
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+    ) -> UpdateReport:
+        """Set columns of the rows that match a condition (`where`), a search (`query`), or both; of all without either.
+
+        `set` maps columns to SQL over the old row ("upper(level)", "n + 1", "'ERROR'"), to a `pyarrow.compute` expression,
+        or to a value that is no text. `dry_run` only counts; `user_metadata` is kept in the history. Raises
+        QuerySyntaxError, InvalidInputError, and ConflictError if another writer changed one of the rows.
+
+            t.update(set={"level": "upper(level)"}, where="day = '2026-11-02'")
+        """
+        return row_changes.update(self, set, where=where, query=query, dry_run=dry_run, user_metadata=user_metadata)
+
+    def upsert(
+        self,
+        data: Any,
+        *,
+        on: Sequence[str],
+        when_matched: row_changes.WhenMatched = "update",
+        when_not_matched: row_changes.WhenNotMatched = "insert",
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+    ) -> UpsertReport:
+        """Write rows by their keys, in one version: one whose key is in the table takes its place, others are inserted.
+
+        `data` is as for `append`; `on` names the columns of the key, in which a null is equal to nothing. `when_matched` is
+        update (columns that the data lacks keep their values), ignore or delete; `when_not_matched` is insert or ignore;
+        `dry_run` and `user_metadata` are as for `update`. Raises InvalidInputError if a key stands twice in the data,
+        SchemaMismatchError, and ConflictError if another writer changed the rows or may have added such a key.
+
+            t.upsert(rows, on=["id"])
+        """
+        ways = {"when_matched": when_matched, "when_not_matched": when_not_matched}
+        return row_changes.upsert(self, data, on=on, **ways, dry_run=dry_run, user_metadata=user_metadata)
 
     def drop_partitions(self, where: Where, *, dry_run: bool = False) -> DropReport:
         """Remove every split of the partitions that match `where`, a condition over partition columns, in one version.
@@ -316,7 +346,9 @@ class Table(TableHandle):
             t.drop_partitions("day < '2026-01-01'")
         """
         self._refuse_if_pinned()
-        plan = drop_partitions.plan(self._log, partition_predicate(where, self.schema, self.partition_columns))
+        newest = self._newest()
+        predicate = partition_predicate(where, newest.schema, newest.partition_columns)
+        plan = drop_partitions.plan(self._log, newest._names.predicate(predicate))
         if dry_run:
             return plan.preview()
         return self._moved_on(drop_partitions.run(plan, self._log, engine_info=ENGINE_INFO))
@@ -364,17 +396,9 @@ class Table(TableHandle):
 
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
-        old = self.metadata
-        metadata = definition.changed_metadata(
-            old, name=name, description=description, options=options or {}, unset=unset
-        )
-        if metadata == old:
-            return None
-        definition.check_change(self, metadata)
-        reindexes = layout(metadata) != layout(old)
-        return self._commit(
-            Changes(Operation.METADATA, metadata=metadata, reindexes=reindexes, engine_info=ENGINE_INFO)
-        )
+        given, forgotten = options or {}, names_list("unset", unset)
+        metadata = planning.changed_definition(self, name=name, description=description, options=given, unset=forgotten)
+        return planning.commit_definition(self, metadata)
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()
@@ -404,6 +428,7 @@ class Table(TableHandle):
         where: Where | None = None,
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
+        order_by: str | Sequence[str] | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
@@ -411,22 +436,25 @@ class Table(TableHandle):
         """Merge small splits of the same partition into larger ones of about `target_size` (100M, 4G); no row changes.
 
         `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
-        `max_source_splits` each. A split that cannot be read is skipped for a while and stays in the table. `dry_run`
-        only plans; `progress` is called at every step; `execute` runs the groups elsewhere than in threads of this
-        process. Raises InvalidInputError for a bad size or column, and ConflictError.
+        `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
+        are cut anew, side by side; the setting `merge.clusterBy` sorts small ones in every merge. A split that cannot be
+        read is skipped for a while and stays. `dry_run` only plans; `progress` is called at every step; `execute` runs the
+        groups elsewhere than in threads of this process. Raises InvalidInputError for a bad size or column, ConflictError.
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         self._refuse_if_pinned()
         snapshot = self._log.fresh()
         bounds = merge.MergeBounds.of(
-            self.settings.group(MergeSettings),
+            self._settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size(target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
+            order_by=None if order_by is None else definition.sort_columns(self, order_by),
         )
         predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=predicate)
+        physical = self._names.optional_predicate(predicate)
+        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
@@ -579,6 +607,11 @@ class Table(TableHandle):
         return inspection.Inspection(self)
 
     @property
+    def admin(self) -> Administration:
+        """What an operator does by hand: `t.admin.record_skipped_file(...)`, `t.admin.downgrade_protocol(to=3)`."""
+        return admin.Administration(self)
+
+    @property
     def plot(self) -> Plots:
         """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`, `t.plot.sizes()`, ..."""
         return charts.Plots(self.inspect)
@@ -633,6 +666,10 @@ class Table(TableHandle):
         before = self._log.cache_stats().to_dict()
         self._log.invalidate_cache()
         return before
+
+    def metrics(self) -> MetricsReport:
+        """What this process has done with this table, in numbers (commits, loads, requests, ...): `print(t.metrics())`."""
+        return self.inspect.metrics()
 
     def _repr_html_(self) -> str:
         return notebook.table_html(self.inspect)

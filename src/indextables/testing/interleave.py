@@ -119,20 +119,29 @@ class _Stories:
         self._told: list[tuple[Any, ...]] = [()]
         self._next: dict[tuple[int, Any], int] = {}
         self._steps: dict[int, _Step] = {}
+        self._paused: dict[int, _Run] = {}
 
     def step(self, story: int) -> _Step:
         """What the actor does next."""
         if story not in self._steps:
-            self._steps[story] = _run(self._actor, self._told[story])
+            self._go_on(_Run(self._actor), story, self._told[story])
         return self._steps[story]
 
     def continued(self, story: int, answer: Any) -> int:
         """The story after one more answer."""
         key = (story, answer)
         if key not in self._next:
-            self._next[key] = len(self._told)
+            further = self._next[key] = len(self._told)
             self._told.append((*self._told[story], answer))
+            # Whoever waits for this very answer is told it; only for a second one is the actor run from its start again.
+            if waiting := self._paused.pop(story, None):
+                self._go_on(waiting, further, (answer,))
         return self._next[key]
+
+    def _go_on(self, run: _Run, story: int, answers: tuple[Any, ...]) -> None:
+        step = self._steps[story] = run.after(answers)
+        if step.call is not None:
+            self._paused[story] = run
 
 
 class _Contents:
@@ -141,6 +150,18 @@ class _Contents:
     def __init__(self) -> None:
         self._numbers: dict[frozenset[tuple[str, bytes]], int] = {}
         self._held: list[dict[str, bytes]] = []
+        self._outcomes: dict[tuple[int, Call], list[tuple[int, Any, int, str]]] = {}
+
+    def outcomes(self, number: int, call: Call, *, unknowns: bool) -> list[tuple[int, Any, int, str]]:
+        """Every way a call can end, the content after it by its number."""
+        key = (number, call)
+        if key not in self._outcomes:
+            store = self._held[number]
+            self._outcomes[key] = [
+                (number if after is store else self.number(after), *rest)
+                for after, *rest in outcomes(store, call, unknowns=unknowns)
+            ]
+        return self._outcomes[key]
 
     def number(self, content: dict[str, bytes]) -> int:
         """The number of a content."""
@@ -190,11 +211,10 @@ def explore(
             moves = [move for move in moves if move[0] != waits[1]]
         alone = [m for m in moves if private is not None and private(stories[m[0]].name, m[1], store, results)]
         for index, call in alone[:1] or moves:
-            for after, answer, cost, note in outcomes(store, call, unknowns=unknowns):
+            for number, answer, cost, note in contents.outcomes(content, call, unknowns=unknowns):
                 if cost > left:
                     continue
                 further = stories[index].continued(told[index], answer)
-                number = content if after is store else contents.number(after)
                 state = (number, left - cost, (*told[:index], further, *told[index + 1 :]))
                 if state not in seen:
                     seen.add(state)
@@ -227,33 +247,36 @@ def _written(schedule: tuple[Any, ...]) -> list[str]:
     return lines[::-1]
 
 
-def _run(actor: Actor, answers: tuple[Any, ...]) -> _Step:
-    """Run an actor from its start through the answers it has seen, up to its next call or its end."""
-    explorer = greenlet.getcurrent()
+class _Run:
+    """One run of an actor, from its start up to the call whose answer it waits for, or to its end."""
 
-    left = False
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._explorer = greenlet.getcurrent()
+        self._left = False
+        self._runner = greenlet.greenlet(self._body)
+        self._step: _Step = self._runner.switch()
 
-    def hand_over(call: Call) -> Any:
-        nonlocal left
-        if left:  # what the actor would still clean up on its way out is not part of the schedule
-            raise greenlet.GreenletExit
+    def after(self, answers: tuple[Any, ...]) -> _Step:
+        """Where the actor stands when it has been told these as well."""
+        for answer in answers:
+            self._step = self._runner.switch(answer)
+        return self._step
+
+    def _body(self) -> _Step:
         try:
-            return explorer.switch(_Step(call))
-        except greenlet.GreenletExit:
-            left = True
-            raise
-
-    def body() -> _Step:
-        try:
-            return _Step(None, actor(SteppedStore(hand_over)))
+            return _Step(None, self._actor(SteppedStore(self._hand_over)))
         except Exception as error:  # noqa: BLE001 - whatever an actor raises is its result, for the check to judge
             return _Step(None, error)
 
-    runner = greenlet.greenlet(body)
-    step: _Step = runner.switch()
-    for answer in answers:
-        step = runner.switch(answer)
-    return step
+    def _hand_over(self, call: Call) -> Any:
+        if self._left:  # what the actor would still clean up on its way out is not part of the schedule
+            raise greenlet.GreenletExit
+        try:
+            return self._explorer.switch(_Step(call))
+        except greenlet.GreenletExit:
+            self._left = True
+            raise
 
 
 def outcomes(

@@ -1,48 +1,57 @@
-"""Deleting rows: splits that hold some of them are written anew without them, in one version.
+"""Deleting rows, in one version: a split that holds a few of them gets a deletion vector, one with many is written anew.
 
 What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone.
 
-Deleting rows of one split: it is found out which match, and a split without them takes its place.
+Deleting rows of one split: it is found out which match. Either a vector names them, or a split without them takes its place.
 
 A `DeleteTask` is plain values and travels by pickle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.config import Settings
+from indextables.config.upkeep import DeleteSettings
 from indextables.log.checkpoint.state_files import files_in_parts
-from indextables.log.transaction import Changes
+from indextables.log.transaction import Changes, RowDeletion
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
+from indextables.model.deletion_vector import RowSet, decode_rows, encode_rows
 from indextables.model.predicate import Predicate
 from indextables.model.pruning import all_match, may_match
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.snapshot import Snapshot
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.read.foreign import ForeignReader
-from indextables.splits.read.table_split import open_table_split
+from indextables.splits.read.searchable import Rows
+from indextables.splits.read.table_split import TableSplit, open_table_split
 from indextables.splits.search.match import find_rows
 from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
+from indextables.storage.vector_files import VectorWriter
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
 
 
 class DeleteOutcome(Struct, frozen=True):
-    """What became of a split: `deleted` of its rows match; `added` holds the others, if there are both."""
+    """What became of a split: `deleted` of its rows match; `added` holds the others, if it was written anew."""
 
     path: str
     deleted: int
     added: AddAction | None = None
+    places: bytes | None = None
+    """Where the rows are in the file, as a bitmap, if a vector is to name them."""
+    stored_rows: int = 0
 
 
 class DeleteTask(Struct, frozen=True):
@@ -53,20 +62,30 @@ class DeleteTask(Struct, frozen=True):
     partition_values: dict[str, str | None]
     where: Predicate | None
     query: Query | None
+    vector_share: float = 0.0
+    """The share of the file's rows up to which they are not written anew."""
+    places: bytes | None = None
+    """Where the rows are in the file, if that is known already."""
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
-        """Find the rows, and write the others anew."""
+        """Find the rows; write the others anew where there are many to delete."""
         split_store = store or open_store(self.rewriter.spec)
         entry = self.source.entry(self.partition_values)
         split = open_table_split(split_store, entry, self.rewriter.schema, self.rewriter.partition_columns)
         with ExitStack() as closed:
             if isinstance(split.reader, ForeignReader):
                 closed.enter_context(closing(split.reader))
-            rows = find_rows(split, self.query or AllRows(), where=self.where)
+            rows = self._rows(split)
             if len(rows) in (0, split.num_rows):
                 return DeleteOutcome(self.source.path, len(rows))
-            alive = np.ones(split.num_rows, np.bool_)
-            alive[rows] = False
+            places = split.places(rows)
+            gone = split.stored_rows - split.num_rows + len(rows)
+            if gone <= self.vector_share * split.stored_rows:
+                return DeleteOutcome(
+                    self.source.path, len(rows), places=encode_rows(places), stored_rows=split.stored_rows
+                )
+            alive = np.ones(split.stored_rows, np.bool_) if split.mask is None else split.mask.alive.copy()
+            alive[places] = False
             added = self.rewriter.rewrite(
                 [(self.source, MergeSource(split.reader, alive))],
                 self.partition_values,
@@ -78,9 +97,19 @@ class DeleteTask(Struct, frozen=True):
             )
         return DeleteOutcome(self.source.path, len(rows), added)
 
+    def _rows(self, split: TableSplit) -> Rows:
+        if self.places is None:
+            return find_rows(split, self.query or AllRows(), where=self.where)
+        places = decode_rows(self.places, path=self.source.path)
+        living = np.arange(split.stored_rows) if split.mask is None else split.mask.living
+        return np.searchsorted(living, places).astype(np.int64)
+
 
 class DeleteReport(Report, frozen=True):
-    """What was deleted, or would be. Of the splits that a dry run would look into, some may turn out to stay."""
+    """What was deleted, or would be. Of the splits that a dry run would look into, some may turn out to stay.
+
+    `splits_masked` kept their files: a deletion vector names the rows that went.
+    """
 
     table_path: str
     status: str
@@ -89,6 +118,7 @@ class DeleteReport(Report, frozen=True):
     splits_removed: int
     version: int | None
     message: str
+    splits_masked: int = 0
 
 
 class DeletePlan(Report, frozen=True):
@@ -104,7 +134,11 @@ class DeletePlan(Report, frozen=True):
     candidates: tuple[str, ...]
     sources: tuple[ListedSplit, ...]
     read: Snapshot
-    hidden: ClassVar[tuple[str, ...]] = ("sources", "read")
+    vectors: Mapping[str, str | None]
+    """The deletion vectors of all these splits, as they were read."""
+    places: Mapping[str, bytes] = {}
+    """Where the rows to delete are in the files of splits, where that is known already."""
+    hidden: ClassVar[tuple[str, ...]] = ("sources", "read", "vectors", "places")
 
     def preview(self, rows: int) -> DeleteReport:
         """What a dry run reports, given how many rows match."""
@@ -132,6 +166,7 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
     removed = files.filter(pa.array(possible & certain))
     counts = removed.column("num_records").to_pylist()
     sources = source_splits(files.filter(pa.array(possible & ~certain)), snapshot.schema_registry)
+    vectors = dict(zip(removed.column("path").to_pylist(), removed.column("deletion_vector").to_pylist(), strict=True))
     return DeletePlan(
         table_path=url,
         version=snapshot.version,
@@ -142,11 +177,32 @@ def plan(snapshot: Snapshot, *, url: str, where: Predicate | None = None, query:
         candidates=tuple(source.path for _, source in sources),
         sources=tuple(sources),
         read=snapshot,
+        vectors={**vectors, **{source.path: source.vector for _, source in sources}},
+    )
+
+
+def plan_known(snapshot: Snapshot, places: Mapping[str, RowSet], *, url: str) -> DeletePlan:
+    """The splits of a snapshot that lose rows of which the numbers in their files are known."""
+    files = snapshot.all_files if places else snapshot.all_files.slice(0, 0)
+    chosen = files.filter(pc.is_in(files.column("path"), value_set=pa.array(sorted(places), pa.string())))
+    sources = source_splits(chosen, snapshot.schema_registry)
+    return DeletePlan(
+        table_path=url,
+        version=snapshot.version,
+        where=None,
+        query=None,
+        removed_splits=(),
+        removed_rows=0,
+        candidates=tuple(source.path for _, source in sources),
+        sources=tuple(sources),
+        read=snapshot,
+        vectors={source.path: source.vector for _, source in sources},
+        places={path: encode_rows(rows) for path, rows in places.items()},
     )
 
 
 class RewriteResult(Struct, frozen=True):
-    """Splits that were written anew; none of them is part of the table yet."""
+    """What became of splits that were looked into; none of it is part of the table yet."""
 
     outcomes: tuple[DeleteOutcome, ...]
 
@@ -158,7 +214,16 @@ class RewriteResult(Struct, frozen=True):
     @property
     def removes(self) -> list[str]:
         """The splits they replace, and those of which nothing is left."""
-        return [outcome.path for outcome in self.outcomes if outcome.deleted]
+        return [outcome.path for outcome in self.outcomes if outcome.deleted and outcome.places is None]
+
+    @property
+    def deletions(self) -> list[RowDeletion]:
+        """The rows that go out of splits which stay."""
+        return [
+            RowDeletion(outcome.path, decode_rows(outcome.places, path=outcome.path), outcome.stored_rows)
+            for outcome in self.outcomes
+            if outcome.places is not None
+        ]
 
     @property
     def deleted(self) -> int:
@@ -174,11 +239,24 @@ def rewrite(
     settings: Settings,
     execute: Execute[DeleteTask, DeleteOutcome],
     progress: Progress = silent,
+    vector_share: float = 0.0,
 ) -> RewriteResult:
-    """Look into the candidates of a plan and write anew those that hold rows to delete. All, or an error and none."""
+    """Look into the candidates of a plan and write anew those that hold rows to delete. All, or an error and none.
+
+    Those that lose no more than a share of their rows stay as they are, but for their vectors.
+    """
     rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings)
     work = [
-        DeleteTask(rewriter, source, dict(values), planned.where, planned.query) for values, source in planned.sources
+        DeleteTask(
+            rewriter,
+            source,
+            dict(values),
+            planned.where,
+            planned.query,
+            vector_share,
+            planned.places.get(source.path),
+        )
+        for values, source in planned.sources
     ]
     outcomes: list[DeleteOutcome] = []
     try:
@@ -202,12 +280,18 @@ def run(
     engine_info: str | None = None,
 ) -> DeleteReport:
     """Delete the rows. ConflictError if another writer has replaced one of the splits; nothing is committed then."""
-    done = rewrite(planned, store=log.store, spec=spec, settings=settings, execute=execute, progress=progress)
+    share = settings.group(DeleteSettings).vector_share
+    done = rewrite(
+        planned, store=log.store, spec=spec, settings=settings, execute=execute, progress=progress, vector_share=share
+    )
     condition = {"where": planned.where, "query": planned.query}
     changes = Changes(
         Operation.DELETE,
         adds=done.adds,
         removes=[*planned.removed_splits, *done.removes],
+        vectors=planned.vectors,
+        deletions=done.deletions,
+        writer=VectorWriter(log.store),
         parameters={name: str(value) for name, value in condition.items() if value is not None},
         metrics={"numDeletedRecords": done.deleted + (planned.removed_rows or 0)},
         engine_info=engine_info,
@@ -223,6 +307,7 @@ def run(
         splits_removed=len(planned.removed_splits) + len(done.removes) - rewritten,
         version=version,
         message="No row matches." if version is None else _message(rows),
+        splits_masked=len(done.deletions),
     )
 
 

@@ -15,6 +15,7 @@ left out and named, with the reason; the rest is merged all the same.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -41,22 +42,24 @@ from indextables.errors import (
 from indextables.log.checkpoint.state_files import every_file, files_of_matching_partitions
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
+from indextables.metrics import METRICS
 from indextables.model.actions import MAX_LONG, AddAction
 from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
 from indextables.model.report import Progress, Report, silent
+from indextables.model.schema import schema_from_json
 from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
 from indextables.splits.format.section_table import MAX_ROWS
 from indextables.splits.format.source import open_source
 from indextables.splits.index.live_indexing import Disputes, live_indexing
 from indextables.splits.read.foreign import ForeignReader
-from indextables.splits.read.reader import SplitReader
-from indextables.splits.read.table_split import open_split
+from indextables.splits.read.table_split import open_split, row_mask
 from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
+from indextables.upkeep import clustering
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
 from indextables.upkeep.rewrite import (
     ListedSplit,
@@ -67,6 +70,8 @@ from indextables.upkeep.rewrite import (
     source_splits,
     to_be_rewritten,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class MergeReport(Report, frozen=True):
@@ -113,6 +118,10 @@ class MergeBounds(Struct, frozen=True):
     max_source_splits: int
     skip_threshold: float
     max_dest_splits: int | None = None
+    deleted_share: float = 1.0
+    order_by: tuple[str, ...] = ()
+    """Columns to sort by; large splits that overlap are sorted anew only if `resort` says so."""
+    resort: bool = False
 
     def __post_init__(self) -> None:
         whole_number("max_source_splits", self.max_source_splits, low=None)
@@ -139,13 +148,18 @@ class MergeBounds(Struct, frozen=True):
         target_bytes: int | None = None,
         max_source_splits: int | None = None,
         max_dest_splits: int | None = None,
+        order_by: str | Sequence[str] | None = None,
     ) -> MergeBounds:
         """The settings, with what this merge asks for on top."""
+        columns = settings.cluster_by if order_by is None else order_by
         return cls(
             target_bytes=settings.target_bytes if target_bytes is None else target_bytes,
             max_source_splits=settings.max_source_splits if max_source_splits is None else max_source_splits,
             skip_threshold=settings.skip_threshold,
             max_dest_splits=max_dest_splits,
+            deleted_share=settings.deleted_share,
+            order_by=(columns,) if isinstance(columns, str) else tuple(columns),
+            resort=bool(order_by),
         )
 
 
@@ -164,6 +178,8 @@ class MergePlan(Report, frozen=True):
     read: Snapshot
     decided: tuple[str, ...] = ()
     """Columns that are indexed in several ways, and as the table's configuration says after the merge."""
+    order_by: tuple[str, ...] = ()
+    """Columns by which the rows of new splits are sorted."""
     hidden: ClassVar[tuple[str, ...]] = ("read", "decided")
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
@@ -189,7 +205,9 @@ class MergePlan(Report, frozen=True):
         """What a dry run reports."""
         files = sum(len(group.sources) for group in self.groups)
         size = sum(group.size_bytes for group in self.groups)
-        message = f"{files} splits would be merged into {len(self.groups)}." if files else "There is nothing to merge."
+        how = f"sorted by {', '.join(self.order_by)} in {len(self.groups)} group(s)" if self.order_by else "merged into"
+        how = how if self.order_by else f"{how} {len(self.groups)}"
+        message = f"{files} splits would be {how}." if files else "There is nothing to merge."
         return MergeReport(
             table_path=self.table_path,
             status=DRY_RUN if files else NO_ACTION,
@@ -205,16 +223,33 @@ class MergePlan(Report, frozen=True):
 
 
 def plan(
-    snapshot: Snapshot, *, url: str, bounds: MergeBounds, now_ms: int, where: Predicate | None = None
+    snapshot: Snapshot,
+    *,
+    url: str,
+    bounds: MergeBounds,
+    now_ms: int,
+    where: Predicate | None = None,
+    only_wrong: bool = False,
+    cooling: bool = False,
 ) -> MergePlan:
-    """Group the small splits of a snapshot; those in cooldown are left alone."""
+    """Group the small splits of a snapshot; those in cooldown are left alone unless `cooling` asks for them.
+
+    `only_wrong` takes those alone that index a column otherwise than was decided, or were written by another engine.
+    """
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
-    eligible = without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
     disputes = live_indexing(snapshot).disputes
     registry = snapshot.schema_registry
-    listed = source_splits(_worthwhile(eligible, registry, bounds, disputes), registry, disputes)
+    if only_wrong:
+        eligible = eligible.filter(pa.array(to_be_rewritten(eligible, registry, disputes), pa.bool_()))
+    columns = tuple(snapshot.metadata.partition_columns or ())
+    schema = schema_from_json(snapshot.metadata.schema_string)
+    order = clustering.sort_columns(pa.schema([f for f in schema if f.name not in columns]), bounds.order_by)
+    worthwhile = eligible if order and bounds.resort else _worthwhile(eligible, registry, bounds, disputes)
+    listed = source_splits(worthwhile, registry, disputes)
+    extents = clustering.extents(worthwhile, order[0], schema, columns) if order else None
     groups = sorted(
-        _groups(listed, bounds), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
+        _groups(listed, bounds, extents), key=lambda group: (group.sources[0].modification_time, group.sources[0].path)
     )
     return MergePlan(
         table_path=url,
@@ -226,31 +261,68 @@ def plan(
         cooling_files=chosen.num_rows - eligible.num_rows,
         read=snapshot,
         decided=() if disputes is None else tuple(sorted(disputes.right)),
+        order_by=order,
     )
 
 
 def _worthwhile(
     files: pa.Table, registry: Mapping[str, str], bounds: MergeBounds, disputes: Disputes | None
 ) -> pa.Table:
-    """The splits that a merge does not leave alone: small ones, those of another engine, and wrongly indexed ones."""
+    """The splits that a merge does not leave alone: small ones, those of another engine, wrongly indexed ones, and those
+    with many deleted rows."""
     # Compared as whole numbers: a size that no float can hold would end the comparison.
     limit = min(math.ceil(bounds.skip_threshold * bounds.target_bytes), MAX_LONG)
     small = pc.less(files.column("size"), pa.scalar(limit, pa.int64()))
     to_rewrite = pa.array(to_be_rewritten(files, registry, disputes), pa.bool_())
-    return files.filter(pc.or_(small, pa.chunked_array([to_rewrite])))
+    deleted = pc.fill_null(files.column("deleted_records"), 0)
+    stored = pc.add(deleted, pc.fill_null(files.column("num_records"), 0))
+    worn = pc.greater(deleted, pc.multiply(pc.cast(stored, pa.float64(), safe=False), bounds.deleted_share))
+    return files.filter(pc.or_(worn, pc.or_(small, pa.chunked_array([to_rewrite]))))
 
 
-def _groups(listed: Sequence[ListedSplit], bounds: MergeBounds) -> Iterator[MergeGroup]:
+def _groups(
+    listed: Sequence[ListedSplit], bounds: MergeBounds, extents: Mapping[str, clustering.Extent] | None
+) -> Iterator[MergeGroup]:
     limit = bounds.skip_threshold * bounds.target_bytes
     for (values, _), entries in groupby(sorted(listed, key=lambda f: f[1].side), key=lambda f: (f[0], f[1].side)):
         sources = [source for _, source in entries]
+        alone = {source.path for source in sources if source.foreign or source.deleted_share > bounds.deleted_share}
+        if extents is not None:
+            for group in _in_order(sources, bounds, extents):
+                if len(group) >= MIN_SOURCES or group[0].path in alone:
+                    yield MergeGroup(dict(values), tuple(group))
+            continue
         for source in sources:
-            if source.foreign and source.size >= limit:
+            if source.path in alone and source.size >= limit:
                 yield MergeGroup(dict(values), (source,))
         for group in _packed([source for source in sources if source.size < limit], bounds):
-            # A split of another engine is rewritten even if it stands alone.
-            if len(group) >= MIN_SOURCES or group[0].foreign:
+            # A split of another engine, or with many deleted rows, is rewritten even if it stands alone.
+            if len(group) >= MIN_SOURCES or group[0].path in alone:
                 yield MergeGroup(dict(values), tuple(group))
+
+
+def _in_order(
+    sources: Sequence[SourceSplit], bounds: MergeBounds, extents: Mapping[str, clustering.Extent]
+) -> Iterator[list[SourceSplit]]:
+    """Sources that lie side by side by the first column to sort by, those that overlap together."""
+    limit = bounds.skip_threshold * bounds.target_bytes
+    layout_of = [
+        clustering.Extended(
+            s.size,
+            s.num_records or 0,
+            extents.get(s.path),
+            s.size >= limit and not s.foreign and s.deleted_share <= bounds.deleted_share,
+        )
+        for s in sources
+    ]
+    groups = clustering.packed(
+        layout_of,
+        target_bytes=bounds.target_bytes,
+        limit_bytes=bounds.target_bytes * (1 if bounds.max_dest_splits is not None else clustering.FAN),
+        limit_splits=bounds.max_source_splits,
+        limit_rows=MAX_ROWS,
+    )
+    return ([sources[number] for number in group] for group in groups)
 
 
 def _packed(sources: Sequence[SourceSplit], bounds: MergeBounds) -> Iterator[list[SourceSplit]]:
@@ -281,7 +353,7 @@ class MergeOutcome(Struct, frozen=True):
 
     group: MergeGroup
     merged: tuple[SourceSplit, ...] = ()
-    added: AddAction | None = None
+    added: tuple[AddAction, ...] = ()
     failed: tuple[FailedSource, ...] = ()
     error: IndexTablesError | None = None
 
@@ -291,6 +363,9 @@ class MergeTask(Struct, frozen=True):
 
     rewriter: SplitRewriter
     group: MergeGroup
+    order_by: tuple[str, ...] = ()
+    target_bytes: int | None = None
+    """Size at which a sorted merge goes on to the next split; None: it makes one."""
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
         """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
@@ -333,30 +408,52 @@ class _GroupMerge:
         """Whether it is the split that is bad, and not the store: a store that fails for several splits is down."""
         return not isinstance(error, StorageError) or self._doubted <= {source.path}
 
-    def _merge(self, sources: Sequence[SourceSplit]) -> AddAction | None:
+    def _merge(self, sources: Sequence[SourceSplit]) -> tuple[AddAction, ...]:
+        task, merges = self._task, max(source.num_merge_ops for source in sources) + 1
         with ExitStack() as resources:
-            return self._task.rewriter.rewrite(
-                [(source, MergeSource(self._open(source, resources))) for source in sources],
-                self._task.group.partition_values,
+            opened = [(source, self._open(source, resources)) for source in sources]
+            if task.order_by:
+                return task.rewriter.rewrite_in_order(
+                    opened,
+                    task.group.partition_values,
+                    order=task.order_by,
+                    target_bytes=task.target_bytes,
+                    store=self._store,
+                    naming=self._naming,
+                    num_merge_ops=merges,
+                )
+            added = task.rewriter.rewrite(
+                opened,
+                task.group.partition_values,
                 store=self._store,
                 naming=self._naming,
-                num_merge_ops=max(source.num_merge_ops for source in sources) + 1,
+                num_merge_ops=merges,
                 data_change=False,
             )
+            return () if added is None else (added,)
 
-    def _open(self, source: SourceSplit, resources: ExitStack) -> SplitReader | ForeignReader:
+    def _open(self, source: SourceSplit, resources: ExitStack) -> MergeSource:
         place = open_source(self._store, source.path, size=source.size)
         body = self._task.rewriter.body
-        reader = open_split(place, body, footer_start=source.footer_start, num_records=source.num_records)
+        reader = open_split(place, body, footer_start=source.footer_start, num_records=source.stored_records)
         if isinstance(reader, ForeignReader):
             resources.enter_context(closing(reader))
-        return reader
+        mask = row_mask(self._store, source.path, source.vector, source.deleted, reader.num_rows)
+        return MergeSource(reader, None if mask is None else mask.alive)
 
 
 def tasks(planned: MergePlan, *, spec: StoreSpec, settings: Settings) -> list[MergeTask]:
     """The plan's groups as work that travels."""
     rewriter = SplitRewriter.of(planned.read.metadata, spec=spec, settings=settings, decided=planned.decided)
-    return [MergeTask(rewriter, group) for group in planned.groups]
+    return [
+        MergeTask(
+            rewriter,
+            group,
+            planned.order_by,
+            planned.target_bytes if group.size_bytes > planned.target_bytes else None,
+        )
+        for group in planned.groups
+    ]
 
 
 def run(
@@ -387,7 +484,13 @@ def run(
             discard(log.store, _paths(outcomes))
             raise
         merging.finish(outcomes)
-    return merging.report()
+    report, url = merging.report(), log.store.url
+    METRICS.count("splits_merged_total", url, by=report.merged_files)
+    METRICS.count("cooldown_filtered_total", url, by=planned.cooling_files)
+    if planned.cooling_files:
+        logger.info("a merge of %s left %d splits alone that failed lately", url, planned.cooling_files)
+    logger.info("merged %d splits of %s in %d groups", report.merged_files, url, report.merge_groups)
+    return report
 
 
 class _Merge(Struct):
@@ -432,11 +535,14 @@ class _Merge(Struct):
     def _changes(self, outcomes: Sequence[MergeOutcome], live: Container[str]) -> Changes:
         sources = [source for outcome in outcomes for source in outcome.merged]
         skips = [SkipRequest(f.path, f.reason, "merge", self.cooldown_hours) for f in _failed(outcomes, live)]
-        parameters = {} if self.planned.where is None else {"where": str(self.planned.where)}
+        parameters: dict[str, Any] = {} if self.planned.where is None else {"where": str(self.planned.where)}
+        if self.planned.order_by:
+            parameters["orderBy"] = list(self.planned.order_by)
         return Changes(
             Operation.MERGE if sources else Operation.SKIP,
-            adds=[outcome.added for outcome in outcomes if outcome.added is not None],
+            adds=[added for outcome in outcomes for added in outcome.added],
             removes=[source.path for source in sources],
+            vectors={source.path: source.vector for source in sources},
             removes_change_data=False,
             skips=skips,
             parameters={"targetSize": self.planned.target_bytes, **parameters},
@@ -447,8 +553,14 @@ class _Merge(Struct):
     def _without_conflicts(
         self, outcomes: Sequence[MergeOutcome], newest: Snapshot, live: Container[str], conflict: ConflictError
     ) -> list[MergeOutcome]:
-        """The groups whose splits are all live still. If that is not what stood in the way, none is left."""
-        current = [outcome for outcome in outcomes if all(source.path in live for source in outcome.merged)]
+        """The groups whose splits are all live still, with the rows that were merged. If that is not what stood in the way,
+        none is left."""
+        vectors = _vectors(newest)
+        current = [
+            outcome
+            for outcome in outcomes
+            if all(source.path in live and vectors[source.path] == source.vector for source in outcome.merged)
+        ]
         if len(current) == len(outcomes) or layout(newest.metadata) != layout(self.planned.read.metadata):
             current = []
         gone = [outcome for outcome in outcomes if outcome not in current]
@@ -464,7 +576,9 @@ class _Merge(Struct):
     def report(self) -> MergeReport:
         """What came of it all."""
         files = sum(len(outcome.merged) for outcome in self.done)
-        message = f"{files} splits were merged into {len(self.done)}." if files else "There was nothing to merge."
+        made = [added for outcome in self.done for added in outcome.added]
+        how = f", sorted by {', '.join(self.planned.order_by)}" if self.planned.order_by else ""
+        message = f"{files} splits were merged into {len(made)}{how}." if files else "There was nothing to merge."
         if self.dropped:
             message += f" {len(self.dropped)} group(s) gave way to other writers."
         if self.planned.groups_left:
@@ -475,7 +589,7 @@ class _Merge(Struct):
             merged_files=files,
             merge_groups=len(self.done),
             original_size_bytes=sum(source.size for outcome in self.done for source in outcome.merged),
-            merged_size_bytes=sum(outcome.added.size for outcome in self.done if outcome.added is not None),
+            merged_size_bytes=sum(added.size for added in made),
             skipped_files=self.planned.cooling_files + len(self.skipped),
             version=self.version,
             message=message,
@@ -485,11 +599,16 @@ class _Merge(Struct):
 
 
 def _paths(outcomes: Iterable[MergeOutcome]) -> list[str]:
-    return [outcome.added.path for outcome in outcomes if outcome.added is not None]
+    return [added.path for outcome in outcomes for added in outcome.added]
 
 
 def _live(snapshot: Snapshot) -> set[str]:
     return set(snapshot.files(columns=["path"]).column("path").to_pylist())
+
+
+def _vectors(snapshot: Snapshot) -> dict[str, str | None]:
+    files = snapshot.files(columns=["path", "deletion_vector"])
+    return dict(zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True))
 
 
 def _failed(outcomes: Iterable[MergeOutcome], live: Container[str]) -> list[FailedSource]:

@@ -35,9 +35,11 @@ from indextables.log.cleaning import CleaningReport, policy_of
 from indextables.log.clock import StoreClock
 from indextables.log.commit import Plan
 from indextables.log.transaction_log import TransactionLog
+from indextables.metrics import METRICS
 from indextables.model.actions import CommitInfo, LogAction, RemoveAction, TxnAction
 from indextables.model.arguments import number
 from indextables.model.conflicts import PURGE_TXN, Intent, Operation
+from indextables.model.deletion_vector import REACHED_COLUMNS, VECTOR_FOLDER, VECTOR_SUFFIX, listed_paths
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -60,7 +62,6 @@ def own_files(objects: Iterable[ObjectInfo]) -> list[ObjectInfo]:
     return [o for o in listed if not o.path.startswith(others)] if others else listed
 
 
-MIN_HOURS = 24
 IN_FLIGHT_MS = 24 * HOUR_MS
 """A split that no version names and that is younger than this may be somebody's who is about to commit it."""
 WRITING_MS = HOUR_MS
@@ -95,10 +96,10 @@ class Retention(Struct, frozen=True):
                 raise InvalidInputError(
                     f"A retention of {hours:g} hours for {what} makes no sense.", hint=hint, hours=hours
                 )
-            if hours < MIN_HOURS and settings.check_retention:
+            if hours < settings.min_hours and settings.check_retention:
                 raise RefusedError(
-                    f"A retention of {hours:g} hours for {what} is shorter than {MIN_HOURS} hours: readers and writers "
-                    "that are at work now could lose what they need.",
+                    f"A retention of {hours:g} hours for {what} is shorter than {settings.min_hours:g} hours: readers "
+                    "and writers that are at work now could lose what they need.",
                     hint="If nobody is, open the table with options={'purge.retentionCheckEnabled': False}.",
                     hours=hours,
                 )
@@ -193,9 +194,10 @@ class _PurgeSearch:
         self._now_ms = now_ms
 
     def orphans(self, objects: Iterable[ObjectInfo]) -> Iterator[PurgeFile]:
-        """Splits that are not live, and old enough since they were, or since they were written."""
+        """Splits and vector files that are not live, and old enough since they were, or since they were written."""
         for info in objects:
-            if not info.path.endswith(".split") or info.path in self._history.live:
+            kind = _kind(info.path)
+            if kind is None or info.path in self._history.live:
                 continue
             ended = self._history.ended.get(info.path)
             since = self._since(info, ended)
@@ -206,7 +208,7 @@ class _PurgeSearch:
             if ended is None and self._may_be_in_flight(info):
                 self.in_flight.add(info.path)
             reason = f"removed by version {ended.version}" if ended else "part of no version that the log tells of"
-            yield PurgeFile(info.path, "split", info.size, f"{reason}, {_age(self._now_ms - since)} ago")
+            yield PurgeFile(info.path, kind, info.size, f"{reason}, {_age(self._now_ms - since)} ago")
 
     def checksums(self, objects: Iterable[ObjectInfo], gone: set[str]) -> Iterator[PurgeFile]:
         """Hadoop's checksum files whose file is gone, or goes now."""
@@ -240,6 +242,13 @@ class _PurgeSearch:
         return info.last_modified_ms is not None and self._now_ms - info.last_modified_ms >= limit_ms
 
 
+def _kind(path: str) -> str | None:
+    """What a file of the table is that its log names; None if it is neither a split nor a file of deletion vectors."""
+    if path.endswith(".split"):
+        return "split"
+    return "vector" if path.startswith(f"{VECTOR_FOLDER}/") and path.endswith(VECTOR_SUFFIX) else None
+
+
 def _file_names(paths: Iterable[str]) -> frozenset[str]:
     """The last parts of paths, in the plainest spelling. A split has a name that no other has."""
     return frozenset(normalize("NFC", unquote(path.rpartition("/")[2])) for path in paths)
@@ -260,6 +269,8 @@ def sizes_by_kind(files: Iterable[PurgeFile]) -> Mapping[str, tuple[int, int]]:
 
 
 T = TypeVar("T")
+_NAMED_KINDS = ("split", "vector")
+"""Files that versions name."""
 BATCH = 1_000
 TOLERANCE_MS = 10_000
 """So far this machine may be ahead of the store before what is old is looked for again, by the store's clock."""
@@ -340,6 +351,8 @@ def run(
 
     cleaned = _again_if_it_fails(clean, retries)
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
+    METRICS.count("splits_purged_total", log.store.url, by=len(deleted) - len(cleaned.deleted))
+    logger.info("purged %d files of %s, %d of them of its log", len(deleted), log.store.url, len(cleaned.deleted))
     return _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
 
 
@@ -393,7 +406,7 @@ class _Newest:
         """
         live = self._live()
         if self._untold:
-            batch = [file for file in batch if file.kind != "split"]
+            batch = [file for file in batch if file.kind not in _NAMED_KINDS]
         needed = live | self._revived | in_flight
         return [file for file in batch if file.path not in needed]
 
@@ -401,8 +414,7 @@ class _Newest:
         newest = self._log.fresh()
         self._look_back(newest.version)
         if newest.version != self._live_paths[0]:
-            paths = newest.files(columns=["path"]).column("path").to_pylist()
-            self._live_paths = newest.version, frozenset(paths)
+            self._live_paths = newest.version, listed_paths(newest.files(columns=REACHED_COLUMNS))
         return self._live_paths[1]
 
     def _look_back(self, newest: int) -> None:
@@ -410,7 +422,7 @@ class _Newest:
             return
         try:
             for version in self._log.since(self._checked_until, newest):
-                self._revived |= version.added
+                self._revived |= version.named
         except VersionNotFoundError as gone:
             if self._retains:
                 self._untold = True
@@ -444,8 +456,7 @@ class _Fence(Struct, frozen=True):
         # The horizon tells the history which versions may have lost splits.
         actions: list[LogAction] = [TxnAction(app_id=PURGE_TXN, version=horizon, last_updated=now_ms)]
         if planned.in_flight:
-            live = set(snapshot.files(columns=["path"]).column("path").to_pylist())
-            paths = sorted(planned.in_flight - live)
+            paths = sorted(planned.in_flight - listed_paths(snapshot.files(columns=REACHED_COLUMNS)))
             actions += [RemoveAction(path=path, deletion_timestamp=now_ms, data_change=False) for path in paths]
         return Plan(actions, self._info())
 
@@ -488,8 +499,8 @@ def _report(
     return PurgeReport(
         table_path=planned.table_path,
         status=status,
-        orphaned_files_found=count(planned_sizes, "split"),
-        orphaned_files_deleted=count(deleted_sizes, "split"),
+        orphaned_files_found=count(planned_sizes, *_NAMED_KINDS),
+        orphaned_files_deleted=count(deleted_sizes, *_NAMED_KINDS),
         size_bytes_deleted=0 if dry_run else size,
         retention_hours=planned.retention_hours,
         tx_log_files_deleted=count(deleted_sizes, "version", "checkpoint", "checkpoint part"),

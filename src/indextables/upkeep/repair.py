@@ -17,7 +17,7 @@ again, as far as its splits are there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
@@ -37,11 +37,15 @@ from indextables.log.create import FirstVersion, create_table
 from indextables.log.log_files import list_log
 from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
+from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, LogAction, MetadataAction
+from indextables.model.column_defaults import DEFAULT_KEY
+from indextables.model.column_names import NAME_KEY
 from indextables.model.conflicts import Operation
+from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions
 from indextables.model.report import Progress, Report, silent
-from indextables.model.schema import merge_schemas, normalize, schema_from_json, schema_to_json
+from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
 from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
 from indextables.splits.format.section_table import path_mark
@@ -130,6 +134,8 @@ def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
     texts = dict.fromkeys(split.description.origin.schema for split in newest_first if split.description.origin)
     schemas = [schema_from_json(text) for text in texts]
     schema = schemas[0] if schemas else normalize(newest_first[0].description.schema)
+    if _were_altered(texts):
+        return schema  # what an older split has and the newest has not was dropped
     for other in schemas[1:]:
         schema = merge_schemas(schema, other)
     for split in newest_first:
@@ -138,6 +144,19 @@ def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:
             more = [f for f in normalize(split.description.schema) if f.name.lower() not in names]
             schema = merge_schemas(schema, pa.schema([*schema, *more])) if more else schema
     return schema
+
+
+def _were_altered(texts: Iterable[str]) -> bool:
+    """Whether schemas, the newest first, tell of columns that were renamed, dropped, widened or given a default."""
+    schemas = list(texts)
+    if any(NAME_KEY in text or DEFAULT_KEY in text for text in schemas):
+        return True
+    newest = schema_from_json(schemas[0]) if schemas else None
+    return newest is not None and any(
+        difference.kind == "type"
+        for text in schemas[1:]
+        for difference in schema_differences(newest, schema_from_json(text))
+    )
 
 
 class RebuildPlan(Report, frozen=True):
@@ -233,7 +252,18 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
         configuration=dict(layout.configuration),
         created_time=log.now_ms(),
     )
-    first = FirstVersion(operation=Operation.REPAIR, actions=planned.adds, parameters={"splits": planned.valid_splits})
+    # A name that was dropped must not be given to another column as it is: in doubt the feature stays.
+    doubtful = len({split.description.origin.schema for split in layout.splits if split.description.origin}) > 1
+    features = protocols.EVOLUTION if doubtful or _were_altered([layout.schema_json]) else ()
+    newest = protocols.SUPPORTED_VERSION
+    first = FirstVersion(
+        operation=Operation.REPAIR,
+        protocol=protocols.upgraded(
+            protocols.NEW_TABLE_PROTOCOL, min_reader_version=newest, min_writer_version=newest, features=features
+        ),
+        actions=planned.adds,
+        parameters={"splits": planned.valid_splits},
+    )
     create_table(log, metadata, exist_ok=False, engine_info=engine_info, first=first)
     return planned.report(SUCCESS)
 
@@ -312,7 +342,10 @@ def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
     adds, left_out = [], []
     for action in with_mappings(to_actions(files), snapshot.schema_registry):
         size = sizes.get(action.path)
-        if size == action.size:
+        vector = vector_path(action.deletion_vector)
+        if vector is not None and vector not in sizes:
+            left_out.append(LeftOut(action.path, f"{vector}, which says which of its rows are deleted, is missing"))
+        elif size == action.size:
             adds.append(msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None))
         else:
             reason = "it is missing" if size is None else f"it has {size} bytes; the log says {action.size}"

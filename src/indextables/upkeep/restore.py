@@ -6,24 +6,24 @@ what exactly-once writers recorded stays recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import msgspec
 from msgspec import Struct
 
 from indextables.errors import MissingSplitError
-from indextables.log.checkpoint.state_files import files_not_in
 from indextables.log.commit import Plan
 from indextables.log.history import check_not_purged
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.conflicts import Intent, Operation
+from indextables.model.deletion_vector import listed_paths
 from indextables.model.file_list import to_actions
 from indextables.model.report import Report
 from indextables.model.schema_registry import with_mappings, without_registry
-from indextables.model.snapshot import Snapshot
+from indextables.model.snapshot import Snapshot, files_not_in
 from indextables.storage.store import Store
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
 
@@ -108,13 +108,19 @@ def _message(version: int, what: str) -> str:
 
 
 def check_splits(store: Store, snapshot: Snapshot) -> None:
-    """MissingSplitError unless every split of a snapshot is in the store with the size that the log says."""
-    files = snapshot.files(columns=["path", "size"])
-    recorded_sizes = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+    """MissingSplitError unless every split of a snapshot is in the store with the size that the log says, and the files of
+    their deletion vectors too."""
+    files = snapshot.files(columns=["path", "size", "deletion_vector"])
+    recorded_sizes: dict[str, int | None] = dict.fromkeys(listed_paths(files))
+    recorded_sizes |= dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
     actual_sizes = (
         dict(_present(store, recorded_sizes)) if len(recorded_sizes) <= _FEW else {i.path: i.size for i in store.list()}
     )
-    missing = sorted(path for path, size in recorded_sizes.items() if actual_sizes.get(path) != size)
+    missing = sorted(
+        path
+        for path, size in recorded_sizes.items()
+        if path not in actual_sizes or (size is not None and actual_sizes[path] != size)
+    )
     if missing:
         raise _gone(store.url, snapshot, missing)
 
@@ -131,7 +137,7 @@ def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitE
     )
 
 
-def _present(store: Store, paths: dict[str, int]) -> Iterator[tuple[str, int]]:
+def _present(store: Store, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
     for path in paths:
         info = store.head(path)
         if info is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -22,15 +23,17 @@ from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import BadFileError, InvalidInputError, StorageError
-from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.actions import MAX_LONG, AddAction, MetadataAction
 from indextables.model.schema import schema_from_json
-from indextables.splits.format.section_table import Origin, path_mark
+from indextables.splits.format.section_table import MAX_ROWS, Origin, path_mark
 from indextables.splits.index.live_indexing import Disputes, decision_hint, richer, same_terms
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.write.merge import MergeSource, merge_splits
-from indextables.splits.write.writer import new_split_name, split_path
+from indextables.splits.write.row_order import RowOrder
+from indextables.splits.write.split_info import SplitInfo
+from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 
@@ -55,10 +58,24 @@ class SourceSplit(Struct, frozen=True):
     """Whether it is written anew even if it stands alone: another engine wrote it, or it is wrongly indexed."""
     side: str = ""
     """Which of several ways it indexes disputed columns; only splits of one way are merged."""
+    vector: str | None = None
+    """Its deletion vector: the rows that it names are not written anew."""
+    deleted: int | None = None
 
     def entry(self, partition_values: dict[str, str | None]) -> SplitEntry:
         """What opening it needs."""
-        return SplitEntry(self.path, self.size, self.num_records, self.footer_start, partition_values)
+        place = self.path, self.size, self.num_records, self.footer_start
+        return SplitEntry(*place, partition_values, self.vector, self.deleted)
+
+    @property
+    def stored_records(self) -> int | None:
+        """Rows in its file."""
+        return None if self.num_records is None else self.num_records + (self.deleted or 0)
+
+    @property
+    def deleted_share(self) -> float:
+        """Which part of these is deleted."""
+        return (self.deleted or 0) / (self.stored_records or 1)
 
 
 class Naming(Struct, frozen=True):
@@ -119,9 +136,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         data_change: bool,
     ) -> AddAction | None:
         """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
-        mapping = source_mapping([source.reader for _, source in sources], self.mapping, self.decided)
-        tags = sorted({tag for source, _ in sources for tag in source.split_tags})
-        values = {name: partition_values.get(name) for name in self.partition_columns}
+        mapping, tags, origin = self._new_split(sources, partition_values)
         merged = merge_splits(
             [source for _, source in sources],
             self.body,
@@ -129,25 +144,90 @@ class SplitRewriter(Struct, frozen=True, dict=True):
             settings=self.splits,
             stats=self.stats,
             tags=tags,
-            origin=Origin(
-                schema=self.schema_json,
-                partition_columns=self.partition_columns,
-                partition_values=values,
-                replaces=tuple(path_mark(source.path) for source, _ in sources),
-            ),
+            origin=origin,
         )
         with merged as info:
             if info is None:
                 return None
-            action = info.add_action(
-                split_path(values, naming.new_name()),
-                partition_values=values,
-                modification_time=naming.now_ms(),
-                data_change=data_change,
+            return _stored(info, origin.partition_values, store, naming, num_merge_ops, data_change=data_change)
+
+    def rewrite_in_order(
+        self,
+        sources: Sequence[tuple[SourceSplit, MergeSource]],
+        partition_values: dict[str, str | None],
+        *,
+        order: Sequence[str],
+        target_bytes: int | None,
+        store: Store,
+        naming: Naming,
+        num_merge_ops: int,
+    ) -> tuple[AddAction, ...]:
+        """New splits in the store with the living rows of these, sorted, cut at about a size (None: one split).
+
+        Rows and index of a new split are in the same order. They are not committed yet; if one fails, none is left.
+        """
+        rows = RowOrder([source for _, source in sources], self.body, order)
+        if target_bytes is None and rows.is_given:
+            added = self.rewrite(
+                sources,
+                partition_values,
+                store=store,
+                naming=naming,
                 num_merge_ops=num_merge_ops,
+                data_change=False,
             )
-            _upload(store, action.path, info.path)
-        return action
+            return () if added is None else (added,)
+        mapping, tags, origin = self._new_split(sources, partition_values)
+        settings = replace(self.splits, target_bytes=target_bytes or MAX_LONG, max_rows=MAX_ROWS)
+        body = self.body.remove_metadata()
+        written: list[AddAction] = []
+        splits = write_splits(
+            rows.batches(), body, mapping, settings=settings, stats=self.stats, tags=tags, origin=origin
+        )
+        try:
+            with closing(splits):
+                for info in splits:
+                    values = origin.partition_values
+                    written.append(_stored(info, values, store, naming, num_merge_ops, data_change=False))
+        except BaseException:
+            discard(store, [action.path for action in written])
+            raise
+        return tuple(written)
+
+    def _new_split(
+        self, sources: Sequence[tuple[SourceSplit, MergeSource]], partition_values: dict[str, str | None]
+    ) -> tuple[DocMapping, list[str], Origin]:
+        """How the columns of the new split are indexed, its tags, and what it says of where it comes from."""
+        origin = Origin(
+            schema=self.schema_json,
+            partition_columns=self.partition_columns,
+            partition_values={name: partition_values.get(name) for name in self.partition_columns},
+            replaces=tuple(path_mark(source.path) for source, _ in sources),
+        )
+        tags = sorted({tag for source, _ in sources for tag in source.split_tags})
+        return source_mapping([source.reader for _, source in sources], self.mapping, self.decided), tags, origin
+
+
+def _stored(
+    info: SplitInfo,
+    partition_values: Mapping[str, str | None],
+    store: Store,
+    naming: Naming,
+    num_merge_ops: int,
+    *,
+    data_change: bool,
+) -> AddAction:
+    """Upload a finished split; returns what the log is to say of it."""
+    values = dict(partition_values)
+    action = info.add_action(
+        split_path(values, naming.new_name()),
+        partition_values=values,
+        modification_time=naming.now_ms(),
+        data_change=data_change,
+        num_merge_ops=num_merge_ops,
+    )
+    _upload(store, action.path, info.path)
+    return action
 
 
 def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: Collection[str] = ()) -> DocMapping:
@@ -159,7 +239,7 @@ def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: 
     columns = []
     for column in mapping.columns:
         source_column = column if column.name in decided else _source_column(readers, column)
-        columns.append(replace(source_column, field=column.field))
+        columns.append(replace(source_column, field=column.field, substring=column.substring))
     return DocMapping(tuple(columns))
 
 
@@ -206,7 +286,7 @@ ListedSplit = tuple[tuple[tuple[str, str | None], ...], SourceSplit]
 """The partition of a split, as sorted pairs of column and value, and the split."""
 _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "num_merge_ops", "split_tags", "modification_time"),
-    "partition_values",
+    *("partition_values", "deletion_vector", "deleted_records"),
 ]
 
 
@@ -215,10 +295,11 @@ def source_splits(files: pa.Table, registry: Mapping[str, str], disputes: Disput
     splits: list[ListedSplit] = []
     columns = (files.column(name).to_pylist() for name in _COLUMNS)
     sides = by_mapping(files, registry, disputes.side, "") if disputes else [""] * files.num_rows
-    for path, size, records, footer, merges, tags, modified, values, rewrites, side in zip(
+    for path, size, records, footer, merges, tags, modified, values, vector, deleted, rewrites, side in zip(
         *columns, to_be_rewritten(files, registry, disputes), sides, strict=True
     ):
-        source = SourceSplit(path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0, rewrites, side)
+        own = path, size, records, footer, merges or 0, tuple(tags or ()), modified or 0
+        source = SourceSplit(*own, rewrites, side, vector, deleted)
         splits.append((tuple(sorted(values or [])), source))
     return sorted(splits, key=lambda f: (_order(f[0]), f[1].modification_time, f[1].path))
 

@@ -42,6 +42,7 @@ from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snaps
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import SplitSource, open_source
 from indextables.splits.index.live_indexing import decision_hint, live_indexing
+from indextables.splits.read.table_split import row_mask
 from indextables.splits.write.describe import check_bytes, check_end
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
@@ -239,6 +240,8 @@ class SplitRecord(Struct, frozen=True):
     max_values: Mapping[str, str]
     typed_bounds: bool
     """Whether the bounds were found by comparing values; another engine may have compared texts."""
+    vector: str | None
+    deleted: int | None
 
 
 class VerifyTask(Struct, frozen=True):
@@ -261,13 +264,25 @@ class VerifyTask(Struct, frozen=True):
         try:
             source = open_source(store, split.path, size=split.size)
             rows = check_end(source, body, footer_start=split.footer_start)
-            if split.num_records is not None and rows != split.num_records:
-                message = f"The split has {rows} rows; the log says {split.num_records}."
-                yield Finding("rows", ERROR, split.path, message)
+            yield from _check_vector(store, split, rows)
+            if split.num_records is not None and rows != split.num_records + (split.deleted or 0):
+                stored = f"{split.num_records}" + (f" and {split.deleted} deleted ones" if split.deleted else "")
+                yield Finding("rows", ERROR, split.path, f"The split has {rows} rows; the log says {stored}.")
             if self.full:
                 yield from _check_rows(source, split, body, rows)
         except (CorruptTableError, UnsupportedError) as error:
             yield Finding("split", ERROR, split.path, error.message)
+
+
+def _check_vector(store: Store, split: SplitRecord, rows: int) -> Iterator[Finding]:
+    """The deletion vector can be read, names as many rows as the log says, and none that the split does not have."""
+    if split.vector is None and split.deleted:
+        message = f"The log says that {split.deleted} rows are deleted, and does not say which."
+        yield Finding("vector", ERROR, split.path, message)
+    try:
+        row_mask(store, split.path, split.vector, split.deleted, rows, fresh=True)
+    except CorruptTableError as error:
+        yield Finding("vector", ERROR, split.path, error.message)
 
 
 def _check_rows(source: SplitSource, split: SplitRecord, body: pa.Schema, rows: int) -> Iterator[Finding]:
@@ -300,7 +315,7 @@ DAMAGED = "damaged"
 _PER_TASK = 64
 _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "min_values", "max_values"),
-    "partition_values",
+    *("deletion_vector", "deleted_records", "partition_values"),
 ]
 _Execute = Execute[VerifyTask, Sequence[Finding]]
 
@@ -436,7 +451,7 @@ class _SplitCheck(Struct):
         listed_paths: set[str] = set()
         records = []
         columns = (self.files.column(name).to_pylist() for name in _COLUMNS)
-        for path, size, rows, footer, low, high, values, foreign in zip(
+        for path, size, rows, footer, low, high, vector, deleted, values, foreign in zip(
             *columns, are_foreign(self.files, self.snapshot.schema_registry), strict=True
         ):
             if path in listed_paths:
@@ -447,7 +462,8 @@ class _SplitCheck(Struct):
                 )
                 self.findings.append(Finding("files", ERROR, path, message))
             listed_paths.add(path)
-            records.append(SplitRecord(path, size, rows, footer, dict(low or []), dict(high or []), not foreign))
+            bounds = dict(low or []), dict(high or [])
+            records.append(SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted))
         return records
 
     def _is_there(self, record: SplitRecord, size: int | None) -> bool:

@@ -1,9 +1,10 @@
 """When each split was part of the table, as far as the log still tells.
 
-A split must be kept while any version that was current within the retention period has it. So what counts for a removed
-split is not how old it is but when it was removed: the time of the version that did it, by the store's clock. Where the
-log has holes (it was truncated, or another engine wrote states only), a split that is in no version before a hole and in
-none after it may have been removed as late as the first version after the hole.
+What is said of splits holds for the files of their deletion vectors too. A split must be kept while any version that was
+current within the retention period has it. So what counts for a removed split is not how old it is but when it was removed:
+the time of the version that did it, by the store's clock. Where the log has holes (it was truncated, or another engine
+wrote states only), a split that is in no version before a hole and in none after it may have been removed as late as the
+first version after the hole.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from indextables.errors import CorruptTableError, NotFoundError, VersionNotFound
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
+from indextables.model.deletion_vector import REACHED_COLUMNS, listed_paths, vector_path
 from indextables.model.snapshot import CommittedVersion, Snapshot
 
 _RESTARTS = 5
@@ -55,7 +57,7 @@ def _timeline(log: TransactionLog, newest: Snapshot) -> Timeline:
     walk = _TimelineWalk(log, listing, {version.version: version for version in read})
     for version in versions:
         walk.step(version)
-    live = frozenset(newest.files(columns=["path"]).column("path").to_pylist())
+    live = listed_paths(newest.files(columns=REACHED_COLUMNS))
     return Timeline(live, {path: end for path, end in walk.ended.items() if path not in live}, walk.untraced)
 
 
@@ -69,6 +71,8 @@ class _TimelineWalk:
         self._listing = listing
         self._versions = versions
         self._live: set[str] = set()
+        self._vectors: dict[str, str] = {}
+        """The file of each split's deletion vector; several splits may share one."""
         self._at = -1
 
     def step(self, version: int) -> None:
@@ -80,23 +84,39 @@ class _TimelineWalk:
         self._at = version
 
     def _apply(self, version: CommittedVersion) -> None:
+        before = set(self._vectors.values())
         for action in version.actions:
             if isinstance(action, AddAction):
                 self._live.add(action.path)
                 self.ended.pop(action.path, None)
+                self._vectors.pop(action.path, None)
+                if (vector := vector_path(action.deletion_vector)) is not None:
+                    self._vectors[action.path] = vector
             elif isinstance(action, RemoveAction):
                 self._live.discard(action.path)
+                self._vectors.pop(action.path, None)
                 self.ended[action.path] = self._ending(version.version)
+        self._follow_vectors(before, version.version)
+
+    def _follow_vectors(self, before: set[str], version: int) -> None:
+        """End the vector files that a version has left without a split."""
+        now = set(self._vectors.values())
+        self.ended |= dict.fromkeys(before - now, self._ending(version)) if before - now else {}
+        for path in now - before:
+            self.ended.pop(path, None)
 
     def _jump(self, version: int) -> bool:
         """Over a hole in the log; False if the version cannot be read, which makes the hole larger."""
         try:
-            files = self._log.at_version(version).files(columns=["path"])
+            files = self._log.at_version(version).files(columns=REACHED_COLUMNS)
         except (VersionNotFoundError, CorruptTableError):
             return False
-        paths = set(files.column("path").to_pylist())
+        paths, before = set(files.column("path").to_pylist()), set(self._vectors.values())
         self.ended |= dict.fromkeys(self._live - paths, self._ending(version))
         self._live = paths
+        vectors = zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
+        self._vectors = {path: place for path, text in vectors if (place := vector_path(text)) is not None}
+        self._follow_vectors(before, version)
         self.untraced = self._ending(version)
         return True
 

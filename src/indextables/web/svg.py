@@ -72,13 +72,17 @@ Markup = NewType("Markup", str)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that no XML or HTML document may hold; a name in a table can."""
 
+_HARMLESS = re.compile("[^\x00-\x08\x0b\x0c\x0e-\x1f&<>\"'\ud800-\udfff\ufffe\uffff]*")
+"""Texts that are markup as they are: no sign with a meaning, and none that is forbidden."""
+
 LETTER = 7.4
 """Width of a letter of a label, in the units of a drawing; labels are cut by it before they run into each other."""
 
 
 def text(value: object) -> Markup:
-    """A value as text of a page."""
-    return Markup(escape(_FORBIDDEN.sub("\ufffd", str(value))))
+    """A value as text of a page. Most hold nothing that must be escaped, which one look tells."""
+    own = value if isinstance(value, str) else str(value)
+    return Markup(own) if _HARMLESS.fullmatch(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
 
 
 def joined(*parts: Markup) -> Markup:
@@ -89,13 +93,21 @@ def joined(*parts: Markup) -> Markup:
 def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
     """An element. `_` in the name of an attribute is `-`, a trailing one is dropped (`class_`); None leaves it out."""
     attributes_text = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
-        for key, value in attributes.items()
-        if value is not None
+        [
+            f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
+            for key, value in attributes.items()
+            if value is not None
+        ]
     )
     return Markup(
         f"<{name}{attributes_text}>{''.join(children)}</{name}>" if children else f"<{name}{attributes_text}/>"
     )
+
+
+def elements(name: str, contents: Sequence[Markup], **attributes: object) -> list[Markup]:
+    """An element for each content, all with the same attributes."""
+    opening, _, closing = element(name, Markup("\0"), **attributes).partition("\0")
+    return [Markup(f"{opening}{content}{closing}") for content in contents]
 
 
 def label(x: float, y: float, value: object, *, room: float | None = None, **attributes: object) -> Markup:

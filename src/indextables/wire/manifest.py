@@ -180,6 +180,8 @@ FIELDS: tuple[EntryField, ...] = (
     EntryField("hotcacheLength", "long", 162),
     EntryField("unknown", "string", 163),
     EntryField(NULL_PARTITIONS, "array", 164),
+    EntryField("deletionVector", "string", 165),
+    EntryField("deletedRecords", "long", 166),
 )
 """In the order of the file. `nullPartitions` names the partition columns whose value is null, which the map of strings
 cannot say; every other field is a column of the file list."""

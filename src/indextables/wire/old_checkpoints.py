@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -42,6 +42,13 @@ _FIELD = "checkpointOf"
 _LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()
 
 
+class PartFile(msgspec.Struct, frozen=True):
+    """A further file of a checkpoint: its name, and the SHA-256 of its bytes."""
+
+    name: str
+    sha256: str
+
+
 class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """The version and the table that a checkpoint is of, and which of its parts this file is."""
 
@@ -53,13 +60,15 @@ class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True
     """How many actions the file holds."""
     sha256: str | None = None
     """Of the lines before this one."""
+    others: tuple[PartFile, ...] = ()
+    """The further files of a Parquet checkpoint; the file that names them is written last."""
 
     def check(self, *, version: int, path: str, actions: int) -> None:
-        """BadFileError if this is not what a checkpoint of one file says that lies in the place of a version's."""
+        """BadFileError if this is not what a file says that lies in the place of a version's checkpoint."""
         if self.version != version:
             raise BadFileError(f"{path} says that it is the checkpoint of version {self.version}.", path=path)
-        if self.parts != 1:
-            raise BadFileError(f"{path} is part {self.part} of {self.parts} of a checkpoint.", path=path)
+        if self.parts != 1 + len(self.others):
+            raise BadFileError(f"{path} is part {self.part} of several of a checkpoint.", path=path)
         if self.actions is not None and self.actions != actions:
             raise BadFileError(f"{path} speaks of {self.actions} actions, but there are {actions}.", path=path)
 
@@ -111,6 +120,8 @@ def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin 
 
 
 ACTIONS_PER_PART = 100_000
+ROWS_PER_GROUP = 100_000
+"""Files that make one row group of a Parquet checkpoint."""
 _PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
 _KEYS = frozenset(ACTION_KEYS.values())
 
@@ -180,17 +191,46 @@ def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], Check
 def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = None) -> bytes:
     """The bytes of a checkpoint of one file, or of one part of several, and of what it says that it is."""
     lines = version_file.encode(actions, compress=False)
-    return deflate(lines if origin is None else with_origin(lines, origin))
+    return deflate(lines) if origin is None else seal(lines, origin)
+
+
+def seal(lines: bytes, origin: CheckpointOrigin) -> bytes:
+    """The bytes of a file of lines that says what it is."""
+    return deflate(with_origin(lines, origin))
+
+
+def encode_object(others: Sequence[LogAction], adds: Iterable[Sequence[LogAction]]) -> bytes:
+    """A checkpoint as the single object of the first releases: protocol, metaData and a list of adds, as plain text.
+
+    What else the table has to remember stands beside them in lists, which older readers pass over.
+    """
+    lists: dict[str, list[bytes]] = {}
+    for action in others:
+        if not isinstance(action, UnknownAction):
+            lists.setdefault(ACTION_KEYS[type(action)], []).append(_value(action))
+    out = io.BytesIO()
+    out.write(b"{")
+    for key, values in lists.items():
+        single = key in ("protocol", "metaData")
+        out.write(b'"%s":%s,' % (key.encode(), values[-1] if single else b"[%s]" % b",".join(values)))
+    out.write(b'"add":[')
+    filled = False
+    for batch in adds:
+        if batch:
+            out.write((b"," if filled else b"") + b",".join(_value(action) for action in batch))
+            filled = True
+    out.write(b"]}")
+    return out.getvalue()
+
+
+def _value(action: LogAction) -> bytes:
+    line = version_file.encode_action(action)
+    return line[line.index(b":") + 1 : -1]
 
 
 def encode_multi_part_manifest(manifest: MultiPartManifest) -> bytes:
     """The bytes of a multi-part checkpoint's manifest: plain, so that its first line tells what it is."""
     return msgspec.json.encode(manifest)
-
-
-def split_into_parts(actions: Sequence[LogAction]) -> list[Sequence[LogAction]]:
-    """The actions in parts of at most 100,000."""
-    return [actions[at : at + ACTIONS_PER_PART] for at in range(0, len(actions), ACTIONS_PER_PART)]
 
 
 def _manifest(content: dict[str, Any], path: str, version: int | None) -> MultiPartManifest:
@@ -269,17 +309,66 @@ def encode_metadata(metadata: CheckpointMetadata) -> bytes:
     return msgspec.json.encode(metadata)
 
 
+class ParquetCheckpointWriter:
+    """One file of a Parquet checkpoint, written batch by batch; what it is stands in its footer."""
+
+    def __init__(self, compression: str) -> None:
+        self._out = io.BytesIO()
+        self._writer = pq.ParquetWriter(self._out, _SCHEMA, compression=compression, write_page_checksum=True)
+        self._waiting: list[pa.Table] = []
+        self.rows = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return self._out.tell()
+
+    def write_files(self, files: pa.Table) -> None:
+        """Add live files."""
+        if files.num_rows:
+            self._waiting.append(_file_rows(files))
+            self.rows += files.num_rows
+        if sum(table.num_rows for table in self._waiting) >= ROWS_PER_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            rows = pa.concat_tables(self._waiting)
+            self._writer.write_table(rows, row_group_size=rows.num_rows)
+            self._waiting = []
+
+    def write_actions(self, actions: Sequence[LogAction]) -> None:
+        """Add other actions."""
+        self._flush()
+        self._writer.write_table(_action_rows(actions))
+        self.rows += len(actions)
+
+    def finish(self, origin: CheckpointOrigin | None = None) -> bytes:
+        """The bytes of the file, and of what it says that it is."""
+        self._flush()
+        if origin is not None:
+            self._writer.add_key_value_metadata({_ORIGIN: encode_origin(origin)})
+        self._writer.close()
+        return self._out.getvalue()
+
+
 def encode_parquet_checkpoint(
     files: pa.Table, actions: Sequence[LogAction], *, compression: str, origin: CheckpointOrigin | None = None
 ) -> bytes:
-    """The bytes of the checkpoint: the other actions first, then the files."""
-    out = io.BytesIO()
-    schema = _SCHEMA if origin is None else _SCHEMA.with_metadata({_ORIGIN: encode_origin(origin)})
-    with pq.ParquetWriter(out, schema, compression=compression, write_page_checksum=True) as writer:
-        writer.write_table(_action_rows(actions))
-        if files.num_rows:
-            writer.write_table(_file_rows(files))
-    return out.getvalue()
+    """The bytes of a checkpoint of one file: the other actions first, then the files."""
+    writer = ParquetCheckpointWriter(compression)
+    writer.write_actions(actions)
+    writer.write_files(files)
+    return writer.finish(origin)
+
+
+def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
+    """The names of the further files of a Parquet checkpoint. BadFileError if it is none."""
+    try:
+        text = (pq.read_metadata(pa.BufferReader(data)).metadata or {}).get(_ORIGIN)
+    except (pa.ArrowException, OSError, ValueError) as failure:
+        raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
+    return () if text is None else tuple(part.name for part in decode_origin(text, path=path).others)
 
 
 def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
@@ -311,13 +400,18 @@ def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
         pa.BufferReader(data),
         read_dictionary=[column.path for column in texts if column.physical_type == "BYTE_ARRAY"],
         page_checksum_verification=True,
-    ).read(use_threads=False)
-    size = sum(_plain_bytes(chunk) for column in shared.columns for chunk in column.chunks)
-    if size > INFLATION_CAP_BYTES:
-        raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+    )
+    groups, size = [], 0
+    schema = plain.schema_arrow.remove_metadata()
+    for number in range(shared.num_row_groups):  # one by one: maps of shared texts are not read across them
+        group = shared.read_row_group(number, use_threads=False)
+        size += sum(_plain_bytes(chunk) for column in group.columns for chunk in column.chunks)
+        if size > INFLATION_CAP_BYTES:
+            raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+        groups.append(group.cast(schema))
     origin_text = (plain.metadata.metadata or {}).get(_ORIGIN)
     origin = None if origin_text is None else decode_origin(origin_text, path=path)
-    return shared.cast(plain.schema_arrow.remove_metadata()), origin
+    return pa.concat_tables(groups) if groups else schema.empty_table(), origin
 
 
 def _plain_bytes(array: Any) -> int:

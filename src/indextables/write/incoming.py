@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, shown
+from indextables.model.column_defaults import absent_values
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import (
     SchemaDifference,
@@ -85,10 +86,11 @@ class Incoming(Struct, frozen=True):
     batches: Iterator[pa.RecordBatch]
 
 
-def incoming(data: Any, columns: Collection[str] = ()) -> Incoming:
-    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), or an iterable of record batches.
+def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | None = None) -> Incoming:
+    """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), an iterable of record batches, or a list of dicts.
 
-    `columns` are those of the table: the unnamed index of a pandas frame is left out, unless it is one of them.
+    `columns` are those of the table: the unnamed index of a pandas frame is left out, unless it is one of them. Values of
+    dicts take the types of the columns of `schema`.
     """
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -105,11 +107,45 @@ def incoming(data: Any, columns: Collection[str] = ()) -> Incoming:
         if isinstance(first, pa.Table | pa.RecordBatch):
             chained = itertools.chain([first], batches)
             return Incoming(_checked(first.schema), _flattened(chained))
+        if isinstance(first, Mapping) and isinstance(data, Sequence):
+            rows = _from_dicts(data, schema)
+            return Incoming(_checked(rows.schema), iter(rows.to_batches()))
     raise InvalidInputError(
         f"Rows cannot be taken from a {type(data).__name__}.",
         hint="Give a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a DuckDB result, "
-        "or a non-empty iterable of record batches.",
+        "a non-empty list of dicts, or a non-empty iterable of record batches.",
     )
+
+
+def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
+    """Rows that are dicts: a column for each key, of the table's type where the table has it."""
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping) or not all(isinstance(key, str) for key in row):
+            hint = "Give dicts whose keys are the names of columns."
+            raise InvalidInputError(f"Row {number} is no dict of columns: {shown(row)}.", hint=hint, row=number)
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    types = {} if schema is None else {f.name: f.type for f in schema}
+    return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name)) for name in names})
+
+
+def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        row = next((n for n, value in enumerate(values) if not _fits(value, kind)), None)
+        where = "" if row is None else f" of row {row}, {shown(values[row])},"
+        message = (
+            f"The value{where} does not fit column {name!r}{'' if kind is None else f', which is {kind}'}: {error}"
+        )
+        raise InvalidInputError(message, hint="Nothing was written.", column=name, row=row) from None
+
+
+def _fits(value: Any, kind: pa.DataType | None) -> bool:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
 
 
 def _checked(given: pa.Schema) -> pa.Schema:
@@ -157,6 +193,30 @@ def _is_harmless(difference: SchemaDifference, table: pa.Schema, data: pa.Schema
     )
 
 
+def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collection[str]) -> pa.Schema:
+    """The data's columns as those of the table, for an overwrite that replaces them; partition columns must stay."""
+    names = {field.name.lower(): field for field in data}
+    check_reserved(field.name for field in data if field.name not in table.names)
+    for column in partition_columns:
+        field = names.get(column.lower())
+        if field is None or (not fits(field.type, table.field(column).type) and field.type != table.field(column).type):
+            raise InvalidInputError(
+                f"The partition column {column!r} ({table.field(column).type}) cannot be replaced; the data has "
+                f"{'no such column' if field is None else field.type}.",
+                hint="Create another table to partition rows otherwise.",
+                column=column,
+            )
+    spelt = {name.lower(): name for name in table.names}
+    return pa.schema(
+        [
+            table.field(spelt[f.name.lower()])
+            if spelt.get(f.name.lower()) in partition_columns
+            else f.with_nullable(True)
+            for f in data
+        ]
+    )
+
+
 def fits(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether every value of a type is one of another, so that it may be cast without being asked."""
     kinds = pa.types
@@ -177,7 +237,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for field in schema:
         index = places.get(field.name.lower())
-        column = pa.nulls(batch.num_rows, field.type) if index is None else _cast(batch.column(index), field)
+        column = absent_values(field, batch.num_rows) if index is None else _cast(batch.column(index), field)
         if not field.nullable and column.null_count:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
             raise InvalidInputError(message, column=field.name)
@@ -197,14 +257,17 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
         raise InvalidInputError(message, column=field.name) from error
 
 
-def only(predicate: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def only(
+    predicate: Predicate, batches: Iterable[pa.RecordBatch], schema: pa.Schema, *, shown: str | None = None
+) -> Iterator[pa.RecordBatch]:
     """The batches, proven to hold only rows that match: what replaces a part of a table must belong to that part."""
     for batch in batches:
         rows = conformed(batch, schema)
         outside = rows.num_rows - (pc.sum(evaluate(predicate, rows)).as_py() or 0)
         if outside:
             raise InvalidInputError(
-                f"{outside} row(s) of the data do not match `{predicate}`, the part of the table that they would replace.",
+                f"{outside} row(s) of the data do not match `{shown or predicate}`, the part of the table that they would "
+                "replace.",
                 hint="Filter the data with the same condition, or widen the condition.",
             )
         yield rows

@@ -16,7 +16,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
+from indextables import config
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
@@ -35,10 +36,11 @@ from indextables.log.checkpoint.state_files import every_file, files_of_partitio
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import transaction_id
+from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.conflicts import PURGE_TXN, Operation
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.where import Where, bound_predicate
-from indextables.model.schema import schema_from_json, schema_to_json
+from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.stat_text import encode_value
@@ -49,7 +51,7 @@ from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.write.incoming import conformed, only, widened
+from indextables.write.incoming import conformed, only, replaced_schema, widened
 
 PartitionKey = tuple[str | None, ...]
 
@@ -175,6 +177,8 @@ class RowWrite(Struct, frozen=True):
     """The metadata that the write gives to the table; None if it changes none."""
     operation: Operation = Operation.APPEND
     where: Predicate | None = None
+    """Which rows are replaced, in the splits' names; `condition` says it in people's."""
+    condition: str | None = None
     dynamic_partitions: bool | None = False
     """Whether only the partitions that the rows have are replaced. None: not decided, and False unless it is."""
     merge_schema: bool = False
@@ -217,10 +221,10 @@ class RowWrite(Struct, frozen=True):
         If it fails, the splits it has uploaded are deleted: nobody can have committed them.
         """
         task = _TaskRun(self, store or open_store(self.spec), new_name, now_ms)
-        if self.where is not None:
-            batches = only(self.where, batches, task.schema)
+        names = column_names(self.schema_json)
+        rows = (names.to_physical(conformed(batch, names.logical)) for batch in batches)
         try:
-            task.write(conformed(batch, task.schema) for batch in batches)
+            task.write(rows if self.where is None else only(self.where, rows, task.schema, shown=self.condition))
         except BaseException:
             task.abandon()
             raise
@@ -232,13 +236,14 @@ class RowWrite(Struct, frozen=True):
         *,
         parameters: Mapping[str, Any] | None = None,
         engine_info: str | None = None,
-        candidates: Collection[str] = (),
+        candidates: Mapping[str, str | None] = {},
     ) -> Changes:
         """The one commit that makes the splits part of the table.
 
-        `candidates` are live splits that may match `where` in part: what of them is replaced is the caller's to add.
+        `candidates` are live splits that may match `where` in part, with their deletion vectors: what of them is replaced
+        is the caller's to add.
         """
-        condition = {} if self.where is None else {"where": str(self.where)}
+        condition = {} if self.where is None else {"where": self.condition or str(self.where)}
         return Changes(
             self.operation,
             adds=tuple(added),
@@ -250,7 +255,7 @@ class RowWrite(Struct, frozen=True):
             engine_info=engine_info,
         )
 
-    def _replaced(self, added: Sequence[AddAction], candidates: Collection[str]) -> LiveSelection | None:
+    def _replaced(self, added: Sequence[AddAction], candidates: Mapping[str, str | None]) -> LiveSelection | None:
         if not self.exist_ok:
             return no_file_of_a_new_table
         if self.operation is Operation.APPEND:
@@ -312,7 +317,9 @@ def plan_row_write(
     data: pa.Schema,
     *,
     recorded: Settings,
-    settings: Settings,
+    settings: Settings | Callable[[ColumnNames], Settings],
+    new_name: Callable[[str], str] = str,
+    overwrite_schema: bool = False,
     operation: Operation = Operation.APPEND,
     where: Where | None = None,
     dynamic_partitions: bool | None = False,
@@ -324,30 +331,30 @@ def plan_row_write(
 ) -> RowWrite:
     """Check the data's schema and the indexing settings against the table.
 
-    `recorded` are the table's own settings, `settings` those of this write. Columns keep the kind of index they have,
-    unless everything is overwritten; how new ones are indexed becomes part of the table.
+    `recorded` are the table's own settings, `settings` those of this write, once it is known what its columns are called.
+    Columns keep the kind of index they have, unless everything is overwritten; how new ones are indexed becomes part of the
+    table. `new_name` is what the splits call a new column. `overwrite_schema` makes the data's columns those of the table.
     """
-    assert header.metadata is not None
-    metadata = without_registry(header.metadata)
-    table = schema_from_json(metadata.schema_string)
-    schema = widened(table, data, merge_schema=merge_schema)
-    partition_columns = tuple(metadata.partition_columns or ())
+    metadata = without_registry(_given(header))
+    before, partition_columns = column_names(metadata.schema_string), tuple(metadata.partition_columns or ())
+    names = _names_after(before, data, partition_columns, new_name, merge=merge_schema, overwrite=overwrite_schema)
+    settings = settings if isinstance(settings, Settings) else settings(names)
+    table, schema = before.physical, names.physical
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     mapping = DocMapping.from_settings(body, settings.group(IndexingSettings))
-    new_layout = operation is Operation.OVERWRITE and header.version != NOT_CREATED
-    new = [f.name for f in body if new_layout or f.name not in table.names]
+    new = [f.name for f in body if _is_anew(operation, header) or f.name not in table.names]
     if len(new) < len(body):
         old = pa.schema([f for f in body if f.name not in new])
         check_compatible(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
-    new_metadata = replace(
-        metadata,
-        schema_string=metadata.schema_string if schema.equals(table) else schema_to_json(schema),
-        configuration=recorded_as(mapping, body, new, metadata.configuration or {}) if new else metadata.configuration,
-    )
-    schema_json = schema_to_json(schema)
+    bound = bound_predicate(where, names.logical)
+    schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
+    new_metadata = replace(metadata, schema_string=schema_json)
+    if new:
+        left = config.without_columns(metadata.configuration or {}, {*table.names} - {*schema.names})
+        new_metadata = replace(new_metadata, configuration=recorded_as(mapping, body, new, left))
     return RowWrite(
         spec=spec,
-        header=_header_to_check(header),
+        header=header_to_check(header),
         schema_json=schema_json,
         partition_columns=partition_columns,
         mapping=mapping,
@@ -355,7 +362,8 @@ def plan_row_write(
         stats=settings.group(StatsSettings),
         new_metadata=None if new_metadata == metadata else new_metadata,
         operation=operation,
-        where=bound_predicate(where, schema_from_json(schema_json)),
+        where=names.optional_predicate(bound),
+        condition=None if bound is None else str(bound),
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
         exist_ok=exist_ok,
@@ -365,7 +373,34 @@ def plan_row_write(
     )
 
 
-def _header_to_check(header: Header) -> Header:
+def _is_anew(operation: Operation, header: Header) -> bool:
+    """Whether every row is replaced, so that columns may be indexed in another way."""
+    return operation is Operation.OVERWRITE and header.version != NOT_CREATED
+
+
+def _given(header: Header) -> MetadataAction:
+    assert header.metadata is not None
+    return header.metadata
+
+
+def _names_after(
+    before: ColumnNames,
+    data: pa.Schema,
+    partition_columns: Sequence[str],
+    new_name: Callable[[str], str],
+    *,
+    merge: bool,
+    overwrite: bool,
+) -> ColumnNames:
+    """The columns that the table will have: its own, with new ones of the data, or those of the data instead."""
+    if overwrite:
+        logical = replaced_schema(before.logical, data, [before.shown(name) for name in partition_columns])
+    else:
+        logical = widened(before.logical, data, merge_schema=merge)
+    return before.extended(logical, new_name)
+
+
+def header_to_check(header: Header) -> Header:
     """What a write keeps of the table that it is planned on: enough to tell what has changed when it is committed."""
     purges = {app_id: txn for app_id, txn in header.txns.items() if app_id == PURGE_TXN}
     return Header(version=header.version, protocol=header.protocol, metadata=header.metadata, txns=purges)

@@ -38,6 +38,11 @@ CROWD = (
     "write",
     "write_once",
     "delete",
+    "delete",
+    "update",
+    "update",
+    "upsert",
+    "upsert",
     "replace",
     "restore",
     "merge",
@@ -71,7 +76,8 @@ class Actors:
 def made(place: StorePlace, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
-    options = {**TEXT, **place.options, "checkpoint.interval": rng.choice([2, 3, 5, 10]), **settings}
+    ways = {"checkpoint.interval": rng.choice([2, 3, 5, 10]), "delete.mode": rng.choice(["auto", "vector", "rewrite"])}
+    options = {**TEXT, **place.options, **ways, **settings}
     columns = ["level"] if partitioned else []
     table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
     for first in history.START:
@@ -84,7 +90,7 @@ def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, 
     made(place, rng)
     lively = max(deadline - time.monotonic() - 5, 3)
     end = time.monotonic() + lively
-    roles = [*rng.sample(CROWD, 6), rng.choice(CLEANERS), rng.choice(CLEANERS), "read"]
+    roles = [*rng.sample(CROWD, 7), rng.choice(CLEANERS), rng.choice(CLEANERS), "read"]
     fate = {"stops": rng.choice([0.0, 0.005, 0.01]), "deaths": rng.choice([0.0, 0.005, 0.01])}
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
         cast = {stage.start(role, lively, **fate): role for role in roles}
@@ -108,7 +114,7 @@ def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, 
     settle(place, folder, tally, seed=seed)
 
 
-VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore")
+VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore", "update", "upsert")
 
 
 def sleepers(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:

@@ -46,18 +46,13 @@ class Faults:
         form = rng.choice(FORMS)
         with ExitStack() as stack:
             if form == "multi-part":
-                stack.enter_context(patch.object(old_checkpoints, "split_into_parts", small_parts))
+                stack.enter_context(patch.object(old_checkpoints, "ACTIONS_PER_PART", 3))
             place, ground, storm = stack.enter_context(site(rng, http=seed % 2 == 0))
             tally.count(f"rounds with {form} {'over HTTP' if storm else 'on disk'}")
             _Round(place, ground, storm, form, rng, tally, seed).play(deadline)
             if storm:
                 tally.counts.update(storm.counts)
         return tally
-
-
-def small_parts(actions: list[Any], *_: Any, **__: Any) -> list[list[Any]]:
-    """Parts of three actions."""
-    return [actions[at : at + 3] for at in range(0, len(actions), 3)]
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
-from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, InvalidateCache, PrewarmCache
+from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, FlushSearcherCache, InvalidateCache
+from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
     DescribeEnvironment,
@@ -13,12 +14,16 @@ from indextables.commands.describe import (
     DescribeMergeJobs,
     DescribeSkippedFiles,
     DescribeState,
+    DescribeStorageStats,
     DescribeTransactionLog,
 )
+from indextables.commands.not_offered import NotOffered
+from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
     Checkpoint,
     DropPartitions,
+    ExpireRows,
     MergeSplits,
     Purge,
     RepairLog,
@@ -48,19 +53,20 @@ STATEMENTS = (
         "merge",
         (
             "MERGE SPLITS '/data/a table' WHERE day = '2026-01-01' AND n < 3 TARGET SIZE 100M MAX DEST SPLITS 5 "
-            "MAX SOURCE SPLITS PER MERGE 20 DRY RUN",
+            "MAX SOURCE SPLITS PER MERGE 20 ORDER BY ts, `a b` DRY RUN",
             'merge splits "/data/a table"\n-- the old ones\nwhere day = "2026-01-01" and n < 3 target size 104857600\n'
-            "dry run max source splits per merge 20 max dest splits 5;",
+            "dry run order by (ts, `a b`) max source splits per merge 20 max dest splits 5;",
             "MERGE SPLITS '/data/a table' /* where */ WHERE (day = '2026-01-01' AND n < 3) MAX DEST SPLITS 5 TARGET SIZE "
-            "102400k MAX SOURCE SPLITS PER MERGE 20 DRY RUN ; ",
+            "102400k ORDER BY `ts`,`a b` MAX SOURCE SPLITS PER MERGE 20 DRY RUN ; ",
         ),
-        MergeSplits(PATH, predicate("day = '2026-01-01' AND n < 3"), 100 << 20, 5, 20, True),
+        MergeSplits(PATH, predicate("day = '2026-01-01' AND n < 3"), 100 << 20, 5, 20, True, ("ts", "a b")),
         "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l, "
         "skipped_files l, version l, message s",
         "MERGE SPLITS '/p' TARGE SIZE 100M",
         (
-            "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX SOURCE SPLITS PER MERGE, DRY RUN or "
-            "the end, found 'TARGE'",
+            "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX GROUPS, PRECOMMIT, MAX SOURCE SPLITS PER "
+            "MERGE, ORDER BY, DRY RUN "
+            "or the end, found 'TARGE'",
             "\n  MERGE SPLITS '/p' TARGE SIZE 100M\n                    ^\n",
             "Did you mean TARGET SIZE? Write: MERGE SPLITS 'path' [WHERE condition] [TARGET SIZE 100M|1G|n]",
         ),
@@ -121,6 +127,14 @@ STATEMENTS = (
         ("expected TIME TRAVEL, found \"'/p'\"",),
     ),
     Documented(
+        "expire",
+        ("EXPIRE INDEXTABLES '/data/a table' DRY RUN", "expire indextable '/data/a table' dry run;"),
+        ExpireRows(PATH, True),
+        "table_path s, status s, deleted_rows l, splits_rewritten l, splits_removed l, version l, message s",
+        "EXPIRE INDEXTABLES '/p' NOW",
+        ("expected DRY RUN or the end, found 'NOW'",),
+    ),
+    Documented(
         "repair",
         (
             "REPAIR INDEXFILES TRANSACTION LOG '/data/a table' AT LOCATION 's3://b/copy'",
@@ -173,7 +187,8 @@ STATEMENTS = (
         "metadata_name s, metadata_description s, metadata_format_provider s, metadata_format_options s, "
         "metadata_schema_string s, metadata_partition_columns s, metadata_configuration s, metadata_created_time ts, "
         "added_at_version l, added_at_timestamp ts, companion_source_files s, companion_delta_version l, "
-        "companion_fast_field_mode s, txn_app_id s, txn_version l, txn_last_updated ts, commit_txn_id s, "
+        "companion_fast_field_mode s, deletion_vector s, deleted_records l, "
+        "txn_app_id s, txn_version l, txn_last_updated ts, commit_txn_id s, "
         "commit_timestamp ts, commit_operation s, commit_operation_parameters s, commit_operation_metrics s, "
         "commit_user_metadata s, commit_engine_info s, unknown_fields s, is_checkpoint b",
         "DESCRIBE INDEXTABLES TRANSACTION LOGS '/p'",
@@ -220,6 +235,14 @@ STATEMENTS = (
         ("expected the end, found \"'/p'\"",),
     ),
     Documented(
+        "storage_stats",
+        ("DESCRIBE INDEXTABLES STORAGE STATS", "describe indextable storage stats;"),
+        DescribeStorageStats(),
+        "table_path s, store s, verb s, requests l, failures l, bytes l, seconds d",
+        "DESCRIBE INDEXTABLES STORAGE",
+        ("expected STATS, found the end",),
+    ),
+    Documented(
         "environment",
         ("DESCRIBE INDEXTABLES ENVIRONMENT", "describe indextable environment -- all of it"),
         DescribeEnvironment(),
@@ -241,7 +264,7 @@ STATEMENTS = (
         FlushDiskCache(),
         "executor s, host s, bytes_freed l, splits_freed l",
         "FLUSH INDEXTABLES CACHE",
-        ("expected DISK CACHE, found 'CACHE'",),
+        ("expected DISK CACHE, SEARCHER CACHE or DATA SKIPPING STATS, found 'CACHE'",),
     ),
     Documented(
         "prewarm",
@@ -250,9 +273,44 @@ STATEMENTS = (
             "prewarm indextable cache '/data/a table' where day = 'x' on fields ( `message` , `a b`, c . d );",
         ),
         PrewarmCache(PATH, ("message", "a b", "c.d"), predicate("day = 'x'")),
-        "host s, splits_prewarmed i, bytes l, duration_ms l",
+        "host s, splits_prewarmed i, bytes l, duration_ms l, job_id s, message s",
         "PREWARM INDEXTABLES CACHE '/p' ON FIELDS ()",
         ("expected a name, found ')'",),
+    ),
+    Documented(
+        "flush searchers",
+        ("FLUSH INDEXTABLES SEARCHER CACHE", "flush tantivy4spark searcher cache;"),
+        FlushSearcherCache(),
+        "cache_type s, status s, message s",
+        "FLUSH INDEXTABLES SEARCHER CACHE 'p'",
+        ("expected the end",),
+    ),
+    Documented(
+        "prewarm jobs",
+        ("DESCRIBE INDEXTABLES PREWARM JOBS", "describe tantivy4spark prewarm jobs;"),
+        DescribePrewarmJobs(),
+        "job_id s, table_path s, status s, splits_prewarmed l, bytes l, duration_ms l, started_ms l, message s",
+        "DESCRIBE INDEXTABLES PREWARM JOB",
+        ("expected JOBS, found 'JOB'",),
+    ),
+    Documented(
+        "wait for prewarm jobs",
+        (
+            "WAIT FOR INDEXTABLES PREWARM JOBS '/data/a table' JOB 'a1' TIMEOUT 60",
+            "wait for indextables prewarm jobs '/data/a table' timeout '60' job 'a1';",
+        ),
+        WaitForPrewarmJobs(PATH, "a1", 60),
+        "job_id s, table_path s, status s, splits_prewarmed l, bytes l, duration_ms l, started_ms l, message s",
+        "WAIT FOR INDEXTABLES PREWARM JOBS TIMEOUT soon",
+        ("expected a whole number, found 'soon'",),
+    ),
+    Documented(
+        "not offered",
+        ("BUILD INDEXTABLES COMPANION FOR DELTA 'x' AT LOCATION 'y'", "build tantivy4spark companion;"),
+        NotOffered(**NotOffered.leads["BUILD INDEXTABLES COMPANION"]),
+        "message s",
+        "BUILD INDEXTABLES COMPANIONS",
+        ("Did you mean BUILD INDEXTABLES COMPANION?",),
     ),
     Documented(
         "invalidate",
@@ -263,6 +321,59 @@ STATEMENTS = (
         InvalidateCache(TableName(("logs", "2026"))),
         "table_path s, result s, cache_hits_before l, cache_misses_before l, hit_rate_before s",
         "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE '/p'",
-        ("expected FOR or the end, found \"'/p'\"",),
+        ("expected FOR, GLOBAL or the end, found \"'/p'\"",),
+    ),
+    Documented(
+        "vacuum",
+        (
+            "VACUUM '/data/a table' RETAIN 168 HOURS DRY RUN",
+            'vacuum "/data/a table" dry run retain 7 days;',
+            "/* old */ Vacuum '/data/a table' -- all\n RETAIN 168 HOURS DRY RUN",
+        ),
+        Vacuum(PATH, 168, None, True),
+        "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l, "
+        "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l, "
+        "manifests_deleted l, dry_run b, duration_ms l, message s",
+        "VACUUM '/p' RETAIN 168",
+        ("expected DAYS or HOURS, found the end", "Write: VACUUM 'path' [RETAIN n DAYS|HOURS] [DRY RUN]"),
+    ),
+    Documented(
+        "optimize",
+        ("OPTIMIZE '/data/a table' WHERE day = 'x'", 'optimize "/data/a table" where day = "x";'),
+        Optimize(PATH, predicate("day = 'x'")),
+        "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l, "
+        "skipped_files l, version l, message s",
+        "OPTIMIZE '/p' ZORDER BY (a)",
+        ("expected WHERE or the end, found 'ZORDER'", "Write: OPTIMIZE 'path' [WHERE condition]"),
+    ),
+    Documented(
+        "restore_table",
+        (
+            "RESTORE TABLE '/data/a table' TO VERSION AS OF 12",
+            "restore table '/data/a table' to version as of 12;",
+        ),
+        RestoreTable(PATH, version=12),
+        "table_path s, version l, restored_version l, files_added l, files_removed l",
+        "RESTORE TABLE '/p' TO VERSION 12",
+        ("expected AS OF, found '12'", "Write: RESTORE TABLE 'path' TO VERSION AS OF n|TO TIMESTAMP AS OF 't'"),
+    ),
+    Documented(
+        "table_history",
+        ("DESCRIBE HISTORY '/data/a table' LIMIT 10", "describe history '/data/a table' limit 10;"),
+        DescribeTableHistory(PATH, 10),
+        "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
+        "engine_info s, is_readable b",
+        "DESCRIBE HISTORI '/p'",
+        ("found 'HISTORI'", "Did you mean DESCRIBE HISTORY?"),
+    ),
+    Documented(
+        "detail",
+        ("DESCRIBE DETAIL '/data/a table'", "describe detail '/data/a table';"),
+        DescribeDetail(PATH),
+        "format s, id s, name s, description s, location s, created_at ts, last_modified ts, partition_columns s, "
+        "num_files l, num_records l, size_in_bytes l, properties s, min_reader_version i, min_writer_version i, "
+        "table_features s, version l",
+        "DESCRIBE DETAIL '/p' NOW",
+        ("expected the end, found 'NOW'",),
     ),
 )

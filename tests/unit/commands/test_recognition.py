@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from indextables.commands import parse, sql
+from indextables.commands.parser import forms
 from indextables.errors import InvalidInputError
 
 SPARKS = """
@@ -33,6 +34,14 @@ MSCK REPAIR TABLE indextables
 REFRESH TABLE indextables
 REFRESH '/p'
 RESTORE TABLE t TO VERSION AS OF 3
+RESTORE TABLE delta.`/p` TO VERSION AS OF 3
+VACUUM delta.`/p` RETAIN 168 HOURS
+OPTIMIZE t WHERE day = '/p'
+DESCRIBE DETAIL t
+DESCRIBE HISTORY t LIMIT 5
+DESCRIBE TABLE '/p'
+VACUUM
+OPTIMIZE
 CACHE TABLE indextables
 CHECKPOINT t
 COMPACT t
@@ -104,7 +113,7 @@ def test_without_spark_a_statement_of_others_is_refused_with_the_list_of_ours() 
     with pytest.raises(InvalidInputError, match="Not a statement of IndexTables: 'SELECT \\* FROM t'") as caught:
         sql("SELECT *\n FROM t")
     assert "DESCRIBE INDEXTABLES HISTORY 'path' [LIMIT n]" in caught.value.hint
-    assert len(caught.value.hint.splitlines()) == 21
+    assert len(caught.value.hint.splitlines()) == 1 + len(forms())
 
 
 def test_without_spark_there_are_no_names() -> None:

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.commands import TableName, TablePath, parse
-from indextables.commands.caches import InvalidateCache, PrewarmCache
+from indextables.commands.caches import InvalidateCache
+from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import DescribeComponentSizes, DescribeHistory, DescribeTransactionLog
+from indextables.commands.prewarm import PrewarmCache
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
     Checkpoint,
@@ -40,6 +42,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=1
 paths = texts.filter(lambda t: bool(t.strip()))
 names = st.one_of(texts, st.sampled_from(["target", "WHERE", "and", "x", "2026_logs", "null"]))
 tables = st.one_of(paths.map(TablePath), st.lists(names, min_size=1, max_size=3).map(lambda n: TableName(tuple(n))))
+path_tables = paths.map(TablePath)
 numbers = st.integers(0, (1 << 63) - 1)
 columns = st.lists(names, min_size=1, max_size=2).map(lambda n: Column(tuple(n)))
 literals = st.one_of(
@@ -85,6 +88,12 @@ commands: st.SearchStrategy[Command] = st.one_of(
     st.builds(DescribeComponentSizes, tables, maybe_where),
     st.builds(PrewarmCache, tables, st.lists(names, max_size=3).map(tuple), maybe_where),
     st.builds(InvalidateCache, st.none() | tables),
+    st.builds(lambda path, hours, dry: Vacuum(path, hours, None, dry), path_tables, maybe_number, st.booleans()),
+    st.builds(Optimize, path_tables, maybe_where),
+    st.builds(lambda path, version: RestoreTable(path, version=version), path_tables, numbers),
+    st.builds(lambda path, moment: RestoreTable(path, timestamp=moment.isoformat()), path_tables, st.datetimes()),
+    st.builds(DescribeTableHistory, path_tables, maybe_number),
+    st.builds(DescribeDetail, path_tables),
 )
 
 

@@ -175,3 +175,40 @@ def test_merges_after_writes_are_listed_as_jobs(tmp_path: Path) -> None:
     assert jobs and {job["status"] for job in jobs} == {"completed"}
     assert all(job["completed_groups"] == job["total_groups"] > 0 and job["progress_pct"] == 100 for job in jobs)
     assert all(job["error_message"] is None and job["duration_ms"] >= 0 for job in jobs)
+
+
+def test_the_words_of_delta_lake_do_what_ours_do(path: str) -> None:
+    before = ids(Table.open(path))
+    merged = ran(f"OPTIMIZE '{path}' WHERE day < 2")
+    assert (merged["status"], merged["merged_files"], merged["version"]) == ("success", 8, 5)
+    assert ids(Table.open(path)) == before
+    restored = ran(f"RESTORE TABLE '{path}' TO VERSION AS OF 1")
+    assert (restored["version"], restored["restored_version"], ids(Table.open(path))) == (6, 1, list(range(10)))
+    assert ran(f"DESCRIBE HISTORY '{path}' LIMIT 1")["operation"] == "RESTORE"
+    preview = ran(f"VACUUM '{path}' RETAIN 168 HOURS DRY RUN")
+    assert (preview["dry_run"], preview["retention_hours"]) == (True, 168)
+    with pytest.raises(RefusedError):
+        ran(f"VACUUM '{path}' RETAIN 1 HOURS")
+    moment = Table.open(path).history(limit=2).to_pylist()[1]["timestamp"]
+    assert ran(f"RESTORE TABLE '{path}' TO TIMESTAMP AS OF '{moment.isoformat()}'")["restored_version"] == 5
+
+
+def test_detail_says_what_the_table_is(path: str) -> None:
+    table = Table.open(path)
+    table.update_metadata(name="events", options={"checkpoint.interval": 20})
+    table = table.refresh()
+    row = ran(f"DESCRIBE DETAIL '{path}'")
+    assert (row["format"], row["id"], row["name"], row["location"]) == (
+        "indextables",
+        table.metadata.id,
+        "events",
+        path,
+    )
+    assert (row["num_files"], row["num_records"], row["version"]) == (12, table.count(), 5)
+    assert row["size_in_bytes"] == sum(table.files().column("size").to_pylist())
+    assert row["partition_columns"] == '["day"]'
+    assert '"checkpoint.interval":"20"' in row["properties"] and "docMappingSchema" not in row["properties"]
+    assert row["created_at"] < row["last_modified"] == table.history(limit=1).to_pylist()[0]["timestamp"]
+    assert "parquetSplits" in row["table_features"] and row["min_reader_version"] == 4
+    older = Table.open(path, version=1).inspect.detail()
+    assert (older.num_files, older.name, older.partition_columns) == (3, None, ("day",))

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from indextables import Table
 from indextables.errors import ConflictError
-from indextables.log.transaction import Changes
+from indextables.log.transaction import Changes, RowDeletion
 from indextables.model.conflicts import Operation
+from indextables.model.predicate import bind, parse
 from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Snapshot
 from indextables.storage.local import LocalStore
+from indextables.storage.vector_files import VectorWriter
 from tests.support.tables import SCHEMA, append, create_on, live, merge, open_on, split
 
 Act = Callable[[Table], object]
@@ -89,7 +92,29 @@ def skip(name: str) -> Act:
     return run
 
 
+def delete_row(name: str, *, row: int | None = None, adds: bool = False) -> Act:
+    """A deletion of one row of s1, by a vector: another one for each side, unless it is told which."""
+    place = ("ours", "theirs").index(name) if row is None else row
+
+    def run(table: Table) -> object:
+        return commit(
+            table,
+            Changes(
+                Operation.UPSERT if adds else Operation.DELETE,
+                adds=[split(name)] if adds else [],
+                deletions=[RowDeletion("splits/s1.split", np.array([place]), 10)],
+                writer=VectorWriter(table._log.store),
+                keys=bind(parse("id = 7"), SCHEMA) if adds else None,
+            ),
+        )
+
+    return run
+
+
 ACTS: dict[str, Callable[[str], Act]] = {
+    "rows": delete_row,
+    "same row": lambda name: delete_row(name, row=5),
+    "upsert": lambda name: delete_row(name, adds=True),
     "append": lambda name: lambda t: append(t, name),
     "overwrite": overwrite,
     "replace": replace_where,
@@ -196,6 +221,38 @@ TABLE: dict[str, dict[str, set[str] | None]] = {
         "skip": S,
     },
 }
+
+
+GONE = ["overwrite", "replace", "merge", "drop", "delete", "restore"]
+ROWS: dict[str, dict[str, set[str] | None]] = {
+    "append": {"rows": S | {"ours"}, "upsert": S | {"theirs", "ours"}},
+    "overwrite": {"rows": {"ours"}, "upsert": {"ours"}},
+    "replace": {"rows": {"s2", "ours"}, "upsert": {"s2", "ours"}},
+    "merge": {"rows": X, "upsert": X},
+    "drop": {"rows": {"s2"}, "upsert": {"s2"}},
+    "delete": {"rows": X, "upsert": X},
+    "rename": {"rows": S, "upsert": S | {"theirs"}},
+    "restore": {"rows": {"s2"}, "upsert": {"s2"}},
+    "skip": {"rows": S, "upsert": S | {"theirs"}},
+    "same row": {"same row": X, "rows": S},
+    "rows": {
+        **dict.fromkeys(GONE, X),
+        "append": S | {"theirs"},
+        "rename": S,
+        "schema": S,
+        "skip": S,
+        "rows": S,
+        "upsert": S | {"theirs"},
+    },
+    "upsert": {
+        **dict.fromkeys([*GONE, "append", "schema", "upsert"], X),
+        "rename": S | {"ours"},
+        "skip": S | {"ours"},
+        "rows": S | {"ours"},
+    },
+}
+"""Deletions of rows that leave their split where it is, and with them rows that come in by keys."""
+TABLE = {ours: {**TABLE.get(ours, {}), **ROWS.get(ours, {})} for ours in {**TABLE, **ROWS}}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(o, t) for o, row in TABLE.items() for t in row])

@@ -159,7 +159,7 @@ def test_a_forked_child_answers_like_its_parent(tmp_path: Path) -> None:
     assert ids(table, limit=30) == expected
 
 
-@pytest.mark.parametrize("bound", [0, 50_000, 1 << 20])
+@pytest.mark.parametrize("bound", [0, 200_000, 1 << 20])
 def test_the_memory_of_decoded_columns_is_bounded(tmp_path: Path, bound: int) -> None:
     table = make(tmp_path / "t", rows(0, 20_000), **{"cache.memory.maxSize": bound})
     cache = SplitCache.of(table._task().plan.cache)

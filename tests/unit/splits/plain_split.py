@@ -26,6 +26,7 @@ from indextables.splits.read.searchable import Mask, Rows
 class PlainView:
     index: tantivy.Index
     folder: Path
+    living: Rows | None = None
 
     def __enter__(self) -> PlainView:
         return self
@@ -51,6 +52,10 @@ class PlainSplit:
 
     @property
     def num_rows(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def stored_rows(self) -> int:
         return int(self.table.num_rows)
 
     @property

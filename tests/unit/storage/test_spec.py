@@ -13,6 +13,7 @@ from indextables.config.storage import AwsSettings, StoreSettings
 from indextables.errors import InvalidInputError, StorageError, UnknownOptionError
 from indextables.storage.local import LocalStore
 from indextables.storage.location import parse_location
+from indextables.storage.metered import MeteredStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.spec import StoreSpec, open_store
 
@@ -36,6 +37,9 @@ SECRETS = {"aws.accessKey": "AKIA-KEY", "aws.secretKey": "S3CRET", "aws.sessionT
         ("abfss://c@acc.dfs.core.windows.net/t", "azure", "abfss://c@acc.dfs.core.windows.net/t"),
         ("abfs://c@acc.dfs.core.windows.net/t", "azure", "abfs://c@acc.dfs.core.windows.net/t"),
         ("wasbs://c@acc.blob.core.windows.net/t", "azure", "wasbs://c@acc.blob.core.windows.net/t"),
+        ("hdfs://namenode:8020/a/t", "hdfs", "hdfs://namenode:8020/a/t"),
+        ("hdfs:///a/t/", "hdfs", "hdfs:///a/t"),
+        ("viewfs://cluster/t", "hdfs", "viewfs://cluster/t"),
         ("memory://name/t", "memory", "memory://name/t"),
         ("memory://", "memory", "memory://"),
     ],
@@ -62,7 +66,7 @@ def test_a_relative_path_is_made_absolute_where_it_is_given(tmp_path: Path, monk
     ("url", "match"),
     [
         ("", "empty"),
-        ("hdfs://host/t", "no store for hdfs"),
+        ("ftp://host/t", "no store for ftp"),
         ("s3:///t", "names no bucket"),
         ("az:///t", "names no bucket"),
         ("s3://key:secret@bucket/t", "nothing else"),
@@ -112,8 +116,11 @@ def test_a_spec_travels_and_an_open_remote_store_does_not() -> None:
 
 
 def test_what_a_spec_opens(tmp_path: Path) -> None:
-    assert isinstance(open_store(StoreSpec.from_url(tmp_path)), LocalStore)
-    assert isinstance(open_store(StoreSpec.from_url("memory://x")), RemoteStore)
+    local, remote = open_store(StoreSpec.from_url(tmp_path)), open_store(StoreSpec.from_url("memory://x"))
+    assert isinstance(local, MeteredStore)
+    assert isinstance(local.inner, LocalStore)
+    assert isinstance(remote, MeteredStore)
+    assert isinstance(remote.inner, RemoteStore)
     assert not os.listdir(tmp_path)  # noqa: PTH208
 
 

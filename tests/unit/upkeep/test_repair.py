@@ -75,7 +75,8 @@ def test_partitions_come_back_with_their_types_and_nulls(tmp_path: Path) -> None
 
 
 def test_what_was_merged_or_rewritten_does_not_come_twice(tmp_path: Path) -> None:
-    table = table_of(tmp_path / "t", appends=4, partitioned=True)
+    # A deletion vector stands in the log: with the log it is lost (docs/explain/split.md).
+    table = table_of(tmp_path / "t", appends=4, partitioned=True, options={"delete.mode": "rewrite"})
     table.merge(max_source_splits=2)
     table.delete(where="id = 13")
     table.append(rows(range(40, 45)))

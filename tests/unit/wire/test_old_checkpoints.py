@@ -76,11 +76,6 @@ def test_the_object_form(indent: int | None) -> None:
     assert actions[3].unknown == {"future": True}
 
 
-def test_parts_hold_at_most_a_hundred_thousand_actions() -> None:
-    many = [METADATA] * 250_001
-    assert [len(part) for part in old_checkpoints.split_into_parts(many)] == [100_000, 100_000, 50_001]
-
-
 def test_the_manifest_of_a_multi_part_checkpoint() -> None:
     manifest = MultiPartManifest(
         version=20,

@@ -11,6 +11,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from glob import glob
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +22,7 @@ from msgspec import Struct
 from indextables.cli.rows_in.csv import CsvRows
 from indextables.cli.rows_in.json_lines import JsonLines
 from indextables.cli.rows_in.misfit import NOTHING_WRITTEN
+from indextables.cli.rows_in.text_lines import TextFormat, TextLines
 from indextables.errors import AccessDeniedError, InvalidInputError, NotFoundError, StorageError
 from indextables.model.schema import normalize
 
@@ -70,6 +72,8 @@ FORMATS = {
     ".ndjson": "jsonl",
     ".arrow": "arrow",
     ".arrows": "arrow",
+    ".log": "text",
+    ".txt": "text",
 }
 NAMES = ", ".join(sorted(set(FORMATS.values())))
 _DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -84,6 +88,12 @@ class RowFiles(Struct, frozen=True):
     format: str | None = None
     delimiter: str | None = None
     table_schema: pa.Schema | None = None
+    text: TextFormat = TextFormat()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether any of the files is read line by line as text."""
+        return any(self._kind(place) == "text" for place in self.places)
 
     @contextmanager
     def open(self, step: Callable[[int], None]) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
@@ -123,12 +133,20 @@ class RowFiles(Struct, frozen=True):
                     delimiter=self._delimiter(kind),
                     is_explicit=self.delimiter is not None,
                 )
+            if kind == "text":
+                return TextLines(file, self.table_schema, self.text, name=_name(place))
             if kind == "jsonl":
                 return JsonLines(file, self.table_schema, name=_name(place))
             return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
 
+    def rows_of(self, file: BinaryIO, place: Path, table_schema: pa.Schema | None) -> Any:
+        """The rows of a part of a file that is read line by line."""
+        if self._kind(str(place)) == "text":
+            return TextLines(file, table_schema, self.text, name=str(place))
+        return JsonLines(file, table_schema, name=str(place))
+
     def _kind(self, place: str) -> str:
-        kind = self.format or FORMATS.get(Path(place).suffix.lower())
+        kind = self.format or FORMATS.get(_suffix(place))
         if kind is None:
             message = f"The format of {_name(place)} is not known."
             raise InvalidInputError(message, hint=f"Pass --format: {NAMES}.", path=place)
@@ -145,6 +163,38 @@ class RowFiles(Struct, frozen=True):
             hint = "Give one character, such as ';' or '|', or the word tab."
             raise InvalidInputError(f"{delimiter!r} cannot be a delimiter.", hint=hint, delimiter=delimiter)
         return delimiter or _DELIMITERS[kind]
+
+
+def expanded(places: Sequence[str], file_format: str | None) -> tuple[str, ...]:
+    """The files that are meant: a folder is every file below it, a name with * or ? every file that it matches.
+
+    Of a folder, files whose names do not tell a format are left out, unless the format is given; so are hidden ones.
+    """
+    found: list[str] = []
+    for place in places:
+        path = Path(place)
+        if place != STDIN and path.is_dir():
+            below = sorted(p for p in path.rglob("*") if p.is_file() and not _is_hidden(p.relative_to(path)))
+            files = [str(p) for p in below if file_format is not None or FORMATS.get(_suffix(str(p)))]
+        elif place != STDIN and any(mark in place for mark in "*?[") and not path.exists():
+            files = sorted(p for p in glob(place, recursive=True) if Path(p).is_file())  # noqa: PTH207
+        else:
+            files = [place]
+        if not files:
+            hint = "Check the path; of a folder, files with known endings are taken, or all with --format."
+            raise NotFoundError(f"There is no file in {place!r} to read.", hint=hint, path=place)
+        found += files
+    return tuple(found)
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _suffix(place: str) -> str:
+    """The ending that tells a format: what is before .gz."""
+    path = Path(place)
+    return Path(path.stem).suffix.lower() if _is_packed(place) else path.suffix.lower()
 
 
 def _is_packed(place: str) -> bool:

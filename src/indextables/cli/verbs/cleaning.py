@@ -10,6 +10,7 @@ from indextables.cli import options
 from indextables.cli.verb import confirm_and_run, open_table, verb
 from indextables.errors import InvalidInputError
 from indextables.model.report import Progress
+from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.restore import RestoreReport
@@ -45,6 +46,23 @@ def purge(
         )
 
     confirm_and_run(f"Purge {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+@verb(app, "expire", panel=_CLEANING, example="expire logs --dry-run\nexpire logs --yes")
+def expire(
+    path: options.PathArgument,
+    dry_run: options.DryRun = False,
+    yes: options.Yes = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Delete rows whose time is over, by the table's settings retention.column and retention.period."""
+    table = open_table(path, option)
+
+    def act(*, dry_run: bool, progress: Progress) -> DeleteReport:
+        return table.expire(dry_run=dry_run, progress=progress)
+
+    confirm_and_run(f"Expire rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @verb(app, "truncate", panel=_CLEANING, example="truncate logs --dry-run")

@@ -1,11 +1,4 @@
-"""The verbs that look at a table: describe, history, files, partitions, state, diff and others.
-
-What a table is, in one report; and what its partitions hold.
-
-How two versions of a table differ: by the log alone, no row is read.
-
-The verbs that look at a table: describe, history, files, partitions, state, skipped-files, diff.
-"""
+"""The verbs that look at a table: describe, history, files, partitions, state, diff and others."""
 
 from __future__ import annotations
 
@@ -13,107 +6,11 @@ from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
-from msgspec.structs import asdict
 
 from indextables.cli import options, output
 from indextables.cli.verb import open_table, verb
-from indextables.inspect.figures import column_figures
-from indextables.model.report import Report
-from indextables.table import Table
-
-
-class Description(Report, frozen=True):
-    """A table at a version."""
-
-    path: str
-    version: int
-    id: str
-    name: str | None
-    description: str | None
-    rows: int
-    splits: int
-    size_bytes: int
-    partition_columns: str
-    protocol: str
-    columns: tuple[dict[str, Any], ...]
-    settings: tuple[dict[str, Any], ...]
-
-
-def describe_table(table: Table) -> Description:
-    """What a table is. The rows are counted from the log alone."""
-    files = table.files()
-    return Description(
-        path=table.path,
-        version=table.version,
-        id=table.metadata.id,
-        name=table.metadata.name,
-        description=table.metadata.description,
-        rows=table.count(),
-        splits=files.num_rows,
-        size_bytes=pc.sum(files.column("size")).as_py() or 0,
-        partition_columns=", ".join(table.partition_columns),
-        protocol=f"reader {table.protocol.min_reader_version}, writer {table.protocol.min_writer_version}",
-        columns=tuple(asdict(column) for column in column_figures(table.inspect)),
-        settings=tuple({"key": k, "value": v} for k, v in table.settings.given().items()),
-    )
-
-
-class Difference(Report, frozen=True):
-    """What came and went from one version to another. A merge removes and adds splits but changes no row."""
-
-    path: str
-    from_version: int
-    to_version: int
-    rows_before: int
-    rows_after: int
-    splits_before: int
-    splits_after: int
-    size_bytes_before: int
-    size_bytes_after: int
-    added: tuple[dict[str, Any], ...]
-    removed: tuple[dict[str, Any], ...]
-    columns: tuple[dict[str, Any], ...]
-    settings: tuple[dict[str, Any], ...]
-
-
-def difference(older: Table, newer: Table) -> Difference:
-    """What it takes to come from one version to another."""
-    before, after = _splits(older), _splits(newer)
-    return Difference(
-        path=newer.path,
-        from_version=older.version,
-        to_version=newer.version,
-        rows_before=older.count(),
-        rows_after=newer.count(),
-        splits_before=len(before),
-        splits_after=len(after),
-        size_bytes_before=sum(row["size_bytes"] for row in before.values()),
-        size_bytes_after=sum(row["size_bytes"] for row in after.values()),
-        added=tuple(row for path, row in after.items() if path not in before),
-        removed=tuple(row for path, row in before.items() if path not in after),
-        columns=_changed("column", _types(older), _types(newer)),
-        settings=_changed("key", dict(older.metadata.configuration or {}), dict(newer.metadata.configuration or {})),
-    )
-
-
-def _splits(table: Table) -> dict[str, dict[str, Any]]:
-    files = table.files().select(["path", "num_records", "size"])
-    return {
-        path: {"path": path, "rows": rows, "size_bytes": size}
-        for path, rows, size in zip(*(column.to_pylist() for column in files.columns), strict=True)
-    }
-
-
-def _types(table: Table) -> dict[str, str]:
-    return {f.name: f"{f.type}{'' if f.nullable else ' not null'}" for f in table.schema}
-
-
-def _changed(what: str, before: dict[str, str], after: dict[str, str]) -> tuple[dict[str, Any], ...]:
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    return tuple({what: name, "before": before.get(name), "after": after.get(name)} for name in names)
-
+from indextables.table.description import describe_table, difference
 
 app = typer.Typer()
 _LOOK = "Looking"
@@ -188,6 +85,18 @@ def partitions(
 ) -> None:
     """List the partitions with their splits, rows and bytes."""
     output.rows(open_table(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
+
+
+@verb(app, "analyze", panel=_LOOK, example='analyze logs message "Gateway timeout"')
+def analyze(
+    path: options.PathArgument,
+    column: Annotated[str, typer.Argument(help="A column whose text is cut into terms.")],
+    text: Annotated[str, typer.Argument(help="The text to cut.")],
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Show the terms that a text becomes in the index of a column."""
+    output.rows(open_table(path, option).inspect.analyze(column, text), as_json=json)
 
 
 @verb(app, "state", panel=_LOOK, example="state logs")

@@ -1,4 +1,4 @@
-"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, jar, demo.
+"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, serve, mcp, jar, demo.
 
 The settings: all that there are, and those that a table keeps.
 
@@ -18,17 +18,19 @@ from typing import Annotated
 
 import pyarrow as pa
 import typer
+from typer.main import get_command
 
 from indextables.cli import options, output
 from indextables.cli.demo import tell
+from indextables.cli.manual import manual
 from indextables.cli.output import meanings
 from indextables.cli.rows_in import files
 from indextables.cli.verb import open_table, verb
 from indextables.commands import sql as run_statement
 from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
-from indextables.errors import UnknownOptionError, UnsupportedError, nearest
+from indextables.errors import InvalidInputError, UnknownOptionError, UnsupportedError, nearest
 from indextables.web.report import write_report
-from indextables.web.server import serve
+from indextables.web.warehouse import Warehouse
 
 app = typer.Typer()
 
@@ -123,6 +125,16 @@ def sql(
     output.rows(run_statement(statement, options.settings_of(option)), as_json=json)
 
 
+@verb(app, "man", panel=_MORE, example="man > indextables.1\nindextables man | man -l -")
+def man(json: options.Json = False) -> None:
+    """Print the manual page: every verb with its options and examples, for `man`."""
+    page = manual(get_command(import_module("indextables.cli.app").app))
+    if json:
+        output.value({"page": page}, as_json=True)
+    else:
+        typer.echo(page, nl=False)
+
+
 @verb(app, "exit-codes", panel=_MORE, example="exit-codes")
 def exit_codes(json: options.Json = False) -> None:
     """List the exit codes and what each says."""
@@ -158,26 +170,86 @@ def report(
         typer.echo(f"{file}: the report on version {table.version} of {table.path}")
 
 
-@verb(app, "ui", panel=_LOOK, example="ui logs --port 8321")
+@verb(app, "ui", panel=_LOOK, example="ui logs --port 8321\nui warehouse other/logs")
 def ui(
-    path: options.PathArgument,
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
+    ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     option: options.Settings = None,
     json: options.Json = False,
 ) -> None:
-    """Serve the page of a table, as it is now, on this machine only, with a box to search it. Ctrl-C ends it."""
-    table = open_table(path, option)
+    """Explore tables in a browser on this machine: search, facets, time, versions, exports. Ctrl-C ends it."""
+    server = _with_extra("indextables.web.server", "web")
+    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse.check()
 
     def started(address: str) -> None:
         if json:
             output.value({"address": address}, as_json=True)
         else:
-            typer.echo(f"{table.path} is shown at {address} (Ctrl-C ends it)")
+            typer.echo(f"{', '.join(paths)} is shown at {address} (Ctrl-C ends it)")
         if browser:
             typer.launch(address)
 
-    serve(table, port=port, started=started)
+    server.serve(warehouse, port=port, started=started)
+
+
+@verb(app, "serve", panel=_LOOK, example="serve logs --port 9200\nserve warehouse --host 0.0.0.0 --json")
+def serve(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all served.")
+    ],
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen; 0.0.0.0 is everywhere.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 9200,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="INDEXTABLES_TOKEN", metavar="TOKEN", help="The secret of every request; else one is made."
+        ),
+    ] = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Nothing is changed. Ctrl-C ends it."""
+    server = _with_extra("indextables.web.server", "web")
+    if token is not None and len(token) < _SHORTEST_TOKEN:
+        hint = "Take a long random text, or leave it out and one is made."
+        raise InvalidInputError(f"A token has at least {_SHORTEST_TOKEN} characters.", hint=hint)
+    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse.check()
+
+    def started(address: str, secret: str) -> None:
+        if json:
+            output.value({"address": address, "token": secret}, as_json=True)
+        else:
+            typer.echo(f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)")
+
+    server.serve_searches(warehouse, host=host, port=port, token=token, started=started)
+
+
+_SHORTEST_TOKEN = 16
+
+
+@verb(app, "mcp", panel=_LOOK, example="mcp logs\nmcp warehouse")
+def mcp(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
+    ],
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Show tables to an assistant: a server of the Model Context Protocol over standard input and output.
+
+    Its tools are describe, search, count, aggregate and history; nothing can be changed through it.
+    """
+    assistant = _with_extra("indextables.web.assistant", "mcp")
+    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse.check()
+    if json:
+        raise InvalidInputError("mcp speaks its own protocol.", hint="Leave out --json.")
+    assistant.Assistant(warehouse).server().run("stdio")
 
 
 @verb(app, "jar", panel=_MORE, example="jar --out indextables.jar")
@@ -208,10 +280,16 @@ def demo(
 
 
 def _with_spark(module: str) -> ModuleType:
+    return _with_extra(module, "spark")
+
+
+def _with_extra(module: str, extra: str) -> ModuleType:
+    """A module that needs an extra, or an error that says what to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("indextables"):
             raise
-        hint = "Install it: pip install 'indextables[spark]'."
-        raise UnsupportedError(f"This needs Spark, and {error.name} is not installed.", hint=hint) from None
+        hint = f"Install it: pip install 'indextables[{extra}]'."
+        what = "Spark, and" if extra == "spark" else f"the extra {extra}:"
+        raise UnsupportedError(f"This needs {what} {error.name} is not installed.", hint=hint) from None

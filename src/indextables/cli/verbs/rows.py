@@ -1,4 +1,4 @@
-"""The verbs that read rows: scan, count, aggregate, explain."""
+"""The verbs that read rows: scan, changes, count, aggregate, explain, query."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from indextables.cli import options, output
 from indextables.cli.rows_in import files
 from indextables.cli.verb import open_table, verb
 from indextables.errors import InvalidInputError
+from indextables.web.warehouse import Warehouse
 
 app = typer.Typer()
 _ROWS = "Rows"
@@ -34,6 +35,36 @@ def scan(
     table = open_table(path, option, version_as_of, timestamp_as_of)
     rows = table.scan(where=where, columns=options.names_of(columns), limit=limit)
     output.batches(rows.schema.names, rows, as_json=json)
+
+
+@verb(app, "changes", panel=_ROWS, example="changes users 12\nchanges users 12 15 --columns id,name --json")
+def changes(
+    path: options.PathArgument,
+    first: Annotated[int, typer.Argument(metavar="FROM", help="The first version.")],
+    last: Annotated[
+        int | None, typer.Argument(metavar="TO", help="The last; by default the newest.", show_default=False)
+    ] = None,
+    columns: options.Columns = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Print the rows that came and went with some versions, and what happened to each."""
+    rows = open_table(path, option).changes(first, last, columns=options.names_of(columns))
+    output.batches(rows.schema.names, rows, as_json=json)
+
+
+@verb(app, "to-parquet-view", panel=_ROWS, example="to-parquet-view logs logs-parquet --version-as-of 12")
+def to_parquet_view(
+    path: options.PathArgument,
+    directory: Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")],
+    version_as_of: options.VersionAsOf = None,
+    timestamp_as_of: options.TimestampAsOf = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Write a version as plain Parquet files, for readers that know nothing of deleted rows."""
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.report(table.to_parquet_view(directory), as_json=json)
 
 
 @verb(app, "count", panel=_ROWS, example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"")
@@ -136,3 +167,43 @@ def _specification(text: str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         hint = 'For example {"levels": {"terms": {"field": "level"}}}.'
         raise InvalidInputError(f"The specification is not JSON: {error}.", hint=hint) from None
+
+
+@verb(
+    app,
+    "query",
+    panel=_ROWS,
+    example="query 'SELECT level, count(*) AS n FROM logs GROUP BY level' logs\n"
+    "query \"SELECT ts, message FROM logs_search('timeout') ORDER BY _score DESC LIMIT 5\" logs",
+)
+def query(
+    statement: Annotated[
+        str, typer.Argument(metavar="SELECT", help="SQL of DuckDB; a table has the name of its folder.")
+    ],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The tables, or folders of tables.")],
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Ask tables in SQL, by DuckDB and without Spark. `NAME_search('query')` is the rows that a search finds."""
+    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse.check()
+    connection = None
+    for shown in warehouse.tables():
+        connection = warehouse.open(shown.name).to_duckdb(connection, shown.name)
+    if connection is None:
+        raise InvalidInputError("There is no table there.", hint="Name a table, or a folder that holds tables.")
+    try:
+        kinds = [part.type.name.removeprefix("STATEMENT_TYPE_") for part in connection.extract_statements(statement)]
+        result = connection.sql(statement).to_arrow_table() if kinds in (["SELECT"], ["EXPLAIN"]) else None
+    except Exception as error:
+        if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+            raise
+        hint = f"The tables are {', '.join(shown.name for shown in warehouse.tables())}."
+        raise InvalidInputError(f"DuckDB refuses this: {error}", hint=hint, statement=statement) from None
+    finally:
+        connection.close()
+    if result is None:
+        raise InvalidInputError(
+            "This is no question.", hint="Write a SELECT; tables are only read.", statement=statement
+        )
+    output.rows(result, as_json=json)

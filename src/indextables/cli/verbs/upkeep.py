@@ -12,6 +12,7 @@ from indextables.cli.verb import open_table, run_verb, verb
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table
+from indextables.table.lifecycle import ReindexReport
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.repair import RepairReport
 from indextables.upkeep.verify import VerifyReport
@@ -24,7 +25,7 @@ _UPKEEP = "Upkeep"
     app,
     "merge",
     panel=_UPKEEP,
-    example="merge logs --dry-run\nmerge logs --target-size 1G --where \"day = '2026-11-01'\"",
+    example="merge logs --dry-run\nmerge logs --target-size 1G --where \"day = '2026-11-01'\"\nmerge logs --order-by ts",
 )
 def merge(
     path: options.PathArgument,
@@ -35,6 +36,9 @@ def merge(
     max_dest_splits: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many new splits.")] = None,
     max_source_splits: Annotated[
         int | None, typer.Option(metavar="N", min=2, help="At most so many splits become one.")
+    ] = None,
+    order_by: Annotated[
+        list[str] | None, typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated.")
     ] = None,
     dry_run: options.DryRun = False,
     option: options.Settings = None,
@@ -49,11 +53,35 @@ def merge(
             where=where,
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
+            order_by=order_by or None,
             dry_run=dry_run,
             progress=progress,
         )
 
     run_verb("Merging", act, dry_run=dry_run, as_json=json)
+
+
+@verb(app, "reindex", panel=_UPKEEP, example="reindex logs message=text\nreindex logs message=text --tokenizer en_stem")
+def reindex(
+    path: options.PathArgument,
+    columns: Annotated[list[str], typer.Argument(metavar="COLUMN=KIND", help="text, string, json, ip or none.")],
+    tokenizer: Annotated[str | None, typer.Option(metavar="NAME", help="How texts are cut into terms.")] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match, for now.")
+    ] = None,
+    dry_run: options.DryRun = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Index columns in another way, rows that are there included. What is interrupted goes on with the same call."""
+    table = open_table(path, option)
+    kinds = dict(column.partition("=")[::2] for column in columns)
+
+    def act(*, dry_run: bool, progress: Progress) -> ReindexReport:
+        given = kinds if any(kinds.values()) else list(kinds)
+        return table.reindex(given, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress)
+
+    run_verb("Reindexing", act, dry_run=dry_run, as_json=json)
 
 
 @verb(app, "checkpoint", panel=_UPKEEP, example="checkpoint logs")

@@ -8,20 +8,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, cast
 
 import pyarrow as pa
 import typer
-from msgspec.structs import replace
 
 from indextables.cli import options, output
-from indextables.cli.rows_in.files import NAMES, RowFiles
+from indextables.cli.rows_in.files import NAMES, RowFiles, expanded
+from indextables.cli.rows_in.growing_file import RowTarget, follow_file
+from indextables.cli.rows_in.text_lines import CHOICES, PRESETS, TextFormat
 from indextables.cli.verb import confirm, confirm_and_run, open_table, progress_bar, verb
-from indextables.errors import InvalidInputError, TableNotFoundError, UnsupportedError, nearest
+from indextables.errors import InvalidInputError, UnsupportedError, nearest
 from indextables.model.report import Progress
 from indextables.model.spark_types import field_from_json
 from indextables.table import Table
-from indextables.table.planning import create_with_rows
+from indextables.table.row_changes import UpdateReport, WhenMatched, WhenNotMatched
 from indextables.upkeep.delete import DeleteReport
 
 INDEX_KINDS = {"text": "text", "ip": "ip", "json": "json"}
@@ -87,7 +88,37 @@ app = typer.Typer()
 _WRITING = "Writing"
 Files = Annotated[
     list[str],
-    typer.Argument(metavar="FILE...", help="Parquet, CSV, JSON lines or Arrow files; - is standard input."),
+    typer.Argument(
+        metavar="FILE...",
+        help="Parquet, CSV, JSON lines, Arrow or text files; folders and globs of them; - is standard input.",
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern",
+        metavar="PATTERN",
+        help=f"Columns of a line of text: a regular expression with named groups or %{{INT:status}}; {', '.join(PRESETS)}.",
+    ),
+]
+Continuation = Annotated[
+    str | None,
+    typer.Option("--continuation", metavar="REGEX", help=r"Lines of text that belong to the one before: '\s'."),
+]
+TimeFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--time-format", metavar="[COLUMN=]FORMAT", help="Times in text: '%Y-%m-%d %H:%M:%S', iso, epoch or epoch_ms."
+    ),
+]
+Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Of text: latin-1, utf-16.")]
+Unmatched = Annotated[
+    str,
+    typer.Option("--unmatched", metavar="WHAT", help=f"Lines that do not match: {', '.join(CHOICES)} (in a column)."),
+]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", help="Go on with what is written to the file: every line once, after a restart, too."),
 ]
 Format = Annotated[
     str | None,
@@ -156,6 +187,7 @@ def create(
     panel=_WRITING,
     example="append logs monday.parquet tuesday.parquet\n"
     "append logs app.jsonl --create --text message --partition-by day\n"
+    "append access /var/log/nginx/access.log --pattern combined --create --follow\n"
     "kubectl logs app | indextables append logs - --format jsonl",
 )
 def append(
@@ -163,6 +195,13 @@ def append(
     files: Files,
     file_format: Format = None,
     delimiter: Delimiter = None,
+    pattern: Pattern = None,
+    continuation: Continuation = None,
+    time_format: TimeFormat = None,
+    encoding: Encoding = "utf-8",
+    unmatched: Unmatched = "fail",
+    follow: Follow = False,
+    interval: Annotated[float, typer.Option(min=0.01, help="With --follow: seconds between two looks.")] = 1.0,
     merge_schema: MergeSchema = False,
     create_missing: Annotated[
         bool, typer.Option("--create", help="Create the table if there is none, with the columns of the first file.")
@@ -175,31 +214,41 @@ def append(
 ) -> None:
     """Add rows from files or standard input, all in one version.
 
-    In CSV only an empty field without quotes is null. A time without a zone is in UTC.
+    In CSV only an empty field without quotes is null. A time without a zone is in UTC. --follow makes versions.
     """
-    settings = options.settings_of(option)
     if not create_missing and (text or partition_by):
         hint = (
             "Add --create, or leave them out; a column that --merge-schema adds gets words with "
             "-o indexing.typemap.COLUMN=text."
         )
         raise InvalidInputError("--text and --partition-by go with --create.", hint=hint)
-    rows = RowFiles(tuple(files), file_format, delimiter)
-    try:
-        table = Table.open(path, options=settings)
-    except TableNotFoundError:
-        if not create_missing:
-            raise
-        columns, table_options = options.names_of(partition_by) or [], {**_as_text(text), **settings}
-        with _rows_with_progress(rows, "Appending") as data:
-            # Another may create it meanwhile: --create asks for rows in a table, not for a new one.
-            table, version = create_with_rows(
-                Table, path, data, partition_columns=columns, options=table_options, user_metadata=note, exist_ok=True
-            )
-    else:
-        with _rows_with_progress(replace(rows, table_schema=table.schema), "Appending") as data:
-            version = table.append(data, merge_schema=merge_schema, user_metadata=note)
+    form = TextFormat(pattern, continuation, time_format, encoding, unmatched)
+    rows = _row_files(files, file_format, delimiter, form)
+    target = RowTarget(
+        path,
+        options=options.settings_of(option),
+        create=create_missing,
+        text=tuple(text or ()),
+        partition_by=tuple(options.names_of(partition_by) or ()),
+        merge_schema=merge_schema,
+        note=note,
+    )
+    if follow:
+        for followed in follow_file(rows, target, interval=interval):
+            _report_write(*followed, as_json=json)
+        return
+    with progress_bar("Appending") as progress:
+        table, version = target.append(rows, progress)
     _report_write(table, version, as_json=json)
+
+
+def _row_files(files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat) -> RowFiles:
+    rows = RowFiles(expanded(files, file_format), file_format, delimiter, text=form)
+    if form != TextFormat() and not rows.is_text:
+        hint = "Add --format text, or leave out --pattern, --continuation, --time-format, --encoding and --unmatched."
+        raise InvalidInputError("These options are for text, and the files are not.", hint=hint)
+    form.check()
+    return rows
 
 
 @verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
@@ -224,7 +273,8 @@ def overwrite(
         plan = {"replaced_rows": table.count(where=where), "rows": table.count()}
         summary = f"{plan['replaced_rows']:,} of {plan['rows']:,} rows of {table.path} will be replaced."
         confirm(summary, "Go on?", plan=plan, as_json=json)
-    with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
+    rows = RowFiles(expanded(files, file_format), file_format, delimiter, table.schema)
+    with _rows_with_progress(rows, "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
     _report_write(table, version, as_json=json)
 
@@ -251,6 +301,80 @@ def delete(
         return table.delete(where=where, query=query, dry_run=dry_run, progress=progress)
 
     confirm_and_run(f"Delete these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+@verb(
+    app,
+    "update",
+    panel=_WRITING,
+    example='update logs --set "level=upper(level)" --where "level = \'warn\'" --dry-run\n'
+    "update logs --set \"owner='nobody'\" --query user:7 --yes",
+)
+def update(
+    path: options.PathArgument,
+    assignments: Annotated[
+        list[str],
+        typer.Option("--set", metavar="COLUMN=EXPRESSION", help="What a column becomes, in SQL. May be repeated."),
+    ],
+    where: options.Where = None,
+    query: options.Query = None,
+    dry_run: options.DryRun = False,
+    yes: options.Yes = False,
+    note: Note = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Set columns of the rows that match a condition, a search, or both; of all rows without either."""
+    table = open_table(path, option)
+    values = {}
+    for text in assignments:
+        column, equals, expression = text.partition("=")
+        if not equals or not column.strip():
+            raise InvalidInputError(f"{text!r} sets nothing.", hint="Write it as column=expression.", option=text)
+        values[column.strip()] = expression.strip()
+
+    def act(*, dry_run: bool, progress: Progress) -> UpdateReport:  # noqa: ARG001
+        return table.update(set=values, where=where, query=query, dry_run=dry_run, user_metadata=note)
+
+    confirm_and_run(f"Update these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+@verb(
+    app,
+    "upsert",
+    panel=_WRITING,
+    example="upsert users changed.parquet --on id\n"
+    "upsert users gone.csv --on id --when-matched delete --when-not-matched ignore",
+)
+def upsert(
+    path: options.PathArgument,
+    files: Files,
+    on: Annotated[str, typer.Option("--on", metavar="A,B", help="The columns by which rows are the same.")],
+    when_matched: Annotated[
+        str, typer.Option("--when-matched", metavar="WAY", help="update, ignore or delete the row of the table.")
+    ] = "update",
+    when_not_matched: Annotated[
+        str, typer.Option("--when-not-matched", metavar="WAY", help="insert or ignore the row of the file.")
+    ] = "insert",
+    file_format: Format = None,
+    delimiter: Delimiter = None,
+    dry_run: options.DryRun = False,
+    note: Note = None,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Write rows of files by their keys, in one version: a row whose key is in the table takes its place."""
+    table = open_table(path, option)
+    with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
+        report = table.upsert(
+            data,
+            on=options.names_of(on) or [],
+            when_matched=cast(WhenMatched, when_matched),
+            when_not_matched=cast(WhenNotMatched, when_not_matched),
+            dry_run=dry_run,
+            user_metadata=note,
+        )
+    output.report(report, as_json=json)
 
 
 def _schema_of(rows: RowFiles) -> pa.Schema:

@@ -36,7 +36,7 @@ from indextables.model.snapshot import Snapshot, replay
 from indextables.model.state import StateCounts, StateManifest, compaction_reason, is_compact
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
-from indextables.wire.state import encode_state
+from indextables.wire.state import decode_state, encode_state
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,19 @@ def move_pointer(store: Store, pointer: LastCheckpoint) -> None:
         or (current.version == pointer.version and current != pointer)
     ):
         store.put(log_files.POINTER, encode_pointer(pointer))
+
+
+def discard_state(store: Store, snapshot: Snapshot) -> None:
+    """Delete the state of a snapshot whose version is not in the log: it would be taken for one of the table made there.
+
+    One of another table, or one that cannot be read, stays as it is.
+    """
+    path = log_files.state_path(snapshot.version)
+    with suppress(NotFoundError, BadFileError):
+        state = decode_state(store.get(path), path=path)
+        if state.metadata is not None and state.metadata.id == snapshot.metadata.id:
+            logger.info("%s was removed meanwhile; %s goes too", store.url, path)
+            store.delete([path])
 
 
 class StateReport(Report, frozen=True):

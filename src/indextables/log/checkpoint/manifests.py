@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,10 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config.state import StateReadSettings, StateWriteSettings
-from indextables.errors import NotFoundError, StorageError
+from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, StorageError
 from indextables.log import log_files
 from indextables.log.cache import LogCache
+from indextables.metrics import METRICS
 from indextables.model.actions import MetadataAction
 from indextables.model.column_ranges import BoundsFinder
 from indextables.model.file_values import TextMaps
@@ -35,6 +37,7 @@ from indextables.model.stat_text import decode_values
 from indextables.model.state import ManifestInfo
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
+from indextables.wire.last_checkpoint import AVRO_STATE
 from indextables.wire.manifest import check_manifest_name, decode_file_entries, encode_file_entries, manifest_names
 
 GROUP_ROWS = 200_000
@@ -89,6 +92,17 @@ def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Tabl
     return pa.concat_tables(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
 
 
+@contextmanager
+def damage_of_checkpoint() -> Iterator[None]:
+    """A file that cannot be read in here is one that a state or checkpoint is made of."""
+    try:
+        yield
+    except CheckpointCorruptionError:
+        raise
+    except BadFileError as failure:
+        raise CheckpointCorruptionError(failure.message, **failure.context) from failure
+
+
 class ManifestReader(Struct, frozen=True):
     """Reads the manifests of one table. A missing file is NotFoundError, a damaged one BadFileError."""
 
@@ -112,9 +126,10 @@ class ManifestReader(Struct, frozen=True):
             return entries
         path = log_files.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
-        if manifest.size_bytes is not None:
-            check_manifest_name(data, path=path)
-        table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+        with damage_of_checkpoint():
+            if manifest.size_bytes is not None:
+                check_manifest_name(data, path=path)
+            table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
         if manifest.size_bytes is None:
             table = with_relative_paths(table, root=self.store.url)
         if self.cache:
@@ -170,6 +185,8 @@ class ManifestWriter(Struct):
         self.total_bytes += pc.sum(files.column("size")).as_py()
         content = encode_file_entries(files, compression=self.settings.compression, level=self.settings.level)
         name = self._stored(content)
+        METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(content))
+        METRICS.count("checkpoint_text_bytes_total", self.store.url, AVRO_STATE, by=files.nbytes)
         partition_bounds, column_bounds = self.bounds.of(files)
         versions = pc.min_max(files.column("added_at_version").fill_null(0))
         return ManifestInfo(

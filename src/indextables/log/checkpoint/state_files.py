@@ -5,7 +5,7 @@ Which live files a commit removes, decided on the snapshot it meets: all, those 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import BadFileError, ConflictError, IndexTablesError, NotFoundError, TableExistsError
+from indextables.errors import (
+    BadFileError,
+    CheckpointCorruptionError,
+    ConflictError,
+    IndexTablesError,
+    NotFoundError,
+    TableExistsError,
+)
 from indextables.log.checkpoint.manifests import ManifestReader
 from indextables.log.transaction import LiveSelection
 from indextables.model.file_list import empty_file_list
@@ -77,10 +84,10 @@ class StateFiles(Struct, frozen=True):
                 raise self._miscounted("bytes", size, self.state.total_bytes)
         return files
 
-    def _miscounted(self, what: str, actual: int, expected: int) -> BadFileError:
+    def _miscounted(self, what: str, actual: int, expected: int) -> CheckpointCorruptionError:
         path = self.state_file.path
         message = f"{path} speaks of {expected} {what}, but there are {actual}."
-        return BadFileError(message, path=path, found=actual, expected=expected)
+        return CheckpointCorruptionError(message, path=path, found=actual, expected=expected)
 
 
 def manifests_to_read(manifests: Sequence[ManifestInfo], part_filter: PartFilter | None) -> list[ManifestInfo]:
@@ -157,12 +164,6 @@ def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
     return files.filter(may_match(where, files, partition_columns=columns))
 
 
-def files_not_in(one: Snapshot, other: Snapshot) -> pa.Table:
-    """The live files of one snapshot that another does not have."""
-    shared = pc.is_in(one.all_files.column("path"), value_set=other.files(columns=["path"]).column("path").unique())
-    return one.all_files.filter(pc.invert(shared))
-
-
 def every_file(snapshot: Snapshot) -> pa.Table:
     """All live files."""
     return snapshot.all_files
@@ -180,9 +181,10 @@ def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
 
 
 def files_within(
-    where: Predicate, partition_columns: Sequence[str], *, inspected: Collection[str] = ()
+    where: Predicate, partition_columns: Sequence[str], *, inspected: Mapping[str, str | None]
 ) -> LiveSelection:
-    """Files all of whose rows match. A file of which some rows may match must have been looked into before.
+    """Files all of whose rows match. A file of which some rows may match must have been looked into before, with the
+    deletion vector that it has.
 
     One that has not been came in meanwhile: its rows cannot be replaced unseen, and the write must be repeated.
     """
@@ -190,7 +192,8 @@ def files_within(
     def select(snapshot: Snapshot) -> pa.Table:
         files = snapshot.all_files
         certain = all_match(where, files, partition_columns=partition_columns)
-        excluded = pc.is_in(files.column("path"), value_set=pa.array(sorted(inspected), pa.string()))
+        own = zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
+        excluded = pa.array([path in inspected and inspected[path] == vector for path, vector in own], pa.bool_())
         partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), certain)
         undecided = files.filter(pc.and_not(partly, excluded)).column("path").to_pylist()
         if undecided:

@@ -15,10 +15,17 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from indextables.config.state import StateReadSettings
-from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.errors import (
+    BadFileError,
+    CheckpointCorruptionError,
+    IndexTablesError,
+    NotFoundError,
+    UnsupportedError,
+    VersionNotFoundError,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint.legacy import read_legacy_checkpoint
-from indextables.log.checkpoint.manifests import ManifestReader
+from indextables.log.checkpoint.manifests import ManifestReader, damage_of_checkpoint
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.clock import bounded_time
 from indextables.log.log_files import LogListing, list_log
@@ -44,6 +51,8 @@ class BaseReader(Struct, frozen=True):
 
     versions: VersionReader
     settings: StateReadSettings = StateReadSettings()
+    replays: bool = False
+    """Whether every version is read where all are there, though a checkpoint could stand for them."""
 
     @property
     def manifests(self) -> ManifestReader:
@@ -57,6 +66,8 @@ class BaseReader(Struct, frozen=True):
 
         One that cannot be read is reported and passed over; one that has gone since the listing is just passed over.
         """
+        if self.replays:
+            yield Base()
         states = [(version, 1, info) for version, info in listing.states.items() if version <= until]
         checkpoints = [(version, 0, info) for version, info in listing.legacy_checkpoints.items() if version <= until]
         for version, is_state, info in sorted(states + checkpoints, key=lambda c: c[:2], reverse=True):
@@ -78,18 +89,25 @@ class BaseReader(Struct, frozen=True):
         if isinstance(cached, StateManifest):
             return cached
         data = self.versions.store.get(info.path)
-        state = decode_state(data, path=info.path)
+        with damage_of_checkpoint():
+            state = decode_state(data, path=info.path)
         if state.state_version != version:
             message = f"{info.path} says that it is the state of version {state.state_version}."
-            raise BadFileError(message, path=info.path, version=version)
+            raise CheckpointCorruptionError(message, path=info.path, version=version)
         if any(t.path.startswith("/") or ":" in t.path for t in state.tombstones):
             root = self.versions.store.url
             state = replace(state, tombstones=tuple(replace(t, path=inside(root, t.path)) for t in state.tombstones))
         self._remember("states", info, state, cost_bytes=len(data) * 4)
         return state
 
-    def standalone(self, version: int, info: ObjectInfo) -> Base:
-        """A checkpoint that must speak for itself: what it lacks is not looked for anywhere else."""
+    def standalone(self, version: int, info: ObjectInfo, *, columns: Sequence[str] | None = None) -> Base:
+        """A checkpoint that must speak for itself: what it lacks is not looked for anywhere else.
+
+        Of a form that is read whole, just these columns of the files are kept, if they are named.
+        """
+        if log_files.state_version_of(info.path) is None and columns is not None:
+            with damage_of_checkpoint():
+                return read_legacy_checkpoint(self.versions.store, version, info, self.settings, columns=columns)
         if log_files.state_version_of(info.path) is None:
             return self._legacy_base(version, info)
         state = self.read_state(version, info)
@@ -130,7 +148,8 @@ class BaseReader(Struct, frozen=True):
         cached = self._from_cache("checkpoints", info)
         if isinstance(cached, Base):
             return cached
-        base = read_legacy_checkpoint(self.versions.store, version, info, self.settings)
+        with damage_of_checkpoint():
+            base = read_legacy_checkpoint(self.versions.store, version, info, self.settings)
         self._remember("checkpoints", info, base, cost_bytes=base.source.files().nbytes)
         return base
 
@@ -159,7 +178,9 @@ class BaseReader(Struct, frozen=True):
         if isinstance(failure, BadFileError):
             raise failure
         path = failure.context.get("path", info.path)
-        raise BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path) from failure
+        raise CheckpointCorruptionError(
+            f"{path}, which {info.path} names, is missing.", path=path, state=info.path
+        ) from failure
 
     def _cleaned_away(self, version: int) -> VersionNotFoundError:
         url = self.versions.store.url

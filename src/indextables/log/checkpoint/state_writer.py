@@ -10,7 +10,7 @@ What happened to the manifests of a state since it was written: which of their e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import partial
 from math import ceil
@@ -243,6 +243,14 @@ def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
         return [partial(_columns_of, files)], files.num_rows
     older: list[ReadPart] = [partial(_live_part, source, m, delta.touched) for m in source.state.manifests]
     return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(delta.added)
+
+
+def live_batches(snapshot: Snapshot, rows: int) -> Iterator[pa.Table]:
+    """The live entries of a snapshot, so many at a time; no more than one manifest is in memory."""
+    for part in _parts(snapshot)[0]:
+        files = part(None)
+        for at in range(0, files.num_rows, rows):
+            yield files.slice(at, rows)
 
 
 def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:

@@ -16,7 +16,14 @@ from msgspec import Struct
 
 from indextables.config.log import LogReadSettings
 from indextables.config.state import StateReadSettings
-from indextables.errors import BadFileError, CorruptTableError, IndexTablesError, NotFoundError, UnsupportedError
+from indextables.errors import (
+    BadFileError,
+    CheckpointCorruptionError,
+    CorruptTableError,
+    IndexTablesError,
+    NotFoundError,
+    UnsupportedError,
+)
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.descent import check_descent
@@ -31,7 +38,7 @@ from indextables.model.state import ManifestInfo
 from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.avro import read_container
 
-COMPARED = ["path", "size", "num_records"]
+COMPARED = ["path", "size", "num_records", "deletion_vector"]
 _HELD_BYTES = 1 << 30
 
 
@@ -64,23 +71,27 @@ class CheckpointVerifier(Struct, frozen=True):
                     return None
                 failures.append(failure)
         path = log_files.state_path(version)
-        return failures[0] if failures else BadFileError(f"{path} is missing.", path=path, version=version)
+        return failures[0] if failures else CheckpointCorruptionError(f"{path} is missing.", path=path, version=version)
 
     def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
         """Why a checkpoint cannot stand for a version; None if it can. It must be as expected, if that is known."""
         try:
-            base = self.bases.standalone(version, info)
+            base = self.bases.standalone(version, info, columns=COMPARED)
             if base.header.metadata is None:
-                raise BadFileError(f"{info.path} does not hold the table's metadata.", path=info.path, version=version)
+                raise CheckpointCorruptionError(
+                    f"{info.path} does not hold the table's metadata.", path=info.path, version=version
+                )
             base.source.files(columns=COMPARED)
             if expected is not None:
                 for difference in differences(expected, base):
-                    raise BadFileError(f"{info.path}: {difference}", path=info.path, version=version)
+                    raise CheckpointCorruptionError(f"{info.path}: {difference}", path=info.path, version=version)
         except (BadFileError, UnsupportedError) as failure:
             return failure
         except NotFoundError as failure:
             path = failure.context.get("path", info.path)
-            return BadFileError(f"{path}, which {info.path} names, is missing.", path=path, state=info.path)
+            return CheckpointCorruptionError(
+                f"{path}, which {info.path} names, is missing.", path=path, state=info.path
+            )
         return None
 
     def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
@@ -97,7 +108,7 @@ class CheckpointVerifier(Struct, frozen=True):
         try:
             data = self.bases.versions.store.get(path)
             if read_container(data, path=path).rows != manifest.num_entries:
-                return BadFileError(f"{path} does not hold {manifest.num_entries} entries.", path=path)
+                return CheckpointCorruptionError(f"{path} does not hold {manifest.num_entries} entries.", path=path)
         except (BadFileError, NotFoundError) as failure:
             return failure
         return None
@@ -144,7 +155,7 @@ def _sorted(files: pa.Table) -> pa.Table:
     return files.sort_by("path")
 
 
-_Described = dict[str, tuple[int, int | None]]
+_Described = dict[str, tuple[object, ...]]
 
 
 def _other_files(files: _Described, expected: _Described) -> Iterator[str]:
@@ -168,4 +179,4 @@ def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
 
 def _by_path(files: pa.Table) -> _Described:
     columns: Sequence[list[object]] = [files.column(name).to_pylist() for name in COMPARED]
-    return {path: (size, records) for path, size, records in zip(*columns, strict=True)}
+    return {str(path): tuple(rest) for path, *rest in zip(*columns, strict=True)}

@@ -32,6 +32,7 @@ from indextables.model.predicate.tree import (
     Not,
     Or,
     Predicate,
+    RLike,
     TextMatch,
     any_of,
 )
@@ -213,6 +214,8 @@ def _text_match(name: str, arguments: list[Node], options: dict[str, Any]) -> Pr
         raise _refusal(f"{name}({column}, ignore_case=True)", "predicates do not ignore case")
     pattern = options["pattern"].as_py()
     pattern = pattern.decode() if isinstance(pattern, bytes) else pattern
+    if name == "match_substring_regex":
+        return RLike(column, pattern)
     return like(column, pattern) if name == "match_like" else TextMatch(_TEXT[name], column, pattern)
 
 
@@ -228,6 +231,6 @@ _CALLS: dict[str, Callable[[str, list[Node], dict[str, Any]], Predicate]] = {
     **dict.fromkeys(_OPERATORS, _compare),
     **dict.fromkeys(("and_kleene", "or_kleene", "invert"), _logic),
     **dict.fromkeys(("is_null", "is_valid", "is_nan"), _null_test),
-    **dict.fromkeys((*_TEXT, "match_like"), _text_match),
+    **dict.fromkeys((*_TEXT, "match_like", "match_substring_regex"), _text_match),
     "is_in": _membership,
 }

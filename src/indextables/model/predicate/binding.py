@@ -40,11 +40,12 @@ from indextables.model.predicate.tree import (
     Not,
     Or,
     Predicate,
+    RLike,
     TextMatch,
 )
 from indextables.model.schema import is_atomic
 from indextables.model.spark_types import TYPE_KEY, spark_metadata, type_name
-from indextables.model.values import parse_decimal, parse_float, parse_timestamp
+from indextables.model.values import epoch_moment, parse_decimal, parse_float, parse_moment
 
 _WIDE = decimal.Context(prec=1_000_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 _HUGE = 10_000
@@ -151,9 +152,11 @@ def _place_binary(value: Any, _arrow: pa.DataType) -> Place:
 
 
 def _moment(value: Any) -> dt.datetime:
-    """A literal as a naive timestamp in UTC; a date is its midnight."""
+    """A literal as a naive timestamp in UTC; a date is its midnight, a large number counts from 1970."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = epoch_moment(value)
     if isinstance(value, str):
-        value = parse_timestamp(value)
+        value = parse_moment(value)
     if isinstance(value, dt.datetime):
         return value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
     if isinstance(value, dt.date):
@@ -208,6 +211,8 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
         return TextMatch(predicate.kind, _text(predicate.column, schema), predicate.text)
     if isinstance(predicate, Like):
         return Like(_text(predicate.column, schema), predicate.pattern)
+    if isinstance(predicate, RLike):
+        return RLike(_text(predicate.column, schema), predicate.pattern)
     return predicate
 
 
@@ -273,7 +278,7 @@ def _text(column: Column, schema: pa.Schema) -> Column:
     if not pa.types.is_string(resolved.type):
         kind = type_name(resolved.type)
         raise InvalidInputError(
-            f"Column {resolved.dotted!r} is {kind}; LIKE, startswith, endswith and contains need a string column.",
+            f"Column {resolved.dotted!r} is {kind}; LIKE, startswith, endswith, contains and RLIKE need a string column.",
             column=resolved.dotted,
             type=kind,
         )

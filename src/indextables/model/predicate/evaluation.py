@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.model.predicate.like import regular_expression
+from indextables.model.predicate.like import like_expression
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -29,8 +29,10 @@ from indextables.model.predicate.tree import (
     Not,
     Or,
     Predicate,
+    RLike,
     TextMatch,
 )
+from indextables.model.regular_expression import regular_expression
 from indextables.model.schema import is_atomic
 
 _KERNELS = {"=": "equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
@@ -68,7 +70,9 @@ def outcome_of(leaf: ColumnTest, values: Any) -> Any:
         return _is_in(values, leaf.literals, leaf.column.type)
     if isinstance(leaf, TextMatch):
         return getattr(pc, _TEXT_KERNELS[leaf.kind])(values, leaf.text)
-    return pc.match_substring_regex(values, regular_expression(leaf.pattern))
+    if isinstance(leaf, RLike):
+        return regular_expression(leaf.pattern).matching(values)
+    return pc.match_substring_regex(values, like_expression(leaf.pattern))
 
 
 def compare(operator: str, values: Any, value: Any, arrow: pa.DataType) -> Any:

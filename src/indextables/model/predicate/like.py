@@ -66,7 +66,7 @@ def literal_prefix(pattern: str) -> str:
     return first if isinstance(first, str) else ""
 
 
-def regular_expression(pattern: str) -> str:
+def like_expression(pattern: str) -> str:
     """The pattern in RE2's language, for the whole of a value."""
     words = {Wild.ANY: ".*", Wild.ONE: "."}
     body = "".join(words[p] if isinstance(p, Wild) else _quoted(p) for p in pattern_parts(pattern))

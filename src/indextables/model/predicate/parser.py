@@ -37,6 +37,7 @@ from indextables.model.predicate.tree import (
     Not,
     Or,
     Predicate,
+    RLike,
     TextMatch,
 )
 from indextables.model.values import micros_of, parse_date, parse_decimal, parse_float, parse_timestamp
@@ -229,10 +230,12 @@ class _Parser(Cursor):
         negated = self.token.is_word("NOT")
         word = self.tokens[self.index + 1] if negated else self.token
         tests = {"IN": self.in_list, "BETWEEN": self.between, "LIKE": self.like}
+        tests |= dict.fromkeys(("RLIKE", "REGEXP"), self.rlike)
         test_parser = next((t for name, t in tests.items() if word.is_word(name)), None)
         if test_parser is None:
-            if word.is_word("ILIKE", "RLIKE", "REGEXP"):
-                raise syntax_error(self.text, word.start, f"{word.value.upper()} is not supported", hint="Use LIKE.")
+            if word.is_word("ILIKE"):
+                hint = "Use LIKE, or RLIKE '(?i)...'."
+                raise syntax_error(self.text, word.start, f"{word.value.upper()} is not supported", hint=hint)
             return left
         self.index += 2 if negated else 1
         tree = test_parser(self.column(left, start))
@@ -289,6 +292,10 @@ class _Parser(Cursor):
             if len(escape) != 1:
                 raise syntax_error(self.text, mark.start, "ESCAPE takes one character")
         return self.placed(pattern, lambda: like(column, pattern.value, escape))
+
+    def rlike(self, column: Column) -> Predicate:
+        pattern = self.string("a regular expression in quotes")
+        return self.placed(pattern, lambda: RLike(column, pattern.value))
 
     # -- operands
 

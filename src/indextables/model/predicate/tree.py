@@ -10,7 +10,8 @@ only a bound tree can be evaluated. `str()` is SQL in Spark's dialect and parses
     ├─ In                      column IN (literals)
     ├─ IsNull, IsNotNull
     ├─ TextMatch               starts_with, ends_with, contains
-    └─ Like                    any other LIKE pattern
+    ├─ Like                    any other LIKE pattern
+    └─ RLike                   a regular expression that fits somewhere in a text
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, shown
+from indextables.model.regular_expression import RegexFaultError, regular_expression
 
 OPERATORS = ("=", "<=>", "!=", "<", "<=", ">", ">=")
 TEXT_MATCHES = {"starts_with": "startswith", "ends_with": "endswith", "contains": "contains"}
@@ -168,6 +170,26 @@ class Like(Predicate, frozen=True):
         return f"{self.column} LIKE {_literal(self.pattern)}"
 
 
+class RLike(Predicate, frozen=True):
+    """A text column in which a regular expression fits somewhere."""
+
+    column: Column
+    pattern: str
+
+    def __post_init__(self) -> None:
+        try:
+            regular_expression(self.pattern)
+        except RegexFaultError as e:
+            message = f"The regular expression {shown(self.pattern)} cannot be read: {e}, at character {e.at}."
+            hint = (
+                "It may have characters, classes, groups, | and repetitions; in SQL text a backslash is written twice."
+            )
+            raise InvalidInputError(message, hint=hint, pattern=self.pattern) from None
+
+    def __str__(self) -> str:
+        return f"{self.column} RLIKE {_literal(self.pattern)}"
+
+
 class And(Predicate, frozen=True):
     """All of two or more predicates."""
 
@@ -201,7 +223,7 @@ class Not(Predicate, frozen=True):
         return f"NOT ({self.child})"
 
 
-ColumnTest = Comparison | In | IsNull | IsNotNull | TextMatch | Like
+ColumnTest = Comparison | In | IsNull | IsNotNull | TextMatch | Like | RLike
 """The predicates that look at one column."""
 
 

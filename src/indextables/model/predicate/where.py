@@ -6,12 +6,24 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate.arrow_expression import from_arrow_expression
-from indextables.model.predicate.binding import bind
+from indextables.model.predicate.binding import bind, resolve
 from indextables.model.predicate.parser import parse
-from indextables.model.predicate.tree import Predicate, columns_of
+from indextables.model.predicate.tree import (
+    And,
+    Column,
+    Comparison,
+    In,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    columns_of,
+)
+from indextables.model.values import is_relative, parse_moment, timestamp_of
 
 
 class ArrowExpression(Protocol):
@@ -28,20 +40,47 @@ Where: TypeAlias = str | Predicate | ArrowExpression
 """SQL text, a predicate tree, or a pyarrow.compute expression."""
 
 
-def bound_predicate(where: Where | None, schema: pa.Schema) -> Predicate | None:
-    """The predicate typed by the schema, or None if there is none."""
+def bound_predicate(where: Where | None, schema: pa.Schema, *, now_ms: int | None = None) -> Predicate | None:
+    """The predicate typed by the schema, or None if there is none; `now_ms` is the clock of `ts > 'now-15m'`."""
     if where is None:
         return None
     if isinstance(where, str):
-        return bind(parse(where), schema)
+        return bind(_at_clock(parse(where), schema, now_ms), schema)
     if isinstance(where, Predicate):
-        return bind(where, schema)
+        return bind(_at_clock(where, schema, now_ms), schema)
     if isinstance(where, pc.Expression):
-        return bind(from_arrow_expression(where), schema)
+        return bind(_at_clock(from_arrow_expression(where), schema, now_ms), schema)
     raise InvalidInputError(
         f"A {type(where).__name__} is not a predicate.",
         hint="Give SQL text such as \"level = 'ERROR'\", or a pyarrow.compute expression.",
     )
+
+
+def _at_clock(tree: Predicate, schema: pa.Schema, now_ms: int | None) -> Predicate:
+    """The tree with relative times as moments, where they are compared with dates and times."""
+    if isinstance(tree, And | Or):
+        return type(tree)(tuple(_at_clock(child, schema, now_ms) for child in tree.children))
+    if isinstance(tree, Not):
+        return Not(_at_clock(tree.child, schema, now_ms))
+    if isinstance(tree, Comparison) and _relative(tree.literal):
+        return replace(tree, literal=_moment(tree.literal, tree.column, schema, now_ms))
+    if isinstance(tree, In) and any(map(_relative, tree.literals)):
+        return replace(tree, literals=tuple(_moment(v, tree.column, schema, now_ms) for v in tree.literals))
+    return tree
+
+
+def _relative(literal: Literal) -> bool:
+    return isinstance(literal.value, str) and is_relative(literal.value)
+
+
+def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None) -> Literal:
+    kind = resolve(column, schema).type
+    if not _relative(literal) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return literal
+    if now_ms is None:
+        message = f"{literal} is relative to the clock, which is not known here."
+        raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
+    return Literal(parse_moment(literal.value, timestamp_of(now_ms * 1_000, zone=True)))
 
 
 def partition_predicate(where: Where, schema: pa.Schema, partition_columns: list[str]) -> Predicate:

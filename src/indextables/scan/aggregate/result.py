@@ -10,7 +10,8 @@ Aggregations over a table: each split makes its part, the parts add up exactly.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric, parse_spec
+from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric, parse_spec, with_paths
 from indextables.scan.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged
 from indextables.scan.task import ScanTask
 from indextables.splits.query.tree import AllRows
@@ -41,7 +42,12 @@ def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
     if metric.kind == "percentiles":
         return {_percent_name(metric, p): pa.float64() for p in metric.percents}
     parts = {"count": pa.int64(), "min": own, "max": own, "avg": pa.float64(), "sum": total}
+    if metric.kind == "extended_stats":
+        parts |= dict.fromkeys(_SPREAD, pa.float64())
     return {f"{metric.name}.{part}": kind for part, kind in parts.items()}
+
+
+_SPREAD = ("sum_of_squares", "variance", "std_deviation")
 
 
 def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -58,10 +64,15 @@ def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, 
         "count": count,
         "min": state["low"],
         "max": state["high"],
-        "avg": float(state["sum"]) / count,
+        "avg": None if state["sum"] is None else float(state["sum"]) / count,  # of values none of which is a number
         "sum": state["sum"],
     }
-    if metric.kind == "stats":
+    if metric.kind == "extended_stats":
+        mean = float(state["sum"]) / count
+        spread = state["squares"] / count - mean * mean
+        variance = spread if math.isnan(spread) else max(0.0, spread)  # of infinite values there is none
+        parts |= dict(zip(_SPREAD, (state["squares"], variance, math.sqrt(variance)), strict=True))
+    if metric.kind in ("stats", "extended_stats"):
         return {f"{metric.name}.{part}": value for part, value in parts.items()}
     return {metric.name: parts["count" if metric.kind == "value_count" else metric.kind]}
 
@@ -98,10 +109,10 @@ MAX_FILLED = 100_000
 def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """Key and count of the buckets that are shown, within the buckets above them."""
     buckets = [] if table is None else _buckets(table, bucket, above)
-    if bucket.kind == "range":
+    if bucket.labels is not None:
         counts = dict(buckets)
-        return [(number, counts.get(number, 0)) for number in range(len(bucket.ranges))]
-    if bucket.kind != "terms" and bucket.min_count == 0 and buckets:
+        return [(number, counts.get(number, 0)) for number in range(len(bucket.labels))]
+    if bucket.kind != "terms" and bucket.min_count == 0 and (buckets or bucket.bounds is not None):
         return _filled(buckets, bucket)
     return buckets
 
@@ -137,8 +148,9 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
     counts = dict(buckets)
+    ends = [key for key, _ in (*buckets[:1], *buckets[-1:])] + _keys_of(bucket, bucket.bounds or ())
     filled = []
-    for key in _steps(buckets[0][0], buckets[-1][0], bucket):
+    for key in _steps(min(ends), max(ends), bucket):
         filled.append((key, counts.get(key, 0)))
         if len(filled) > MAX_FILLED:
             message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
@@ -146,6 +158,15 @@ def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, i
                 message, hint="Choose a longer interval, or min_doc_count 1.", aggregation=bucket.name
             )
     return filled
+
+
+def _keys_of(bucket: Bucket, values: Sequence[Any]) -> list[Any]:
+    """The keys that some values of a bucket's field have."""
+    array = pa.array(list(values), bucket.field.type)
+    for key in reversed(bucket.field.path[1:]):
+        array = pa.StructArray.from_arrays([array], [key])
+    keys: list[Any] = keyed_rows(pa.table({bucket.field.path[0]: array}), bucket)[1].to_pylist()
+    return keys
 
 
 def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
@@ -203,7 +224,7 @@ class _Result:
         here = (*place, bucket.name)
         table = self._tables.get(here)
         for key, count in ordered_buckets(table, bucket, above):
-            name = bucket.ranges[key].key if bucket.kind == "range" else key
+            name = key if bucket.labels is None else bucket.labels[key]
             keys, own = (*above, key), {**shown, bucket.name: name}
             yield {**own, COUNT: count, **self.metrics(bucket.inside.metrics, here, keys)}
             for below in bucket.inside.buckets:
@@ -273,7 +294,7 @@ def _metric_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]
 
 
 def _key_type(bucket: Bucket) -> pa.DataType:
-    if bucket.kind == "range":
+    if bucket.labels is not None:
         return pa.string()
     kind = bucket.field.type
     for key in reversed(bucket.field.path[1:]):
@@ -295,12 +316,14 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
 
 def aggregate_table(task: ScanTask, spec: Mapping[str, Any]) -> pa.Table:
     """The aggregations of a specification over the matching rows of a task."""
-    aggregations = parse_spec(spec, task.schema)
+    aggregations = parse_spec(spec, task.plan.names.logical)
     return finish(partial_of(task, aggregations), aggregations)
 
 
 def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
-    """What the splits of a task contribute; the parts of several tasks add up."""
+    """What the splits of a task contribute; the parts of several tasks add up. Fields are named as people do."""
+    if not task.plan.names.same:
+        aggregations = with_paths(aggregations, task.plan.names.path)
     return merged(task.each(lambda entry: _one(task, entry, aggregations)))
 
 

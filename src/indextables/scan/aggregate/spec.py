@@ -6,13 +6,16 @@ Lengths of time by which a date histogram groups.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError
+from indextables.errors import IndexTablesError, InvalidInputError
+from indextables.model.predicate import Predicate, columns_of
+from indextables.model.predicate.where import bound_predicate
 from indextables.splits.query.literals import typed_value
 
 _SHORT = {"1m": "minute", "1h": "hour", "1d": "day", "1w": "week", "1M": "month", "1q": "quarter", "1y": "year"}
@@ -26,16 +29,18 @@ def fixed_micros(text: str) -> int | None:
     return int(match[1]) * _MICROS[match[2]] or None if match else None
 
 
-METRICS = ("stats", "min", "max", "sum", "avg", "value_count", "cardinality", "percentiles")
-BUCKETS = ("terms", "histogram", "date_histogram", "range")
+METRICS = ("stats", "extended_stats", "min", "max", "sum", "avg", "value_count", "cardinality", "percentiles")
+BUCKETS = ("terms", "histogram", "date_histogram", "range", "filter", "filters")
 COUNT, WHICH = "count", "aggregation"
 """Columns of every result, which no aggregation may be called."""
 DEFAULT_PERCENTS = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
 _OPTIONS = {
     "terms": {"field", "size", "order", "min_doc_count", "missing"},
-    "histogram": {"field", "interval", "offset", "min_doc_count"},
-    "date_histogram": {"field", "fixed_interval", "calendar_interval", "min_doc_count"},
+    "histogram": {"field", "interval", "offset", "min_doc_count", "extended_bounds"},
+    "date_histogram": {"field", "fixed_interval", "calendar_interval", "offset", "min_doc_count", "extended_bounds"},
     "range": {"field", "ranges"},
+    "filter": {"where"},
+    "filters": {"filters"},
     "percentiles": {"field", "percents"},
 }
 
@@ -64,8 +69,15 @@ class RangeBucket(Struct, frozen=True):
     high: Any
 
 
+class FilterBucket(Struct, frozen=True):
+    """Rows for which a bound condition is true."""
+
+    key: str
+    where: Predicate
+
+
 class Bucket(Struct, frozen=True):
-    """Rows grouped by a key that is derived from a field."""
+    """Rows grouped by a key that is derived from a field, or by the conditions they meet."""
 
     name: str
     kind: str
@@ -80,6 +92,16 @@ class Bucket(Struct, frozen=True):
     offset: float | int = 0
     unit: str = ""
     ranges: tuple[RangeBucket, ...] = ()
+    filters: tuple[FilterBucket, ...] = ()
+    more_fields: tuple[Field, ...] = ()
+    """What conditions look at besides the field."""
+    bounds: tuple[Any, Any] | None = None
+    """Values that a histogram reaches at least."""
+
+    @property
+    def labels(self) -> tuple[str, ...] | None:
+        """The keys of buckets that are numbered and always shown; None for kinds whose keys come from the rows."""
+        return tuple([span.key for span in self.ranges] + [part.key for part in self.filters]) or None
 
 
 class Aggregations(Struct, frozen=True):
@@ -87,6 +109,17 @@ class Aggregations(Struct, frozen=True):
 
     metrics: tuple[Metric, ...] = ()
     buckets: tuple[Bucket, ...] = ()
+
+
+def with_paths(aggregations: Aggregations, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Aggregations:
+    """The same aggregations of other fields."""
+    return Aggregations(
+        tuple(replace(m, field=replace(m.field, path=change(m.field.path))) for m in aggregations.metrics),
+        tuple(
+            replace(b, field=replace(b.field, path=change(b.field.path)), inside=with_paths(b.inside, change))
+            for b in aggregations.buckets
+        ),
+    )
 
 
 def parse_spec(spec: Mapping[str, Any], schema: pa.Schema) -> Aggregations:
@@ -109,6 +142,7 @@ def fields_of(aggregations: Aggregations) -> Iterator[Field]:
         yield metric.field
     for bucket in aggregations.buckets:
         yield bucket.field
+        yield from bucket.more_fields
         yield from fields_of(bucket.inside)
 
 
@@ -135,6 +169,10 @@ def _aggregations(spec: Any, schema: pa.Schema, faults: list[str], place: str) -
         kind, options = kinds[0], entry[kinds[0]]
         unknown = set(options) - _OPTIONS.get(kind, {"field"})
         faults += [f"{here!r} has the option {option!r}, which {kind} does not know." for option in sorted(unknown)]
+        if kind in ("filter", "filters"):
+            below = [_aggregations(v, schema, faults, f"{here}.") for v in inside.values()]
+            buckets += _filters(str(name), options, below[0] if below else Aggregations(), schema, faults)
+            continue
         field = _field(options.get("field"), schema, faults, here)
         if field is None or (fault := _type_fault(kind, field, here)):
             faults += [] if field is None else [fault]
@@ -146,6 +184,31 @@ def _aggregations(spec: Any, schema: pa.Schema, faults: list[str], place: str) -
             nested = below[0] if below else Aggregations()
             buckets += _bucket(str(name), kind, field, options, nested, faults)
     return Aggregations(tuple(metrics), tuple(buckets))
+
+
+def _filters(
+    name: str, options: Mapping[str, Any], inside: Aggregations, schema: pa.Schema, faults: list[str]
+) -> list[Bucket]:
+    """A bucket for each condition, unless one of them has a fault."""
+    given = {name: options["where"]} if "where" in options else options.get("filters")
+    if not isinstance(given, Mapping) or not given:
+        faults.append(f'{name!r} needs conditions: {{"where": "n > 5"}}, or {{"filters": {{"big": "n > 5"}}}}.')
+        return []
+    parts: list[FilterBucket] = []
+    for key, where in given.items():
+        try:
+            bound = bound_predicate(where, schema)
+        except IndexTablesError as e:
+            faults.append(f"{name!r}: the condition of {key!r} cannot be read: {e.message}")
+            return []
+        names = () if bound is None else columns_of(bound)
+        if bound is None or not names:
+            faults.append(f"{name!r}: the condition of {key!r} looks at no column.")
+            return []
+        parts.append(FilterBucket(str(key), bound))
+    columns = dict.fromkeys(column for part in parts for column in columns_of(part.where))
+    fields = tuple(Field((column,), schema.field(column).type) for column in columns)
+    return [Bucket(name, "filters", fields[0], inside, filters=tuple(parts), more_fields=fields, min_count=0)]
 
 
 def _field(name: Any, schema: pa.Schema, faults: list[str], here: str) -> Field | None:
@@ -169,9 +232,11 @@ def _type_fault(kind: str, field: Field, here: str) -> str:
     what = field.type
     numeric = pa.types.is_integer(what) or pa.types.is_floating(what) or pa.types.is_decimal(what)
     moment = pa.types.is_date(what) or pa.types.is_timestamp(what)
+    if kind == "terms" and pa.types.is_list(what) and not pa.types.is_nested(what.value_type):
+        return ""  # a row counts for each of its values
     if pa.types.is_nested(what) or pa.types.is_null(what):
         return f"{here!r}: {'.'.join(field.path)!r} is {what}, which cannot be aggregated."
-    needs_number = kind in ("stats", "sum", "avg", "percentiles", "histogram")
+    needs_number = kind in ("stats", "extended_stats", "sum", "avg", "percentiles", "histogram")
     if (needs_number and not numeric) or (kind == "range" and not (numeric or moment)):
         return f"{here!r}: {kind} needs numbers, and {'.'.join(field.path)!r} is {what}."
     if kind == "date_histogram" and not moment:
@@ -195,7 +260,8 @@ def _bucket(
     name: str, kind: str, field: Field, options: Mapping[str, Any], inside: Aggregations, faults: list[str]
 ) -> list[Bucket]:
     """The bucket, unless its options have faults."""
-    arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
+    # Empty intervals between full ones are shown unless asked otherwise: a gap in a chart is a finding.
+    arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1 if kind == "terms" else 0)}
     own_faults: list[str] = []
     if not _is_count(arguments["min_count"]):
         own_faults.append(f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}.")
@@ -207,8 +273,11 @@ def _bucket(
             own_faults.append("interval must be a number above 0, and offset a number.")
     elif kind == "date_histogram":
         arguments |= _date_interval(options, own_faults)
+        arguments["offset"] = _time_offset(options.get("offset", 0), own_faults)
     else:
         arguments |= {"ranges": _ranges(options.get("ranges"), field, own_faults), "min_count": 0}
+    if "extended_bounds" in options:
+        arguments["bounds"] = _bounds(options["extended_bounds"], field, own_faults)
     faults += [f"{name!r}: {fault}" for fault in own_faults]
     return [] if own_faults else [Bucket(name, kind, field, inside, **arguments)]
 
@@ -220,7 +289,9 @@ def _terms(options: Mapping[str, Any], field: Field, faults: list[str]) -> dict[
     if not isinstance(order, Mapping) or list(order) not in (["_count"], ["_key"]) or _direction(order) is None:
         faults.append(f'order must be {{"_count": "desc"}} or {{"_key": "asc"}}, not {order!r}.')
         return {}
-    if missing is not None:
+    if missing is not None and pa.types.is_list(field.type):
+        faults.append("missing is not for a field of lists.")
+    elif missing is not None:
         missing = _typed(missing, field, faults)
     return {"size": size, "by_key": "_key" in order, "descending": _direction(order) == "desc", "missing": missing}
 
@@ -241,6 +312,24 @@ def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, A
         faults.append(f"give either fixed_interval (30s, 5m, 1h, 7d) or calendar_interval ({units}).")
         return {}
     return {"interval": micros}
+
+
+def _time_offset(value: Any, faults: list[str]) -> int:
+    """Microseconds by which intervals start later (`6h`) or earlier (`-1h`)."""
+    text = str(value).strip()
+    micros = 0 if text in ("0", "") else fixed_micros(text.lstrip("+-"))
+    if micros is None:
+        faults.append(f"offset must be a length of time such as 6h or -30m, not {value!r}.")
+        return 0
+    return -micros if text.startswith("-") else micros
+
+
+def _bounds(value: Any, field: Field, faults: list[str]) -> tuple[Any, Any] | None:
+    if not isinstance(value, Mapping) or set(value) != {"min", "max"}:
+        faults.append(f'extended_bounds must be {{"min": ..., "max": ...}}, not {value!r}.')
+        return None
+    low, high = (_typed(value[end], field, faults) for end in ("min", "max"))
+    return low, high
 
 
 def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket, ...]:

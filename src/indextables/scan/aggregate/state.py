@@ -25,6 +25,7 @@ from indextables.model.predicate import Predicate
 from indextables.scan.aggregate.spec import Aggregations, Bucket, Field, Metric, fields_of
 from indextables.splits.index.mapping import is_text
 from indextables.splits.index.values import plain_texts
+from indextables.splits.query.to_predicate import predicate_mask
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.search.match import find_rows
@@ -51,8 +52,12 @@ def without_nan(values: pa.Array) -> pa.Array:
 
 
 def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    """The rows that fall into a bucket, and the key of each. A row may fall into several ranges."""
+    """The rows that fall into a bucket, and the key of each. A row may be in several ranges, or meet several conditions."""
+    if bucket.kind == "filters":
+        return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
     values = values_of(table, bucket.field)
+    if pa.types.is_list(values.type):
+        return _element_keys(values)
     if bucket.kind == "range":
         return _range_keys(without_nan(values), bucket)
     if bucket.kind == "terms":
@@ -63,6 +68,13 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
         keys = _time_keys(values, bucket)
     rows = pa.array(np.flatnonzero(pc.is_valid(keys)))
     return rows, keys.take(rows)
+
+
+def _element_keys(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Each row with each of its different elements."""
+    pairs = pa.table({"row": pc.list_parent_indices(lists), "key": pc.list_flatten(lists)}).drop_null()
+    distinct = pairs.group_by(["row", "key"], use_threads=False).aggregate([]).combine_chunks()
+    return tuple(distinct.column(name).combine_chunks() for name in ("row", "key"))
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
@@ -78,19 +90,29 @@ def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
 
 def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
     if bucket.unit:
-        return pc.floor_temporal(values, unit=bucket.unit, week_starts_monday=True)
+        if not bucket.offset:
+            return pc.floor_temporal(values, unit=bucket.unit, week_starts_monday=True)
+        shift = pa.scalar(int(bucket.offset), pa.duration("us"))
+        moments = values.cast(
+            pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None), safe=False
+        )
+        floored = pc.floor_temporal(pc.subtract(moments, shift), unit=bucket.unit, week_starts_monday=True)
+        return pc.add(floored, shift)
     moment = pa.timestamp("us", "UTC" if pa.types.is_timestamp(values.type) and values.type.tz else None)
     micros = values.cast(moment, safe=False).cast(pa.int64())
-    low = np.floor_divide(micros.fill_null(0).to_numpy(zero_copy_only=False), bucket.interval) * int(bucket.interval)
+    shifted = micros.fill_null(0).to_numpy(zero_copy_only=False) - int(bucket.offset)
+    low = np.floor_divide(shifted, bucket.interval) * int(bucket.interval) + int(bucket.offset)
     return pc.if_else(micros.is_valid(), pa.array(low, pa.int64()), pa.scalar(None, pa.int64())).cast(moment)
 
 
 def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    rows, keys = [], []
-    for number, span in enumerate(bucket.ranges):
-        inside = np.flatnonzero(_within(values, span.low, span.high))
-        rows.append(inside)
-        keys.append(np.full(len(inside), number, np.int64))
+    return _numbered([_within(values, span.low, span.high) for span in bucket.ranges])
+
+
+def _numbered(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
+    """The rows in each mask, by the mask's number."""
+    rows = [np.flatnonzero(mask) for mask in masks]
+    keys = [np.full(len(inside), number, np.int64) for number, inside in enumerate(rows)]
     return pa.array(np.concatenate(rows), pa.int64()), pa.array(np.concatenate(keys), pa.int64())
 
 
@@ -190,6 +212,10 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
         return _grouped(present, [*keys, "value"], [([], "count_all")], ["n"])
     rows = pa.table({**keys, "v": values, "s": _summable(without_nan(values))})
     aggregates = [("v", "count"), ("s", "sum"), ("v", "min"), ("v", "max")]
+    if metric.kind == "extended_stats":
+        numbers = values.cast(pa.float64(), safe=False)
+        rows = rows.append_column("q", pc.multiply(numbers, numbers))
+        return _grouped(rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"])
     return _grouped(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
 
 
@@ -211,7 +237,7 @@ def _sum(tables: list[pa.Table]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     joined = pa.concat_tables(tables, promote_options="permissive")
-    how = {"n": "sum", "sum": "sum", "low": "min", "high": "max"}
+    how = {"n": "sum", "sum": "sum", "low": "min", "high": "max", "squares": "sum"}
     names = [name for name in joined.column_names if name in how]
     keys = [name for name in joined.column_names if name not in how]
     return _grouped(joined, keys, [(name, how[name]) for name in names], names)

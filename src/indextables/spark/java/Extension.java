@@ -33,6 +33,12 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
             return new TableRule();
           }
         });
+    extensions.injectPreCBORule(
+        new AbstractFunction1() {
+          public Object apply(Object session) {
+            return new MatchRule();
+          }
+        });
     extensions.injectPlannerStrategy(
         new AbstractFunction1() {
           public Object apply(Object session) {

@@ -19,6 +19,13 @@ class PlannedRead {
   static void prepare(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options) {
     // A statement would run here, and once more where Spark asks a process of its own because it failed.
     if (!StatementRunner.isAttached() || options.containsKey("statement")) return;
+    byte[] told = StatementRunner.planned("read", request(columns, options));
+    if (told == null) return;
+    source.setReadInfo(PythonDataSourceReadInfo.receive(new DataInputStream(new ByteArrayInputStream(told))));
+  }
+
+  /** What Python is told of a read: its columns, then its options with the session's settings. */
+  static List request(StructType columns, CaseInsensitiveStringMap options) {
     List request = new ArrayList();
     request.add(columns.json());
     Iterator entries = SessionSource.withSession(options).asCaseSensitiveMap().entrySet().iterator();
@@ -27,8 +34,6 @@ class PlannedRead {
       request.add(entry.getKey());
       request.add(entry.getValue());
     }
-    byte[] told = StatementRunner.planned(request);
-    if (told == null) return;
-    source.setReadInfo(PythonDataSourceReadInfo.receive(new DataInputStream(new ByteArrayInputStream(told))));
+    return request;
   }
 }

@@ -66,10 +66,9 @@ public class SearchFunction extends AbstractFunction1 {
 
   static IllegalArgumentException refusal(String shown) {
     return new IllegalArgumentException(
-        "A search must be a condition of its own (joined by AND, not under OR or NOT) on a column of an IndexTables table,"
-            + " and this one is not: " + shown + ". Search first, and filter or join the result: (SELECT * FROM t WHERE"
-            + " message TEXTSEARCH '...'). Alternatives within one table can be one query: message TEXTSEARCH 'a OR b',"
-            + " or indexqueryall('message:a OR level:ERROR').");
+        "A search must be on a column of an IndexTables table as it is stored, below any aggregation, DISTINCT and UNION, and"
+            + " this one is not: " + shown + ". Search first, and go on with the result: (SELECT * FROM t WHERE message"
+            + " TEXTSEARCH '...').");
   }
 
   /** What Spark would call if it computed a search. */
@@ -102,6 +101,7 @@ public class SearchFunction extends AbstractFunction1 {
     }
 
     public Object apply(Object column, Object query) {
+      if (column == null) return Boolean.FALSE; // Spark wants to know what an outer join does without a partner
       throw refusal(name + "(..., '" + query + "')");
     }
 

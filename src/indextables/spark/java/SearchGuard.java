@@ -15,6 +15,17 @@ public class SearchGuard extends SparkStrategy {
     return (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
   }
 
+  /** Whether a search is in a plan. */
+  static boolean searches(LogicalPlan plan) {
+    if (!plan.containsPattern(TreePattern.SCALA_UDF())) return false;
+    try {
+      plan.foreach(new EachNode());
+      return false;
+    } catch (IllegalArgumentException refused) {
+      return true;
+    }
+  }
+
   static class EachNode extends AbstractFunction1 {
     public Object apply(Object node) {
       ((LogicalPlan) node).expressions().foreach(new EachExpression());

@@ -64,9 +64,16 @@ public class SessionSource extends UserDefinedPythonDataSource {
     return new UserDefinedPythonDataSource(dataSourceCls());
   }
 
-  /** The options over the session's settings: a key that is an option, with or without prefix, stays as it is. */
+  /** The options, without prefix, over the session's settings, which have it: an unknown one of those is only warned of. */
   static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
-    Map all = new HashMap(options.asCaseSensitiveMap());
+    Map all = new HashMap();
+    java.util.Iterator given = options.asCaseSensitiveMap().entrySet().iterator();
+    while (given.hasNext()) {
+      Map.Entry option = (Map.Entry) given.next();
+      String name = (String) option.getKey();
+      boolean prefixed = name.toLowerCase(Locale.ROOT).startsWith(PREFIX);
+      all.put(prefixed ? name.substring(PREFIX.length()) : name, option.getValue());
+    }
     scala.collection.Iterator settings = SQLConf.get().getAllConfs().iterator();
     while (settings.hasNext()) {
       scala.Tuple2 setting = (scala.Tuple2) settings.next();

@@ -41,6 +41,8 @@ class SnapshotFileIndex implements FileIndex {
   private final int[][] members; // partition -> its files
   private final Column paths;
   private final Column sizes;
+  private final Column ends; // where the rows of a file end: its index needs no tasks
+  private boolean whole; // whether files are told with their whole size
   private final Column times;
   private final Map ordinals = new HashMap(); // column name -> place in lows and highs
   private final Column[] lows;
@@ -62,6 +64,7 @@ class SnapshotFileIndex implements FileIndex {
     Column owners = new Column(in);
     paths = new Column(in);
     sizes = new Column(in);
+    ends = new Column(in);
     times = new Column(in);
     members = byPartition(owners, partitions.length);
     Column names = new Column(in);
@@ -74,12 +77,37 @@ class SnapshotFileIndex implements FileIndex {
     }
     statuses = new FileStatusWithMetadata[paths.count];
     long sum = 0;
-    for (int i = 0; i < paths.count; i++) sum += sizes.number(i);
+    for (int i = 0; i < paths.count; i++) sum += ends.number(i);
     totalBytes = sum;
+  }
+
+  private SnapshotFileIndex(SnapshotFileIndex other) {
+    partitionSchema = other.partitionSchema;
+    root = other.root;
+    label = other.label;
+    source = other.source;
+    digest = other.digest;
+    partitions = other.partitions;
+    members = other.members;
+    paths = other.paths;
+    sizes = other.sizes;
+    ends = other.ends;
+    times = other.times;
+    ordinals.putAll(other.ordinals);
+    lows = other.lows;
+    highs = other.highs;
+    statuses = new FileStatusWithMetadata[paths.count];
+    totalBytes = other.totalBytes;
+    whole = true;
   }
 
   Map source() {
     return source;
+  }
+
+  /** The same with the whole size of each file, for those who ask for _metadata.file_size; null if this is it. */
+  SnapshotFileIndex whole() {
+    return whole ? null : new SnapshotFileIndex(this);
   }
 
   private static InternalRow[] readPartitions(ByteBuffer in, StructType schema) {
@@ -141,7 +169,7 @@ class SnapshotFileIndex implements FileIndex {
 
   private FileStatusWithMetadata status(int i) {
     if (statuses[i] == null) {
-      FileStatus status = new FileStatus(sizes.number(i), false, 0, 0L, times.number(i), path(i));
+      FileStatus status = new FileStatus((whole ? sizes : ends).number(i), false, 0, 0L, times.number(i), path(i));
       statuses[i] = new FileStatusWithMetadata(status, FileStatusWithMetadata.apply$default$2());
     }
     return statuses[i];
@@ -179,7 +207,8 @@ class SnapshotFileIndex implements FileIndex {
 
   // Two DataFrames of one snapshot are the same relation (cached data, reused exchanges); of two snapshots, never.
   public boolean equals(Object other) {
-    return other instanceof SnapshotFileIndex && Arrays.equals(digest, ((SnapshotFileIndex) other).digest);
+    if (!(other instanceof SnapshotFileIndex) || ((SnapshotFileIndex) other).whole != whole) return false;
+    return Arrays.equals(digest, ((SnapshotFileIndex) other).digest);
   }
 
   public int hashCode() {

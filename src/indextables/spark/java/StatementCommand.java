@@ -16,16 +16,23 @@ import scala.jdk.javaapi.CollectionConverters;
 public class StatementCommand extends LogicalPlan implements LeafRunnableCommand {
   private final String sql;
   private final Seq columns;
+  private final Seq name;
 
   /** Public, with what `productElement` returns: Spark copies nodes this way. */
-  public StatementCommand(String sql, Seq columns) {
+  public StatementCommand(String sql, Seq columns, Seq name) {
     this.sql = sql;
     this.columns = columns;
+    this.name = name;
   }
 
   /** Python reads the statement here, so that a mistake in it is told before anything runs. */
   static StatementCommand parsed(SparkSession session, String sql) {
-    return new StatementCommand(sql, DataTypeUtils.toAttributes(StatementRunner.columns(session, sql)));
+    return about((Seq) scala.collection.immutable.Seq$.MODULE$.empty(), session, sql);
+  }
+
+  /** The same about a table by its whole name: what Spark has cached of its rows is read anew afterwards. */
+  static StatementCommand about(Seq name, SparkSession session, String sql) {
+    return new StatementCommand(sql, DataTypeUtils.toAttributes(StatementRunner.columns(session, sql)), name);
   }
 
   public Seq output() {
@@ -33,7 +40,14 @@ public class StatementCommand extends LogicalPlan implements LeafRunnableCommand
   }
 
   public Seq run(org.apache.spark.sql.SparkSession session) {
-    return CollectionConverters.asScala(StatementRunner.rows((SparkSession) session, sql).collectAsList()).toSeq();
+    SparkSession spark = (SparkSession) session;
+    Seq rows = rows(spark);
+    if (!name.isEmpty()) spark.sharedState().cacheManager().recacheTableOrView(spark, name, false);
+    return rows;
+  }
+
+  Seq rows(SparkSession session) {
+    return CollectionConverters.asScala(StatementRunner.rows(session, sql).collectAsList()).toSeq();
   }
 
   public Seq nodePatterns() {
@@ -67,11 +81,11 @@ public class StatementCommand extends LogicalPlan implements LeafRunnableCommand
   }
 
   public int productArity() {
-    return 2;
+    return 3;
   }
 
   public Object productElement(int place) {
-    return place == 0 ? (Object) sql : (Object) columns;
+    return place == 0 ? (Object) sql : place == 1 ? (Object) columns : (Object) name;
   }
 
   public boolean canEqual(Object other) {

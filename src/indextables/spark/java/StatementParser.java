@@ -39,17 +39,21 @@ public class StatementParser implements InvocationHandler {
     Object[] arguments = given;
     String sql = given != null && given.length > 0 && given[0] instanceof String ? (String) given[0] : null;
     if (sql != null && plans) prepareSource(sql);
+    StatementCommand named = sql != null && plans ? NamedStatement.of(session, sql) : null;
+    if (named != null) return named;
     if (sql != null && plans && Statements.areOurs(sql)) return StatementCommand.parsed(session, sql);
     if (sql != null && (plans || expressions)) {
       arguments = (Object[]) given.clone();
       arguments[0] = SearchOperators.rewrite(sql);
     }
     try {
-      return method.invoke(sparks, arguments);
+      Object plan = method.invoke(sparks, arguments);
+      Object change = sql != null && plans ? RowChangeCommand.of(session, sql, plan) : null;
+      return change == null ? plan : change;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       String said = plans && sql != null && cause instanceof ParseException ? StatementRunner.nearMiss(session, sql) : null;
-      throw said == null ? cause : new IllegalArgumentException(said);
+      throw said == null ? cause : new StatementError("QUERY_SYNTAX", said);
     }
   }
 

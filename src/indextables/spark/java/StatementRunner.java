@@ -48,10 +48,13 @@ public class StatementRunner {
     return driver == null ? null : (String) driver.apply(session, new String[] {"near miss", sql});
   }
 
-  /** What Python says to the columns and options of a read: what its tasks do, as Spark keeps it; null if it cannot. */
-  static byte[] planned(List request) {
+  /**
+   * What Python says to the columns and options of a read; null if it has nothing to say. "read": what its tasks do, as
+   * Spark keeps it; "size": how much it returns; "filters": which filters it applies exactly; "rows": the rows themselves.
+   */
+  static byte[] planned(String what, List request) {
     List all = new ArrayList();
-    all.add("read");
+    all.add(what);
     all.addAll(request);
     try {
       return (byte[]) driver.apply(null, all.toArray(new String[0]));
@@ -60,10 +63,42 @@ public class StatementRunner {
     }
   }
 
+  /** The rows of a small read, as a stream of Arrow; what goes wrong is told in Python's words. */
+  static byte[] answered(List request) {
+    List all = new ArrayList();
+    all.add("rows of a read");
+    all.addAll(request);
+    return (byte[]) checked(driver.apply(null, all.toArray(new String[0])));
+  }
+
+  /** What Python says to a request of the catalog, JSON; with the rows that a write has. */
+  static Object catalog(SparkSession session, String verb, String request, Dataset frame) {
+    Object[] told = frame == null ? new Object[] {"catalog", verb, request} : new Object[] {"catalog", verb, request, frame};
+    return driver.apply(session, told);
+  }
+
+  /** The rows of a version of a table as Spark reads them itself; null where it does not, or nobody can be asked. */
+  static Object frame(SparkSession session, String path, String frame) {
+    if (driver == null) return null;
+    Object answer = driver.apply(session, new String[] {"frame", path, frame});
+    if (answer != null && !(answer instanceof Dataset)) CatalogRequest.checked(answer);
+    return answer;
+  }
+
+  /** What became of a DELETE, UPDATE or MERGE INTO that Spark has parsed. */
+  static Object change(SparkSession session, String path, String alias, Object plan) {
+    return driver.apply(session, new Object[] {"change", path, alias, plan});
+  }
+
   private static Object asked(SparkSession session, String what, String sql) {
-    Object answer = driver.apply(session, new String[] {what, sql});
+    return checked(driver.apply(session, new String[] {what, sql}));
+  }
+
+  private static Object checked(Object answer) {
+    if (answer instanceof Throwable) CatalogRequest.raise((Throwable) answer);
     if (answer instanceof String && ((String) answer).startsWith("!")) {
-      throw new IllegalArgumentException(((String) answer).substring(1));
+      String[] said = ((String) answer).substring(1).split("\n", 2);
+      throw new StatementError(said[0], said[1]);
     }
     return answer;
   }

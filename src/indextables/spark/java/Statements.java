@@ -9,26 +9,47 @@ public class Statements {
       Arrays.asList(
           new Object[] {
             "MERGE SPLITS", "PURGE INDEXTABLE", "DROP INDEXTABLE", "CHECKPOINT INDEXTABLE", "COMPACT INDEXTABLE",
-            "TRUNCATE INDEXTABLE", "REPAIR INDEXFILES", "RESTORE INDEXTABLE", "VERIFY INDEXTABLE", "DESCRIBE INDEXTABLE",
-            "FLUSH INDEXTABLE", "PREWARM INDEXTABLE", "INVALIDATE INDEXTABLE"
+            "TRUNCATE INDEXTABLE", "REPAIR INDEXFILES", "RESTORE INDEXTABLE", "VERIFY INDEXTABLE", "EXPIRE INDEXTABLE", "DESCRIBE INDEXTABLE",
+            "FLUSH INDEXTABLE", "PREWARM INDEXTABLE", "INVALIDATE INDEXTABLE", "INVALIDATE TRANSACTION", "REPAIR INDEX",
+            "WAIT FOR", "BUILD INDEXTABLE", "SET INDEXTABLE", "UNSET INDEXTABLE", "ENABLE INDEXTABLE", "DISABLE INDEXTABLE",
+            "RESET INDEXTABLE"
           });
+  /** Ours only with a path in quotes: Spark and others have statements with these words about tables by name. */
+  private static final List WITH_A_PATH =
+      Arrays.asList(new Object[] {"VACUUM", "OPTIMIZE", "RESTORE TABLE", "DESCRIBE HISTORY", "DESCRIBE DETAIL"});
+  /** First words that Spark has statements with too, about anything whose name may begin as ours do. */
+  private static final List SHARED = Arrays.asList(new Object[] {"DESCRIBE", "SET", "UNSET", "RESET"});
   private static final List DESCRIBED =
       Arrays.asList(
           new Object[] {
-            "STATE", "TRANSACTION", "HISTORY", "SKIPPED", "COMPONENT", "MERGE", "ENVIRONMENT", "DISK"
+            "STATE", "TRANSACTION", "HISTORY", "SKIPPED", "COMPONENT", "MERGE", "STORAGE", "ENVIRONMENT", "DISK", "PREWARM",
+            "TABLE", "DATA", "PROFILER"
           });
 
   /** `DESCRIBE INDEXTABLES x` may be about a table of that name: the third word must be ours, or a path must follow. */
   public static boolean areOurs(String sql) {
     List pieces = new SqlText(sql).pieces(4);
     if (pieces.size() < 2) return false;
+    if (leadsToAPath(pieces)) return true;
     String second = upper(pieces, 1);
-    if (second.equals("INDEXTABLES")) second = "INDEXTABLE";
+    if (second.equals("INDEXTABLES") || second.equals("TANTIVY4SPARK")) second = "INDEXTABLE";
     if (!LEADS.contains(upper(pieces, 0) + " " + second)) return false;
-    if (!upper(pieces, 0).equals("DESCRIBE")) return true;
-    boolean described = pieces.size() > 2 && DESCRIBED.contains(upper(pieces, 2));
-    for (int i = 2; i < pieces.size(); i++) described = described || ((SqlText.Piece) pieces.get(i)).kind == 't';
+    if (!SHARED.contains(upper(pieces, 0))) return true;
+    String third = pieces.size() > 2 ? upper(pieces, 2) : "";
+    if (upper(pieces, 0).equals("RESET")) return third.equals("PROFILER");
+    if (!upper(pieces, 0).equals("DESCRIBE")) return third.equals("TABLE");
+    boolean described = DESCRIBED.contains(third);
+    for (int i = 2; i < pieces.size(); i++) described = described || isPath(pieces, i);
     return described;
+  }
+
+  private static boolean leadsToAPath(List pieces) {
+    String lead = "";
+    for (int i = 0; i < pieces.size(); i++) {
+      if (isPath(pieces, i)) return WITH_A_PATH.contains(lead);
+      lead = i == 0 ? upper(pieces, 0) : lead + " " + upper(pieces, i);
+    }
+    return false;
   }
 
   /** One letter for each of many, for comparing with the Python side. */
@@ -37,6 +58,12 @@ public class Statements {
     StringBuilder out = new StringBuilder();
     for (int i = 0; i < each.length; i++) out.append(areOurs(each[i]) ? 'y' : 'n');
     return out.toString();
+  }
+
+  /** A text in quotes; one between dollars is none of ours. */
+  private static boolean isPath(List pieces, int index) {
+    SqlText.Piece piece = (SqlText.Piece) pieces.get(index);
+    return piece.kind == 't' && piece.text.charAt(0) != '$';
   }
 
   private static String upper(List pieces, int index) {

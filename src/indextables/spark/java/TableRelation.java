@@ -31,17 +31,29 @@ public class TableRelation extends PythonTable {
     return source;
   }
 
+  /** Two searches of one version with the same options are the same data: what one has cached, the other finds. */
+  public boolean equals(Object other) {
+    if (other == this || getClass() != TableRelation.class) return other == this;
+    return other != null && other.getClass() == getClass() && ((TableRelation) other).schema().equals(schema());
+  }
+
+  public int hashCode() {
+    return getClass() == TableRelation.class ? schema().hashCode() : System.identityHashCode(this);
+  }
+
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return new TableScanBuilder(schema(), options);
   }
 
   static boolean isOurs(DataSourceV2Relation relation) {
+    if (relation.table() instanceof TableRelation) return true;
     return relation.table() instanceof PythonTable && relation.table().name().equals(FORMAT);
   }
 
   /** Where the table of a relation is; null if it is none of ours. The schema knows it where the options do not. */
   static String pathOf(DataSourceV2Relation relation) {
     if (!isOurs(relation)) return null;
+    if (relation.table() instanceof NamedTable) return ((NamedTable) relation.table()).path;
     String given = relation.options().get("path");
     StructField[] fields = relation.table().schema().fields();
     for (int i = 0; given == null && i < fields.length; i++) {

@@ -25,7 +25,9 @@ import scala.runtime.AbstractPartialFunction;
  */
 public class TableRule extends Rule {
   public TreeNode apply(TreeNode plan) {
-    return ((LogicalPlan) plan).transformDown(new Change());
+    LogicalPlan changed = (LogicalPlan) ((LogicalPlan) plan).transformDown(new Change());
+    // Only then: a search that still waits for its table would have to look through Spark's own scan for it.
+    return SearchGuard.searches(changed) ? changed : NativeRead.in(changed);
   }
 
   static class Change extends AbstractPartialFunction {
@@ -46,6 +48,7 @@ public class TableRule extends Rule {
       boolean shared = TableRelation.isOurs(relation) && !(relation.table() instanceof TableRelation);
       return shared ? TableRelation.unshared(relation) : null;
     }
+    if (node instanceof LogicalRelation) return withWholeFiles((LogicalRelation) node);
     if (!(node instanceof Filter)) return null;
     Filter filter = (Filter) node;
     List searches = new ArrayList();
@@ -61,6 +64,26 @@ public class TableRule extends Rule {
     options.put("searches", "[" + all + "]");
     LogicalPlan searched = TableRelation.withOptions(table, options);
     return rest == null ? searched : (LogicalPlan) new Filter(rest, searched);
+  }
+
+  /** Files with their whole sizes for a query that asks for their metadata; others need to know only where rows end. */
+  private static LogicalPlan withWholeFiles(LogicalRelation relation) {
+    if (!(relation.relation() instanceof HadoopFsRelation)) return null;
+    HadoopFsRelation files = (HadoopFsRelation) relation.relation();
+    boolean described = relation.output().size() > files.schema().length();
+    if (!described || !(files.location() instanceof SnapshotFileIndex)) return null;
+    SnapshotFileIndex whole = ((SnapshotFileIndex) files.location()).whole();
+    if (whole == null) return null;
+    HadoopFsRelation made =
+        new HadoopFsRelation(
+            whole,
+            files.partitionSchema(),
+            files.dataSchema(),
+            files.bucketSpec(),
+            files.fileFormat(),
+            files.options(),
+            files.sparkSession());
+    return relation.copy(made, relation.output(), relation.catalogTable(), relation.isStreaming(), relation.stream());
   }
 
   /** A condition without its searches, which are added to a list; null if nothing is left. */
@@ -98,7 +121,7 @@ public class TableRule extends Rule {
   }
 
   /** The table that a node reads, as the data source reads it; null if it reads none of ours. */
-  private static DataSourceV2Relation table(LogicalPlan node) {
+  static DataSourceV2Relation table(LogicalPlan node) {
     if (node instanceof DataSourceV2Relation) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
       if (!TableRelation.isOurs(relation)) return null;

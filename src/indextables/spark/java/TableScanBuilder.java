@@ -1,11 +1,21 @@
 package indextables;
 
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.NullOrdering;
+import org.apache.spark.sql.connector.expressions.SortDirection;
+import org.apache.spark.sql.connector.expressions.SortOrder;
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownAggregates;
+import org.apache.spark.sql.connector.read.SupportsPushDownLimit;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.connector.read.SupportsPushDownTopN;
 import org.apache.spark.sql.connector.read.SupportsPushDownV2Filters;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder;
@@ -17,15 +27,24 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * Plans one scan: the columns that are wanted and the filters that Spark has, as options for Python, which makes of the
- * filters what it can. Spark applies them all again, so a filter that is not understood costs time, never rows.
+ * Plans one scan: the columns that are wanted, the filters that Spark has, what it aggregates, sorts and cuts off, as options
+ * for Python. Python says which filters it applies exactly; Spark applies the others again, so a filter that is not
+ * understood costs time, never rows. An order and a limit Spark applies again in any case.
  */
-class TableScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownV2Filters {
+class TableScanBuilder
+    implements SupportsPushDownRequiredColumns,
+        SupportsPushDownV2Filters,
+        SupportsPushDownAggregates,
+        SupportsPushDownLimit,
+        SupportsPushDownTopN {
+  private static final org.apache.spark.sql.connector.expressions.filter.Predicate[] NONE =
+      new org.apache.spark.sql.connector.expressions.filter.Predicate[0];
   private final StructType full;
   private final CaseInsensitiveStringMap options;
+  private final Map pushed = new HashMap();
   private StructType wanted;
-  private org.apache.spark.sql.connector.expressions.filter.Predicate[] filters =
-      new org.apache.spark.sql.connector.expressions.filter.Predicate[0];
+  private org.apache.spark.sql.connector.expressions.filter.Predicate[] filters = NONE;
+  private AnswerSize size;
 
   TableScanBuilder(StructType full, CaseInsensitiveStringMap options) {
     this.full = full;
@@ -36,16 +55,79 @@ class TableScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushD
   /** A scan that ends at a limit must not be filtered before it does. */
   public org.apache.spark.sql.connector.expressions.filter.Predicate[] pushPredicates(
       org.apache.spark.sql.connector.expressions.filter.Predicate[] given) {
-    if (!options.containsKey("limit")) filters = given;
-    return given;
+    if (options.containsKey("limit") || given.length == 0) return given;
+    filters = given;
+    pushed.put("filters", FilterJson.of(filters));
+    byte[] told = isAnswered() ? StatementRunner.planned("filters", PlannedRead.request(full, all())) : null;
+    if (told == null) return given;
+    String exact = new String(told, StandardCharsets.UTF_8); // a letter for each filter: y if Python applies it
+    pushed.put("exact", exact);
+    List left = new ArrayList();
+    for (int i = 0; i < given.length; i++) if (exact.charAt(i) != 'y') left.add(given[i]);
+    return (org.apache.spark.sql.connector.expressions.filter.Predicate[]) left.toArray(NONE);
   }
 
   public org.apache.spark.sql.connector.expressions.filter.Predicate[] pushedPredicates() {
     return filters;
   }
 
+  /** Whether the process that started this driver can be asked about the read, and rows are not ranked by it. */
+  private boolean isAnswered() {
+    return StatementRunner.isAttached() && !options.containsKey("statement");
+  }
+
+  private boolean isPlain() {
+    if (options.containsKey("matches")) return false;
+    return isAnswered() && !options.containsKey("limit") && !options.containsKey("score") && !options.containsKey("snippet");
+  }
+
+  /** The whole aggregation, if the driver answers it; otherwise each task returns its part, and Spark brings them together. */
+  public boolean supportCompletePushDown(Aggregation aggregation) {
+    if (!pushAggregation(aggregation)) return false;
+    return size != null && size.small;
+  }
+
+  public boolean pushAggregation(Aggregation aggregation) {
+    if (!isPlain()) return false;
+    PushedAggregation found = PushedAggregation.of(aggregation, full);
+    pushed.remove("aggregation");
+    wanted = full;
+    if (found == null) return false;
+    pushed.put("aggregation", found.json);
+    wanted = found.columns;
+    size = AnswerSize.of(wanted, all(), false);
+    if (size != null) return true;
+    pushed.remove("aggregation"); // Python cannot do it
+    wanted = full;
+    return false;
+  }
+
+  public boolean pushLimit(int limit) {
+    if (!isPlain()) return false;
+    pushed.put("rows", String.valueOf(limit));
+    return true;
+  }
+
+  public boolean pushTopN(SortOrder[] orders, int limit) {
+    if (!isPlain() || orders.length != 1 || !(orders[0].expression() instanceof NamedReference)) return false;
+    String[] names = ((NamedReference) orders[0].expression()).fieldNames();
+    if (names.length != 1) return false;
+    List order = new ArrayList();
+    order.add(names[0]);
+    order.add(orders[0].direction() == SortDirection.DESCENDING ? "desc" : "asc");
+    order.add(orders[0].nullOrdering() == NullOrdering.NULLS_FIRST ? "nulls first" : "nulls last");
+    pushed.put("order", FilterJson.written(order));
+    pushed.put("rows", String.valueOf(limit));
+    return true;
+  }
+
+  public boolean isPartiallyPushed() {
+    return true;
+  }
+
   /** Whole columns, in the order of the table; at least one, since batches without columns have no rows. */
   public void pruneColumns(StructType required) {
+    if (pushed.containsKey("aggregation")) return;
     List kept = new ArrayList();
     StructField[] fields = full.fields();
     for (int i = 0; i < fields.length; i++) if (required.getFieldIndex(fields[i].name()).isDefined()) kept.add(fields[i]);
@@ -62,12 +144,19 @@ class TableScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushD
     return fields[0];
   }
 
-  public Scan build() {
+  private CaseInsensitiveStringMap all() {
     Map all = new HashMap(options.asCaseSensitiveMap());
-    if (filters.length > 0) all.put("filters", FilterJson.of(filters));
-    CaseInsensitiveStringMap told = new CaseInsensitiveStringMap(all);
+    all.putAll(pushed);
+    all.put("parallelism", String.valueOf(SparkSession.active().sparkContext().defaultParallelism()));
+    return new CaseInsensitiveStringMap(all);
+  }
+
+  public Scan build() {
+    CaseInsensitiveStringMap told = all();
+    size = AnswerSize.of(wanted, told, false);
+    if (size != null && size.small) return new SmallAnswer(wanted, told, size);
     PythonDataSourceV2 source = TableRelation.source();
     Scan scan = new PythonScanBuilder(source, TableRelation.FORMAT, wanted, told).build();
-    return new TableScan(scan, source, told);
+    return new TableScan(scan, source, told, size);
   }
 }

@@ -20,7 +20,7 @@ from indextables.model.schema import normalize, schema_to_json
 from indextables.spark.schemas import FRAME_KEY, SparkBatches, readable, with_metadata
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
-from indextables.spark.source.stream_reader import TableStreamReader
+from indextables.spark.source.stream_reader import FEED_FIELDS, TableStreamReader
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 
 TABLE_KEY = "indextables.table"
@@ -103,6 +103,8 @@ class DefaultSource(DataSource):
         table = open_table(options, options.required_path())
         self._frame = Frame.of(table)
         schema = ReadRequest.parse(options).schema(table)
+        if options.flag("readChangeFeed"):
+            schema = StructType([*schema, *FEED_FIELDS])
         if options.text("frame") == Frame.NEW:
             schema = with_metadata(schema, FRAME_KEY, str(self._frame))
         return schema
@@ -113,6 +115,11 @@ class DefaultSource(DataSource):
         statement = options.text("statement")
         if statement is not None:
             return StatementReader(options, statement, schema)
+        if options.flag("readChangeFeed"):
+            raise InvalidInputError(
+                "readChangeFeed is an option of streams.",
+                hint="Use spark.readStream, or Table.changes(from_version) for the changes of some versions.",
+            )
         return TableReader(options, schema, self._frame)
 
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:

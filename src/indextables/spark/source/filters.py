@@ -1,7 +1,8 @@
 """Filters that Spark hands over with a scan, as conditions of the table's own kind.
 
-Spark applies every filter again to the rows it gets, so what is not understood here, or cannot be said of the table's
-columns, is left out: the scan then returns more rows than it must, never fewer. (`java/FilterJson.java` writes the JSON.)
+What is understood here means exactly what it means in Spark, which then need not apply it again where it is told so. The
+rest is left out: the scan then returns more rows than it must, and Spark filters them. (`java/FilterJson.java` writes the
+JSON.)
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.errors import InvalidInputError
+from indextables.errors import ConflictError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import (
     And,
     Column,
@@ -53,14 +54,26 @@ class _NotSayableError(Exception):
     """A filter that has no form as a predicate of the table."""
 
 
-def parse_filters(text: str | None, schema: pa.Schema) -> list[Predicate]:
-    """Those of some filters, given as JSON, that can be said of a table's columns."""
+def parse_filters(
+    text: str | None, schema: pa.Schema, exact: str | None = None, *, exactly: bool = False
+) -> list[Predicate]:
+    """Those of some filters, given as JSON, that can be said of a table's columns; `exactly` refuses to leave one out.
+
+    `exact` marks with a `y` each that Spark does not apply again: `ReadRequest.exact_filters` has told it that the scan does.
+    """
     predicates = []
-    for node in json.loads(text) if text else []:
+    for number, node in enumerate(json.loads(text) if text else []):
         try:
             predicate = _predicate(node)
             bind(predicate, schema)
-        except (_NotSayableError, InvalidInputError, ValueError, OverflowError):
+        except (_NotSayableError, InvalidInputError, ValueError, OverflowError) as error:
+            if exact is not None and exact[number] == "y":
+                message = "The table's columns have changed since the query was planned."
+                raise ConflictError(message, hint="Run the query again.") from error
+            if exactly:
+                raise UnsupportedError(
+                    f"This condition cannot say which rows are replaced: {json.dumps(node)}."
+                ) from error
             continue
         predicates.append(predicate)
     return predicates

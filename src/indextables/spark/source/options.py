@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables import config
@@ -17,14 +18,17 @@ from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
 from indextables.model.predicate import Predicate, all_of, parse
 from indextables.model.predicate.where import bound_predicate
-from indextables.model.schema import SCORE, SNIPPET
-from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, query_fields, searched
+from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
+from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
 from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
-from indextables.spark.settings import bare
+from indextables.spark.settings import bare, unknown_in_session
+from indextables.spark.source.answers import is_null_free
 from indextables.spark.source.filters import parse_filters
-from indextables.splits.query.tree import Query
-from indextables.splits.search.search import SearchRequest
+from indextables.spark.source.matches import MatchColumns
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.tree import AllRows, Query
+from indextables.splits.search.search import OrderBy, SearchRequest
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 
@@ -46,6 +50,7 @@ OWN = (
     "only",
     "frame",
     "limitPerTask",
+    "physicalNames",
     "partitionColumns",
     "mergeSchema",
     "replaceWhere",
@@ -57,10 +62,20 @@ OWN = (
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
     "ignoreChanges",
+    "readChangeFeed",
     "searches",
     "filters",
+    "exact",
+    "aggregation",
+    "order",
+    "rows",
+    "matches",
+    "parallelism",
+    "thorough",
     "statement",
     "statementTable",
+    "definition",
+    "replaceFilters",
 )
 _OWN = {name.lower(): name for name in OWN}
 
@@ -84,6 +99,8 @@ class SourceOptions(Struct, frozen=True):
             name = bare(key)
             if name.lower() in _OWN:
                 own[_OWN[name.lower()]] = value
+            elif name != key and not config.is_setting(name):
+                unknown_in_session(name)
             elif name.lower() not in SPARKS_OWN and not name.lower().startswith("option."):
                 settings[name] = value
         _check_known(settings)
@@ -185,7 +202,14 @@ class ReadRequest(Struct, frozen=True):
     snippet: str | None
     operators: tuple[SearchOperator, ...] = ()
     filters: str | None = None
-    """What the extension found in the plan around the read: search operators, and filters as JSON."""
+    exact: str | None = None
+    aggregation: str | None = None
+    order: tuple[str, str, str] | None = None
+    rows: int | None = None
+    matches: str | None = None
+    """What the extension found in the plan around the read: search operators; filters as JSON, and which of them Spark
+    leaves to the scan; an aggregation; an order (column, direction, nulls) and how many rows are wanted. The last three
+    only save work: Spark sorts and cuts off what it gets once more."""
 
     @classmethod
     def parse(cls, options: SourceOptions) -> ReadRequest:
@@ -200,6 +224,11 @@ class ReadRequest(Struct, frozen=True):
             snippet=options.text("snippet"),
             operators=tuple(SearchOperator(*operator) for operator in json.loads(options.text("searches") or "[]")),
             filters=options.text("filters"),
+            exact=options.text("exact"),
+            aggregation=options.text("aggregation"),
+            order=None if options.text("order") is None else tuple(json.loads(options.text("order") or "")),
+            rows=options.number("rows"),
+            matches=options.text("matches"),
         )
         if request.query is None and (request.score or request.snippet):
             what = "score" if request.score else "snippet"
@@ -232,10 +261,24 @@ class ReadRequest(Struct, frozen=True):
             snippet = None if self.snippet is None else Snippet(self.snippet)
             SearchRequest(query, tuple(columns), where, self.limit, score=self.score, snippet=snippet).check(schema)
 
-    def plan(self, table: Table, columns: Sequence[str] | None) -> ScanPlan:
+    def plan(self, table: Table, columns: Sequence[str] | None, *, order_by: str | None = None) -> ScanPlan:
         """The scan that finds the rows."""
         query, where = self._conditions(table)
-        return planning.plan_scan(table, query=query, where=where, columns=columns)
+        return planning.plan_scan(table, query=query, where=where, columns=columns, order_by=order_by)
+
+    def first(self, table: Table, columns: Sequence[str]) -> TableSearch | None:
+        """The search for the first rows by a column; None if nothing but all rows will do."""
+        if self.order is None or self.rows is None:
+            return None
+        name, direction, nulls = self.order
+        column = find_column(table.schema, name)
+        if not is_partitionable(table.schema.field(column).type):
+            return None
+        if nulls == "nulls first" and not is_null_free(table.files(), table._names.column(column)):
+            return None
+        plan = self.plan(table, columns, order_by=column)
+        plan = plan if plan.query is not None else replace(plan, query=AllRows())
+        return TableSearch.of(plan, limit=self.rows, order_by=OrderBy(column, direction == "desc"))
 
     def search(self, table: Table, columns: Sequence[str]) -> TableSearch:
         """The search that finds the rows, for columns that may be its score and its snippet."""
@@ -245,11 +288,55 @@ class ReadRequest(Struct, frozen=True):
 
     def _conditions(self, table: Table) -> tuple[Query | None, Predicate | None]:
         """What rows must match: the query with the search operators, and the condition with the filters."""
-        filters = parse_filters(self.filters, table.schema)
+        text, exact = self._own_filters(table)
+        filters = parse_filters(text, table.schema, exact)
         if self.where is not None:
             filters.append(parse(self.where))
-        where = bound_predicate(all_of(filters), table.schema) if filters else None
+        now_ms = table._log.now_ms()
+        where = bound_predicate(all_of(filters), table.schema, now_ms=now_ms) if filters else None
         if self.query is None and not self.operators:
             return None, where
-        fields = query_fields(table.schema, table.partition_columns, table.settings)
-        return searched(self.operators, self.query, fields), where
+        viewed = table._viewed
+        if viewed is None:
+            return searched(self.operators, self.query, self._fields(table), now_ms=now_ms), where
+        names = viewed._names
+        operators = [replace(o, column=None if o.column is None else names.shown(o.column)) for o in self.operators]
+        query = searched(operators, self.query, self._fields(table), now_ms=now_ms)
+        return None if query is None else physical_query(query, names), where
+
+    def match_columns(self, table: Table) -> MatchColumns | None:
+        """The columns that say whether a row matches a search, with the filters over them."""
+        if self.matches is None:
+            return None
+        viewed, told = table._viewed, self.matches
+        if viewed is not None:
+            told = json.dumps(
+                [[n, f, None if c is None else viewed._names.shown(c), q] for n, f, c, q in json.loads(told)]
+            )
+        found = MatchColumns.parse(told, self._fields(table), now_ms=table._log.now_ms())
+        if viewed is not None:
+            found = found.under(viewed._names)
+        return found.with_filters(self.filters, self.exact, table.schema)
+
+    def exact_filters(self, table: Table) -> str:
+        """A letter for each filter: y for those that the read applies exactly as Spark would."""
+        columns, letters = self.match_columns(table), []
+        for node in json.loads(self.filters or "[]"):
+            known = parse_filters(json.dumps([node]), table.schema)
+            letters.append("y" if known or (columns and columns.condition(node, table.schema)) else "n")
+        return "".join(letters)
+
+    def _own_filters(self, table: Table) -> tuple[str | None, str | None]:
+        """The filters over columns of the table alone, and their letters."""
+        columns = self.match_columns(table) if self.filters else None
+        if columns is None:
+            return self.filters, self.exact
+        nodes = json.loads(self.filters or "[]")
+        own = [number for number, node in enumerate(nodes) if not columns.mentioned(node)]
+        exact = None if self.exact is None else "".join(self.exact[number] for number in own)
+        return json.dumps([nodes[number] for number in own]), exact
+
+    def _fields(self, table: Table) -> QueryFields:
+        """The columns as queries name them: in people's names, even where those around them are the splits'."""
+        named = table._viewed or table
+        return query_fields(named.schema, named.partition_columns, named.settings)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,24 +25,30 @@ from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
-from indextables.scan.task import ScanTask, limited
+from indextables.scan.task import ScanTask
 from indextables.spark.schemas import SparkBatches, path_in
+from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
+from indextables.spark.source.matches import MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
-from indextables.table import Table
+from indextables.table import Table, planning
 
 _MAGIC = b"PAR1"
 _THREADS = 16
 
 
 def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
-    """Which files are Parquet. The log tells for those that we wrote; of the others the last bytes are read."""
+    """Which files Spark can read itself: those that are Parquet and have no deletion vector, which Spark does not know.
+
+    The log tells for those that we wrote; of the others the last bytes are read.
+    """
     ours = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy()
     doubtful = np.flatnonzero(~ours)
+    whole = pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
     if len(doubtful) == 0:
-        return pa.array(ours)
+        return pa.array(ours & whole)
     store = open_store(StoreSpec.from_url(table.path, table.settings))
     paths = files["path"].take(doubtful).to_pylist()
     sizes = files["size"].take(doubtful).to_pylist()
@@ -54,7 +60,7 @@ def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
         endings = list(pool.map(ends_as_parquet, paths, sizes))
     parquet = ours.copy()
     parquet[doubtful] = endings
-    return pa.array(parquet)
+    return pa.array(parquet & whole)
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
@@ -70,23 +76,23 @@ SEARCH_BYTES = 1 << 30
 """What one task searches: of a split that is searched, only a small part is read."""
 
 
-def task_groups(splits: Sequence[SplitEntry], *, per_task: int, searching: bool) -> Iterator[tuple[SplitEntry, ...]]:
-    """The splits of each task, in order. `per_task` 0 goes by size."""
+def task_groups(
+    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None
+) -> Iterator[tuple[SplitEntry, ...]]:
+    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`)."""
     if per_task:
         for start in range(0, len(splits), per_task):
             yield tuple(splits[start : start + per_task])
         return
-    max_bytes = SEARCH_BYTES if searching else SCAN_BYTES
-    group: list[SplitEntry] = []
-    size = 0
+    total = sum(entry.size for entry in splits)
+    tasks = max(-(-total // (SEARCH_BYTES if searching else SCAN_BYTES)), min(len(splits), 2 * (parallelism or 0)), 1)
+    groups: list[list[SplitEntry]] = [[] for _ in range(tasks)]
+    before = 0
     for entry in splits:
-        if group and size + entry.size > max_bytes:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(entry)
-        size += entry.size
-    if group:
-        yield tuple(group)
+        # By where the middle of the split lies among all bytes: tasks of equal size, as far as splits allow it.
+        groups[min(tasks - 1, (2 * before + entry.size) * tasks // max(2 * total, 1))].append(entry)
+        before += entry.size
+    yield from (tuple(group) for group in groups if group)
 
 
 class Frame(Struct, frozen=True):
@@ -132,7 +138,7 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
     frame = Frame.parse(options.text("frame")) or frame
     if frame is None:
         version, timestamp = options.number("versionAsOf"), options.text("timestampAsOf")
-        return Table.open(path, version=version, timestamp=timestamp, options=settings)
+        return _as_named(Table.open(path, version=version, timestamp=timestamp, options=settings), options)
     try:
         table = Table.open(path, version=frame.version, options=settings)
     except VersionNotFoundError:
@@ -140,33 +146,50 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
         frame.check(Table.open(path, options=settings))
         raise
     frame.check(table)
-    return table
+    return _as_named(table, options)
+
+
+def _as_named(table: Table, options: SourceOptions) -> Table:
+    """The table with the names of columns that the read is in: Spark's own scan is in those of the splits."""
+    return planning.physical_view(table) if options.flag("physicalNames") else table
+
+
+AnyScan = TypeVar("AnyScan", ScanPlan, TableSearch, ScanPlan | TableSearch)
 
 
 @dataclass
 class SplitGroup(InputPartition):
-    """The part of a read that one task does: a scan, or a search."""
+    """The part of a read that one task does: a scan, a search, or an aggregation of what a scan finds."""
 
     scan: ScanPlan | TableSearch
     limit: int | None = None
+    aggregation: PushedAggregation | None = None
+    matches: MatchColumns | None = None
+    columns: tuple[str, ...] = ()
+    """With match columns: all columns, in order."""
 
     def __repr__(self) -> str:
-        return f"SplitGroup({len(self._plan.splits)} splits)"
+        return f"SplitGroup({len(plan_of(self.scan).splits)} splits)"
 
-    @property
-    def _plan(self) -> ScanPlan:
-        return self.scan.plan if isinstance(self.scan, TableSearch) else self.scan
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, store: Store | None = None) -> Iterator[pa.RecordBatch]:
         """The rows of the group."""
-        task = ScanTask(self._plan, worker_store(self._plan.spec))
-        if not isinstance(self.scan, TableSearch):
-            yield from limited(task.batches(), self.limit)
+        task = ScanTask(plan_of(self.scan), store)
+        if self.matches is not None:
+            yield from self.matches.batches(task, self.columns)
+        elif self.aggregation is not None:
+            yield from self.aggregation.of(task).to_batches()
+        elif not isinstance(self.scan, TableSearch):
+            yield from task.batches() if self.limit is None else task.first(self.limit)
         elif self.limit is not None:
             yield from self.scan.merged(task).to_batches()
         else:
             for table in self.scan.tables(task):
                 yield from table.to_batches()
+
+
+def plan_of(scan: ScanPlan | TableSearch) -> ScanPlan:
+    """The scan that a search was planned as."""
+    return scan.plan if isinstance(scan, TableSearch) else scan
 
 
 class TableReader(DataSourceReader):
@@ -177,31 +200,90 @@ class TableReader(DataSourceReader):
         self._frame = frame
         self._schema = schema
         self._request = ReadRequest.parse(options)
+        self._planned: SplitGroup | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
         """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
-        options, request = self._options, self._request
-        table = open_table(options, options.required_path(path_in(self._schema)), self._frame)
-        columns = self._schema.names
-        scan = request.search(table, columns) if request.searches else request.plan(table, columns)
-        plan = scan.plan if isinstance(scan, TableSearch) else scan
-        only = options.text("only")
-        if only is not None:
-            # What Spark can read itself is read by Spark itself: a native scan asks for the rest.
-            plan = plan.with_splits(splits_of_kind(table, plan.splits, only))
-        if isinstance(scan, TableSearch):
-            scan = scan.with_splits(plan.splits).weighed(ScanTask(plan))
+        request, table = self._request, self._table()
+        whole = self._whole(table)
+        if isinstance(whole.scan, TableSearch):
+            whole.scan = whole.scan.weighed(ScanTask(whole.scan.plan))
         if request.limit is not None and not request.limit_is_of_task:
-            return [SplitGroup(scan.with_splits(plan.splits), request.limit)]
-        per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
-        return [SplitGroup(scan.with_splits(splits), request.limit) for splits in groups]
+            return [whole]
+        plan = plan_of(whole.scan)
+        groups = task_groups(
+            plan.splits,
+            per_task=table.settings.group(SparkReadSettings).splits_per_task,
+            searching=plan.query is not None,
+            parallelism=self._options.number("parallelism"),
+        )
+        return [replace(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
         if isinstance(partition, SplitGroup):
-            yield from SparkBatches(self._schema)(partition.batches())
+            yield from self._conformed(partition, worker_store(plan_of(partition.scan).spec))
             keep_modules()
+
+    def size(self) -> AnswerSize:
+        """How much the read returns. What was planned for it is kept for the answer."""
+        table = self._table()
+        whole = self._planned = self._whole(table)
+        return answer_size(
+            plan_of(whole.scan),
+            self._schema,
+            limit=whole.limit,
+            aggregation=whole.aggregation,
+            most_splits=table.settings.group(SparkReadSettings).driver_splits,
+            thorough=self._options.flag("thorough"),
+        )
+
+    def answer(self) -> bytes:
+        """All rows at once, in this process, as a stream of Arrow."""
+        whole = self._planned or self._whole(self._table())
+        if isinstance(whole.scan, TableSearch):
+            whole.scan = whole.scan.weighed(ScanTask(whole.scan.plan))
+        batches = list(self._conformed(whole))
+        return as_stream(SparkBatches(self._schema).schema, batches)
+
+    def exact_filters(self) -> str:
+        """Which of the filters the read applies exactly as Spark would: a letter for each, y or n."""
+        return self._request.exact_filters(self._table())
+
+    def _table(self) -> Table:
+        return open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
+
+    def _whole(self, table: Table) -> SplitGroup:
+        """The read as if one task did all of it."""
+        request = self._request
+        matches = request.match_columns(table)
+        if matches is not None:
+            names = tuple(self._schema.names)
+            stored = [name for name in names if name not in matches.queries]
+            # A row of match columns alone still has to be read from something.
+            plan = request.plan(table, stored or table.schema.names[:1])
+            return SplitGroup(self._of_kind(table, plan), matches=matches, columns=names)
+        aggregation = PushedAggregation.parse(request.aggregation, table.schema)
+        columns = self._schema.names if aggregation is None else aggregation.columns
+        scan: ScanPlan | TableSearch | None = request.first(table, columns)
+        limit = request.rows if request.order is None or scan is not None else None
+        if request.searches:
+            scan, limit = request.search(table, columns), request.limit
+        elif scan is None:
+            scan, limit = request.plan(table, columns), limit if request.limit is None else request.limit
+        return SplitGroup(self._of_kind(table, scan), limit, aggregation)
+
+    def _of_kind(self, table: Table, scan: AnyScan) -> AnyScan:
+        """A scan of what Spark cannot read itself where a native scan asks for the rest; else all of it."""
+        only = self._options.text("only")
+        return scan if only is None else scan.with_splits(splits_of_kind(table, plan_of(scan).splits, only))
+
+    def _conformed(self, group: SplitGroup, store: Store | None = None) -> Iterator[pa.RecordBatch]:
+        batches = SparkBatches(self._schema)
+        if group.aggregation is None:
+            return batches(group.batches(store))
+        parts = list(group.batches(store))
+        return iter(check_sum(pa.Table.from_batches(parts), batches.schema).to_batches() if parts else ())
 
 
 @cache

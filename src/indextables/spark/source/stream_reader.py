@@ -7,6 +7,9 @@ files it adds. Files that only rearrange rows (a merge) are passed over. A versi
 that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
 back are compared with those that it takes away.
 
+With `readChangeFeed` every row that came or went is read, with what happened to it (`scan/changes.py`): such a stream goes
+on across deletions, updates and restorations.
+
 What a stream asks for: where it starts, how much a batch takes, and which rows it wants.
 
 Which files a stream reads, and in which order: the same files for the same offsets, whenever it is asked.
@@ -17,7 +20,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -31,7 +33,7 @@ from pyspark.sql.streaming.datasource import (
     ReadMaxFiles,
     SupportsTriggerAvailableNow,
 )
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
@@ -40,6 +42,16 @@ from indextables.model.conflicts import Operation, files_of_new_rows
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
+from indextables.scan.changes import (
+    CHANGE_TYPE,
+    COMMIT_TIMESTAMP,
+    COMMIT_VERSION,
+    INSERT,
+    Change,
+    ChangeTask,
+    changes_of,
+    row_digests,
+)
 from indextables.scan.plan import ScanPlan, entries
 from indextables.scan.task import ScanTask
 from indextables.spark.schemas import SparkBatches, path_in
@@ -47,7 +59,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import SplitGroup, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table, planning
+from indextables.table import Table, feeds, planning
 
 
 class StreamOptions(Struct, frozen=True):
@@ -59,6 +71,8 @@ class StreamOptions(Struct, frozen=True):
     max_files: int | None
     max_bytes: int | None
     ignore_changes: bool
+    feed: bool = False
+    """Whether rows are told with what happened to them."""
 
     @classmethod
     def parse(cls, options: SourceOptions) -> StreamOptions:
@@ -68,7 +82,12 @@ class StreamOptions(Struct, frozen=True):
             raise InvalidInputError(
                 "A stream has no limit, scores or snippets.", hint="Use query and where alone to filter a stream."
             )
+        feed = options.flag("readChangeFeed")
+        if feed and (request.query is not None or request.where is not None):
+            message = "A stream of changes has neither query nor where."
+            raise InvalidInputError(message, hint="Filter the frame: a row may come to match, or cease to.")
         return cls(
+            feed=feed,
             request=request,
             start=options.version("startingVersion"),
             max_files=options.number("maxFilesPerTrigger", 1),
@@ -93,6 +112,12 @@ class StreamOptions(Struct, frozen=True):
             )
 
 
+FEED_FIELDS = (
+    StructField(CHANGE_TYPE, StringType()),
+    StructField(COMMIT_VERSION, LongType()),
+    StructField(COMMIT_TIMESTAMP, TimestampType()),
+)
+"""The columns of a stream of changes beside those of the table."""
 DONE = -1
 ROWS_PER_PART = 2_000_000
 """So many rows that a restoration took away are held by one task, 16 bytes of each."""
@@ -165,10 +190,10 @@ class RestoredRows(InputPartition):
         store = worker_store(self.added.spec)
         digests: Counter[bytes] = Counter()
         for batch in ScanTask(self.removed, store).batches():
-            digests.update(digest for digest in _digests(batch) if self._is_ours(digest))
+            digests.update(digest for digest in row_digests(batch) if self._is_ours(digest))
         for batch in ScanTask(self.added, store).batches():
             new = []
-            for place, digest in enumerate(_digests(batch)):
+            for place, digest in enumerate(row_digests(batch)):
                 if not self._is_ours(digest):
                     continue
                 if digests[digest] > 0:
@@ -181,21 +206,29 @@ class RestoredRows(InputPartition):
         return int.from_bytes(digest[:4]) % self.parts == self.part
 
 
-def _digests(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """A digest of each row; -0.0 is 0.0 and NaN is NaN, as the columns' types compare them."""
-    values = [column.to_pylist() for column in batch.columns]
-    for row in zip(*values, strict=True):
-        text = repr(tuple(v + 0.0 if isinstance(v, float) else v for v in row))
-        yield blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+@dataclass
+class ChangedRows(InputPartition):
+    """Rows that came or went, of some splits."""
+
+    task: ChangeTask
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows with what happened to them."""
+        yield from self.task.batches(worker_store(self.task.plan.spec))
+
+
+Step = AddAction | Restoration | Change
+"""What a stream reads at once."""
 
 
 class StreamFiles:
     """The files of a table in the order of its history."""
 
-    def __init__(self, path: str, options: Mapping[str, object], *, ignore_changes: bool) -> None:
+    def __init__(self, path: str, options: Mapping[str, object], *, ignore_changes: bool, feed: bool = False) -> None:
         self._path = path
         self._options = dict(options)
         self._ignore_changes = ignore_changes
+        self._feed = feed
 
     def newest_version(self) -> int:
         """The newest version of the table."""
@@ -218,22 +251,27 @@ class StreamFiles:
             end = offset
         return end
 
-    def between(self, start: Offset, end: Offset) -> tuple[Table, list[AddAction], list[Restoration]]:
-        """The table as it is now, the files after one offset up to another, and what was restored between them."""
+    def between(self, start: Offset, end: Offset) -> tuple[Table, list[AddAction], list[Restoration], list[Change]]:
+        """The table as it is now, the files after one offset up to another, and what was restored and changed there."""
         files: list[AddAction] = []
         restored: list[Restoration] = []
+        changes: list[Change] = []
         if not start.is_at(end):
             for file, offset in self._steps(self.table(start, end), start, end.version):
                 if isinstance(file, Restoration):
                     restored.append(file)
+                elif isinstance(file, Change):
+                    changes.append(file)
                 elif file is not None:
                     files.append(file)
                 if offset.is_at(end):
                     break
         # Opened after the files were found: had the table been created anew meanwhile, they would not all be its own.
         table = self.table(start, end)
-        self._check_there(table, [file.path for file in files] + [path for one in restored for path in one.paths])
-        return table, files, restored
+        paths = [file.path for file in files] + [path for one in restored for path in one.paths]
+        paths += [path for one in changes for path in one.paths]
+        self._check_there(table, paths)
+        return table, files, restored, changes
 
     def _check_there(self, table: Table, paths: Sequence[str]) -> None:
         """A split that is not live any more may have been purged: said here, and not by a task that cannot find it."""
@@ -248,26 +286,27 @@ class StreamFiles:
                 path=missing,
             )
 
-    def entries(self, table: Table, files: list[AddAction], plan: ScanPlan) -> tuple[SplitEntry, ...]:
+    def entries(self, files: list[AddAction], plan: ScanPlan) -> tuple[SplitEntry, ...]:
         """Those files that can hold a row of the plan, as entries to open."""
         file_list = from_actions(files)
         if plan.where is not None:
-            file_list = file_list.filter(may_match(plan.where, file_list, partition_columns=table.partition_columns))
+            file_list = file_list.filter(may_match(plan.where, file_list, partition_columns=plan.partition_columns))
         return entries(file_list)
 
-    def restored_rows(self, table: Table, restored: Restoration, plan: ScanPlan) -> list[RestoredRows]:
+    def restored_rows(self, restored: Restoration, plan: ScanPlan) -> list[RestoredRows]:
         """The tasks that find which rows a restoration brought back. Rows are equal if all their columns are."""
-        all_columns = replace(plan, columns=tuple(table.schema.names))
-        added = all_columns.with_splits(self.entries(table, list(restored.added), plan))
-        old_splits = [SplitEntry(f.path, f.size or 0, None, None, f.partition_values or {}) for f in restored.removed]
+        all_columns = replace(plan, columns=tuple(plan.schema.names))
+        added = all_columns.with_splits(self.entries(list(restored.added), plan))
+        old_splits = [
+            SplitEntry(f.path, f.size or 0, None, None, f.partition_values or {}, f.deletion_vector, None)
+            for f in restored.removed
+        ]
         removed = replace(all_columns, query=None, splits=tuple(old_splits))
         rows = sum(file.num_records or ROWS_PER_PART for file in restored.added)
         parts = max(1, -(-rows // ROWS_PER_PART))
-        return [RestoredRows(added, removed, plan.columns, part, parts) for part in range(parts)]
+        return [RestoredRows(added, removed, tuple(plan.output_schema.names), part, parts) for part in range(parts)]
 
-    def _steps(
-        self, table: Table, start: Offset, until: int
-    ) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
+    def _steps(self, table: Table, start: Offset, until: int) -> Iterator[tuple[Step | None, Offset]]:
         """Each file after an offset with the offset behind it; the end of each version without a file."""
         offset = replace(start, table=table.metadata.id)
         if start.files != DONE:
@@ -280,11 +319,15 @@ class StreamFiles:
                 version_start = Offset(version.version, 0, table=table.metadata.id, txn=version.info.txn_id)
                 yield from _numbered(self._files_of(version), version_start)
 
-    def _snapshot_files(self, version: int) -> list[AddAction]:
-        files: pa.Table = Table.open(self._path, version=version, options=self._options).files()
-        return sorted(to_actions(files), key=lambda action: action.path)
+    def _snapshot_files(self, version: int) -> Sequence[Step]:
+        table = Table.open(self._path, version=version, options=self._options)
+        files = sorted(to_actions(table.files()), key=lambda action: action.path)
+        if not self._feed:
+            return files
+        stamp = version, table._snapshot.header.timestamp_ms
+        return [Change(INSERT, entry, *stamp) for entry in entries(from_actions(files))]
 
-    def _added(self, table: Table, offset: Offset) -> Sequence[AddAction | Restoration]:
+    def _added(self, table: Table, offset: Offset) -> Sequence[Step]:
         version = self._check_history(table, offset)
         if version is None:
             raise VersionNotFoundError(f"Version {offset.version} of {self._path} is not in the log any more.")
@@ -301,8 +344,10 @@ class StreamFiles:
             raise self._other(f"version {offset.version} is not the one that the stream has read", offset)
         return version
 
-    def _files_of(self, version: CommittedVersion) -> Sequence[AddAction | Restoration]:
-        """The files whose rows a version adds."""
+    def _files_of(self, version: CommittedVersion) -> Sequence[Step]:
+        """The files whose rows a version adds, or everything that it changes."""
+        if self._feed:
+            return changes_of(version, self._size_of)
         removes = [a for a in version.actions if isinstance(a, RemoveAction) and a.data_change]
         if removes and not self._ignore_changes:
             raise RefusedError(
@@ -314,6 +359,12 @@ class StreamFiles:
             )
         new = files_of_new_rows(version)
         return restorations(new, removes) if version.info.operation == Operation.RESTORE else new
+
+    def _size_of(self, path: str) -> int:
+        """The size of a split that the log does not tell; none if it is gone, which is found before it is read."""
+        table = self.table()
+        info = open_store(StoreSpec.from_url(table.path, table.settings)).head(path)
+        return 0 if info is None else info.size
 
     def table(self, *offsets: Offset) -> Table:
         """The table as it is now; ConflictError if it is not the one that the offsets are of."""
@@ -357,9 +408,7 @@ def _partition(file: AddAction | RemoveAction) -> tuple[tuple[str, str | None], 
     return tuple(sorted((file.partition_values or {}).items()))
 
 
-def _numbered(
-    files: Sequence[AddAction | Restoration], start: Offset
-) -> Iterator[tuple[AddAction | Restoration | None, Offset]]:
+def _numbered(files: Sequence[Step], start: Offset) -> Iterator[tuple[Step | None, Offset]]:
     for place in range(start.files, len(files)):
         yield files[place], replace(start, files=place + 1)
     yield None, replace(start, files=DONE, snapshot=False)
@@ -375,6 +424,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             options.required_path(path_in(schema)),
             dict(options.settings),
             ignore_changes=self._stream_options.ignore_changes,
+            feed=self._stream_options.feed,
         )
         self._until: int | None = None
 
@@ -407,17 +457,26 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
-        table, files, restored = self._files.between(Offset.of(start), Offset.of(end))
+        table, files, restored, changes = self._files.between(Offset.of(start), Offset.of(end))
+        if self._stream_options.feed:
+            return self._changed_rows(table, changes)
         plan = self._stream_options.plan(table, self._schema.names)
-        plan = plan.with_splits(self._files.entries(table, files, plan))
+        plan = plan.with_splits(self._files.entries(files, plan))
         per_task = table.settings.group(SparkReadSettings).splits_per_task
         groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
-        compared = [task for one in restored for task in self._files.restored_rows(table, one, plan)]
+        compared = [task for one in restored for task in self._files.restored_rows(one, plan)]
         return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
+
+    def _changed_rows(self, table: Table, changes: Sequence[Change]) -> list[ChangedRows]:
+        told = {field.name for field in FEED_FIELDS}
+        columns = [name for name in self._schema.names if name not in told]
+        return [ChangedRows(feeds.change_task(table, [change], columns)) for change in changes]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
-        if isinstance(partition, (SplitGroup, RestoredRows)):
+        if isinstance(partition, ChangedRows):
+            yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())
+        elif isinstance(partition, (SplitGroup, RestoredRows)):
             yield from SparkBatches(self._schema)(partition.batches())
 
     def commit(self, end: dict[str, object]) -> None:

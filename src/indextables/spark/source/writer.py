@@ -32,8 +32,12 @@ from indextables.config.registry import SettingsGroup, declared
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
+from indextables.model.predicate import all_of
+from indextables.model.predicate.where import Where
 from indextables.spark.schemas import arrow_schema
-from indextables.spark.settings import bare
+from indextables.spark.settings import bare, known_settings
+from indextables.spark.source.definitions import TableDefinition, plan_defined_write
+from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.options import SourceOptions, with_column_case
 from indextables.spark.writes import (
     OVERWRITE_MODE,
@@ -60,7 +64,7 @@ def under_session(write: RowWrite, properties: Mapping[str, str]) -> RowWrite:
     """The write as the session of a task wants it, as far as its options do not say otherwise."""
     write = under_overwrite_mode(write, properties.get(SESSION_OVERWRITE_MODE))
     options = {key.lower() for key in write.options}
-    settings = {bare(key): value for key, value in properties.items() if key.lower().startswith(PREFIX)}
+    settings = {bare(key): value for key, value in known_settings(properties).items()}
     unplanned = {key: value for key, value in settings.items() if key.lower() not in options}
     late = [key for key in unplanned if config.REGISTRY.find(key)[0].group is IndexingSettings]
     if late:
@@ -87,6 +91,17 @@ def plan_source_write(
 ) -> RowWrite:
     """The write that options ask for, checked against the table. What a complete output of a stream replaces is not the
     session's to say."""
+    definition = options.text("definition")
+    if definition is not None:
+        defined = TableDefinition.parse(definition)
+        partly = options.text("replaceWhere") or is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE)
+        if not (defined.mode != "create" and partly):
+            return plan_defined_write(defined, options.settings)
+        overwrite = True  # of a part: the table stays what it is
+    replace_where: Where | None = options.text("replaceWhere")
+    filters = options.text("replaceFilters")
+    if filters is not None:
+        replace_where = all_of(parse_filters(filters, arrow_schema(schema), exactly=True))
     dynamic_partitions = is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE)
     return plan_table_write(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
@@ -94,7 +109,7 @@ def plan_source_write(
         arrow_schema(schema),
         overwrite=overwrite,
         partition_by=options.names("partitionColumns"),
-        replace_where=options.text("replaceWhere"),
+        replace_where=replace_where,
         dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
         merge_schema=options.flag("mergeSchema"),
         options=with_column_case(options.settings, schema.names),

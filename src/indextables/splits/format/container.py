@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 
 from indextables.errors import BadFileError
+from indextables.splits.format.pages import page_table
 from indextables.splits.format.parquet import ParquetBody, leaf_places
 from indextables.splits.format.section_table import (
     TABLE_KEY,
@@ -129,6 +130,7 @@ def finish_split(
 ) -> SplitLayout:
     """Write everything that follows the rows. The file is complete, with its checksum, when this returns."""
     index_start = body.end_rows()
+    pages_of_rows = page_table(body.path, index_start)
     files = [_split_file(segment, name) for name in COMPONENTS] if segment else []
     ranges = _append_bodies(body, segment, files) if segment else {}
     footer_start = body.tell()
@@ -140,6 +142,7 @@ def finish_split(
     meta = hot.append((segment.folder / META).read_bytes() if segment else b"")
     leaves = sum(len(place) for place in leaf_places(body.schema).values())
     chunks = hot.append(bytes(4 * leaves * body.row_groups))
+    pages = hot.append(pages_of_rows) if pages_of_rows else None
     hot_length = body.tell() - footer_start
     table = SectionTable(
         tantivy=TANTIVY_VERSION,
@@ -153,6 +156,7 @@ def finish_split(
         mapping_ref=mapping.ref,
         statistics=statistics,
         incomplete=dict(incomplete),
+        pages=pages,
     )
     body.finish({TABLE_KEY: encode_table(table), FOOTER_CHECKSUM_KEY: PLACEHOLDER})
     _fill_chunk_checksums(body.path, footer_start + chunks.offset)

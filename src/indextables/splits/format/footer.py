@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from indextables.splits.format.container import (
     chunk_places,
     footer_start_of,
 )
+from indextables.splits.format.pages import PageTable, read_struct
 from indextables.splits.format.parquet import leaf_places, open_parquet
 from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.format.source import SplitSource
@@ -50,6 +52,17 @@ class SplitFooter(Struct, frozen=True, dict=True):
     def leaves(self) -> dict[str, range]:
         """The numbers of the Parquet columns of every column."""
         return leaf_places(self.schema)
+
+    @cached_property
+    def pages(self) -> PageTable | None:
+        """Where the pages of every column chunk lie; None for a split of an earlier release, which does not say."""
+        span = self.table.pages
+        return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
+
+    @cached_property
+    def parquet_footer(self) -> dict[int, Any]:
+        """Parquet's own metadata, field by field: pyarrow does not say where the page indexes lie."""
+        return read_struct(self.data, len(self.data) - 8 - int.from_bytes(self.data[-8:-4], "little"))[0]
 
     @cached_property
     def digest(self) -> str:

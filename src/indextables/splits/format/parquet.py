@@ -5,10 +5,11 @@ takes as long as a search. What is read here is in memory already.
 
 The rows of a split: Parquet row groups written as batches arrive, and the Parquet footer written last.
 
-Row groups are small (8,192 rows), so that a search that matches few rows decodes little. No footer statistics for
-floating point columns: Parquet's bounds leave NaN out, and an engine that trusts them drops rows. No dictionary for them
-either: Spark skips a row group whose dictionary lacks 0.0, though it holds the equal -0.0. No statistics for full-text
-and nested columns: they prune nothing and would make the footer large.
+Row groups are large (131,072 rows), for engines that read all of a column; pages are small, for a search that matches few
+rows and decodes only theirs. No footer statistics for floating point columns: Parquet's bounds leave NaN out, and an engine
+that trusts them drops rows. No dictionary for them where a zero occurs: Spark skips a row group whose dictionary lacks 0.0,
+though it holds the equal -0.0, or the other way round. No statistics for full-text and nested columns: they prune nothing and
+would make the footer large.
 """
 
 from __future__ import annotations
@@ -32,11 +33,18 @@ def open_parquet(file: object, metadata: FileMetaData | None = None) -> Any:
     return reader
 
 
-ROW_GROUP_ROWS = 8_192
+ROW_GROUP_ROWS = 131_072
 ROW_GROUP_BYTES = 64 << 20
 """Row groups of very large rows end earlier, so that memory stays bounded."""
+PAGE_ROWS = 8_192
+PAGE_BYTES = 64 << 10
+"""Pages of long texts have about a thousand rows."""
 _DICTIONARY_WORTHWHILE = 0.5
 """A column whose first row group has more distinct values than this share gets no dictionary."""
+_DICTIONARY_VALUES = 32_768
+"""Nor one with more distinct values than this: whoever reads one page reads the dictionary too."""
+_FIRST_RATIO = 0.4
+"""Size in the file over size in memory, until a row group tells."""
 
 
 class ParquetBody:
@@ -49,9 +57,10 @@ class ParquetBody:
         self.rows = 0
         self._mapping = mapping
         self._waiting: list[pa.RecordBatch] = []
-        self._waiting_rows = self._waiting_bytes = 0
+        self._waiting_rows = self._waiting_bytes = self._flushed_bytes = 0
         self._sink = pa.OSFile(str(path), "wb")
         self._writer: pq.ParquetWriter | None = None
+        self._dictionary: list[str] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows. They reach the file in whole row groups."""
@@ -72,6 +81,12 @@ class ParquetBody:
         if self._waiting_rows or self._writer is None:
             self._flush()
         return self.tell()
+
+    @property
+    def estimated_bytes(self) -> float:
+        """What the rows will take in the file, those included that wait for their row group to be full."""
+        ratio = self.tell() / self._flushed_bytes if self._flushed_bytes else _FIRST_RATIO
+        return self.tell() + self._waiting_bytes * ratio
 
     def append(self, data: bytes) -> int:
         """Append other bytes after the rows; returns where they start."""
@@ -100,23 +115,50 @@ class ParquetBody:
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._waiting, self.schema)
         if self._writer is None:
-            self._writer = self._open_writer(table)
+            # The first row group decides which columns get a dictionary.
+            self._dictionary = _dictionary_columns(table, self._mapping)
+            self._writer = self._open_writer()
+        elif self._zeros(table):
+            self._writer = self._write_again(self._writer, self._zeros(table))
         if table.num_rows:
             self._writer.write_table(table, row_group_size=ROW_GROUP_ROWS)
             self.row_groups += 1
+        self._flushed_bytes += self._waiting_bytes
         self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
 
-    def _open_writer(self, first: pa.Table) -> pq.ParquetWriter:
-        """The first row group decides which columns get a dictionary."""
+    def _zeros(self, table: pa.Table) -> list[str]:
+        """The columns that have a dictionary and must not, since these rows hold a zero."""
+        names = [f.name for f in self.schema if f.name in self._dictionary and is_float(f.type)]
+        return [name for name in names if has_zero(table.column(name))]
+
+    def _write_again(self, writer: pq.ParquetWriter, plain: list[str]) -> pq.ParquetWriter:
+        """The row groups so far once more, with no dictionary for some columns: a writer cannot change its mind."""
+        writer.close()
+        self._sink.close()
+        before = self.path.with_name(f"{self.path.name}.before")
+        self.path.rename(before)
+        self._dictionary = [name for name in self._dictionary if name not in plain]
+        self._sink = pa.OSFile(str(self.path), "wb")
+        again = self._open_writer()
+        file = open_parquet(pa.OSFile(str(before)))
+        for group in range(file.metadata.num_row_groups):
+            again.write_table(file.read_row_groups([group]).cast(self.schema), row_group_size=ROW_GROUP_ROWS)
+        file.close()
+        before.unlink()
+        return again
+
+    def _open_writer(self) -> pq.ParquetWriter:
         return pq.ParquetWriter(
             self._sink,
             self.schema,
             version="2.6",
             compression="zstd",
             compression_level=1,
-            use_dictionary=_dictionary_columns(first, self._mapping),
+            use_dictionary=self._dictionary,
             write_statistics=columns_with_statistics(self.schema, self._mapping),
             write_page_index=True,
+            data_page_size=PAGE_BYTES,
+            max_rows_per_page=PAGE_ROWS,
             store_schema=True,
         )
 
@@ -154,16 +196,30 @@ def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
     leaves = _leaf_paths(first.schema)
     chosen: list[str] = []
     for field, place in zip(first.schema, leaf_places(first.schema).values(), strict=True):
-        if field.name not in texts and (pa.types.is_nested(field.type) or _repeats(first.column(field.name))):
-            chosen += [path for path, kind in leaves[place.start : place.stop] if kind not in ("FLOAT", "DOUBLE")]
+        column = first.column(field.name)
+        if field.name in texts or not (pa.types.is_nested(field.type) or _repeats(column)):
+            continue
+        floats = is_float(field.type) and not has_zero(column)
+        chosen += [path for path, kind in leaves[place.start : place.stop] if floats or kind not in ("FLOAT", "DOUBLE")]
     return chosen
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
+    most = min(len(column) * _DICTIONARY_WORTHWHILE, _DICTIONARY_VALUES)
     try:
-        return bool(pc.count_distinct(column, mode="all").as_py() <= len(column) * _DICTIONARY_WORTHWHILE)
+        return bool(pc.count_distinct(column, mode="all").as_py() <= most)
     except pa.ArrowNotImplementedError:
         return False
+
+
+def is_float(kind: pa.DataType) -> bool:
+    """Whether a column holds floating point numbers."""
+    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def has_zero(column: pa.ChunkedArray) -> bool:
+    """Whether a column of floating point numbers holds 0.0 or -0.0."""
+    return bool(pc.any(pc.equal(column, pa.scalar(0.0, column.type))).as_py())
 
 
 def _leaf_paths(schema: pa.Schema) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
     Parquet row groups
     index bodies       per field: its .term, .idx, .fieldnorm and .pos data side by side, so one request fetches a field
-    hot section        meta.json, the end of every index file, the chunk checksums      <- footer start
+    hot section        meta.json, the end of every index file, chunk checksums, page table   <- footer start
     Parquet footer     page indexes, metadata with this table and the footer's checksum -> end of file
 
 Places in the hot section count from the footer start; all other offsets count from the start of the file. The store's
@@ -25,6 +25,8 @@ TABLE_KEY = "indextables.split"
 FORMAT_VERSION = 1
 MAX_INDEX_FILE_BYTES = 1 << 40
 MAX_ROWS = (1 << 31) - 1024
+ENTRY_BYTES = 12
+"""What the page table has for each page."""
 _MAX_CRC = (1 << 32) - 1
 
 
@@ -98,6 +100,8 @@ class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     statistics: Statistics = Statistics()
     incomplete: dict[str, int] = {}
     """Columns of which the index does not hold every value completely, and how many values that are."""
+    pages: Span | None = None
+    """The page table; splits of release 0.1.0 have none, and their rows are read by column chunks."""
 
     def component(self, name: str) -> Component:
         """The index file of this extension."""
@@ -143,7 +147,8 @@ _TABLE = msgspec.json.Decoder(SectionTable)
 def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
     _require(0 <= table.rows <= MAX_ROWS, "impossible number of rows")
     _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
-    spans = [table.meta, table.chunks, *(c.tail for c in table.components)]
+    spans = [table.meta, table.chunks, *(c.tail for c in table.components), *([table.pages] if table.pages else [])]
+    _require(table.pages is None or table.pages.length % ENTRY_BYTES == 0, "a page table of odd length")
     _require(all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans), "a span outside")
     if not table.components:
         return

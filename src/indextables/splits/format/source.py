@@ -82,7 +82,8 @@ class LocalSource:
         except OSError as e:
             raise _unreadable(self.path, e) from e
         self.size = status.st_size
-        self.identity = f"{path.absolute()}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
+        place = path if path.is_absolute() else path.absolute()
+        self.identity = f"{place}:{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Plain reads: a mapped file that somebody cuts short would kill the process."""

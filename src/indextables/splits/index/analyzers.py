@@ -11,14 +11,16 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+import pyarrow as pa
 import tantivy
 
-from indextables.splits.index.mapping import STEMMERS, ColumnMapping, DocMapping
+from indextables.splits.index.mapping import CHAIN, GRAM_TOKENIZER, STEMMERS, ColumnMapping, DocMapping
 
 ROW_FIELD = "_row"
 """The fast field that holds a row's number, where a writer needs one to sort by."""
 NGRAM_MIN, NGRAM_MAX = 1, 2
 """Single characters and pairs: a longer text is found by its pairs and then checked in the rows."""
+GRAM_SIZE = 3
 _UNLIMITED = 1 << 40
 
 
@@ -39,6 +41,8 @@ def analyzer_name(column: ColumnMapping) -> str:
 @lru_cache(maxsize=256)
 def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tantivy.TextAnalyzer:
     """The analyzer of a tokenizer. Without a length limit it yields every term, as scanning needs."""
+    if CHAIN in tokenizer:
+        return _chain(tokenizer, max_token_length)
     one_term = tokenizer in ("raw", "lowercase_raw")
     if one_term:
         source = tantivy.Tokenizer.raw()
@@ -46,6 +50,8 @@ def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tanti
         source = tantivy.Tokenizer.whitespace()
     elif tokenizer == "ngram":
         source = tantivy.Tokenizer.ngram(NGRAM_MIN, NGRAM_MAX, False)
+    elif tokenizer == GRAM_TOKENIZER:
+        source = tantivy.Tokenizer.ngram(GRAM_SIZE, GRAM_SIZE, False)
     else:
         source = tantivy.Tokenizer.simple()
     # remove_long keeps what is shorter than its limit, measured before any other filter changes the length.
@@ -58,10 +64,50 @@ def build_analyzer(tokenizer: str, max_token_length: int | None = None) -> tanti
     return builder.build()
 
 
+_URL = r"(?:https?|ftps?|file|s3a?)://[^\s\"'<>()\[\]{}]*[^\s\"'<>()\[\]{}.,;:!?]"
+_MAIL = r"[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+"
+_UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
+_ENTITIES = rf"{_URL}|{_MAIL}|{_UUID}|[\p{{L}}\p{{N}}]+"
+_CODE = r"\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|\p{L}"
+
+
+def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
+    """The analyzer of a chain: a source of terms, then filters in their order."""
+    source, *filters = text.split(CHAIN)
+    cut = {
+        "words": tantivy.Tokenizer.simple,
+        "whitespace": tantivy.Tokenizer.whitespace,
+        "entities": lambda: tantivy.Tokenizer.regex(_ENTITIES),
+        "code": lambda: tantivy.Tokenizer.regex(_CODE),
+    }[source]()
+    limit = _UNLIMITED if max_token_length is None else max_token_length + 1
+    builder = tantivy.TextAnalyzerBuilder(cut).filter(tantivy.Filter.remove_long(limit))
+    for part in filters:
+        kind, _, language = part.partition(":")
+        if kind == "lowercase":
+            builder = builder.filter(tantivy.Filter.lowercase())
+        elif kind == "ascii":
+            builder = builder.filter(tantivy.Filter.ascii_fold())
+        elif kind == "stop":
+            builder = builder.filter(tantivy.Filter.stopword(language))
+        elif kind == "stem":
+            builder = builder.filter(tantivy.Filter.stemmer(language))
+    return builder.build()
+
+
 def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
     """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
     analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
     return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
+
+
+TOKENS = pa.schema([("term", pa.string()), ("position", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
+
+
+def tokens_table(text: str, column: ColumnMapping) -> pa.Table:
+    """The terms of a text in a column's index, with their positions and their places among the characters."""
+    found = analyze(text, column.tokenizer, column.max_token_length)
+    return pa.Table.from_pylist([dict(zip(TOKENS.names, token, strict=True)) for token in found], TOKENS)
 
 
 def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:

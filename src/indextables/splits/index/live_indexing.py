@@ -28,6 +28,7 @@ from indextables.splits.index.mapping import (
     WHOLE_TOKENIZERS,
     ColumnMapping,
     DocMapping,
+    decided_columns,
     is_nested,
     is_text,
     recorded_as,
@@ -112,6 +113,10 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
     if _log_names_mappings(snapshot) and all(_agrees(configured, text, body) for text in _named(snapshot)):
         return LiveIndexing(configuration)
     ways = _ways(snapshot, body)
+    for column in decided_columns(body):
+        # What was decided for the table stands beside what its splits do, even if they all do otherwise.
+        if column.name in ways and (way := configured.find(column.name)) is not None:
+            ways[column.name] = _with(ways[column.name], way)
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
     agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
     wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]

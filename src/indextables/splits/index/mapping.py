@@ -17,17 +17,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config import REGISTRY, is_setting, resolve
-from indextables.config.indexing import IndexingSettings
+from indextables.config.indexing import MAX_TOKEN_LENGTH, TOKEN_LENGTHS, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
+from indextables.model.spark_types import METADATA_KEY
 
 KINDS = ("string", "text", "json", "ip", "none")
+GRAM_TOKENIZER = "gram3"
+"""Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
 RECORD_OPTIONS = ("basic", "freq", "position")
 WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
 STEMMERS = {
@@ -51,9 +54,51 @@ STEMMERS = {
     "tr_stem": "turkish",
 }
 TOKENIZERS = ("default", "raw", "lowercase_raw", "whitespace", "ngram", *STEMMERS)
+CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
+CHAIN_FILTERS = ("lowercase", "ascii", "stop:<language>", "stem:<language>")
+LANGUAGES = tuple(sorted(set(STEMMERS.values())))
+CHAIN = "|"
+"""What stands between the parts of a chain, and in no tokenizer's own name."""
 _DEFAULT_TOKENIZER = {"string": "raw", "text": "default", "json": "default"}
 _DEFAULT_RECORD = {"string": "basic", "text": "position", "json": "position"}
 _FORMAT = 1
+
+
+def chain_fault(text: str) -> str:
+    """What is wrong with a chain such as `words|lowercase|ascii|stop:english|stem:english`; nothing if it is right."""
+    source, *filters = text.split(CHAIN)
+    if source not in CHAIN_SOURCES:
+        return f"a chain starts with {', '.join(CHAIN_SOURCES)}, not {source!r}"
+    for part in filters:
+        kind, _, language = part.partition(":")
+        if part not in ("lowercase", "ascii") and kind not in ("stop", "stem"):
+            return f"{part!r} is none of {', '.join(CHAIN_FILTERS)}"
+        if kind in ("stop", "stem") and language not in LANGUAGES:
+            return f"{part!r} names none of the languages {', '.join(LANGUAGES)}"
+    if len(set(filters)) < len(filters):
+        return "a filter stands there twice"
+    return ""
+
+
+def keeps_case(tokenizer: str) -> bool:
+    """Whether the terms of a tokenizer have upper and lower case."""
+    if CHAIN in tokenizer:
+        return "lowercase" not in tokenizer.split(CHAIN)
+    return tokenizer in ("raw", "whitespace")
+
+
+def before_stems(tokenizer: str) -> str:
+    """The tokenizer without its stemmer and stop words: what a part of a word is compared by."""
+    if CHAIN not in tokenizer:
+        return "default" if tokenizer in STEMMERS else tokenizer
+    parts = [part for part in tokenizer.split(CHAIN) if not part.startswith(("stop:", "stem:"))]
+    return CHAIN.join(parts) if len(parts) > 1 else f"{parts[0]}{CHAIN}"
+
+
+UNINDEXED = "-"
+"""Stands for the tantivy field where a split has none for the way in which the table indexes a column."""
+INDEX_KEY = "indextables.index"
+"""Field metadata: how a column is indexed that some splits index in another way, or do not have."""
 
 
 class ColumnMapping(Struct, frozen=True):
@@ -65,11 +110,23 @@ class ColumnMapping(Struct, frozen=True):
     tokenizer: str = ""
     record: str = ""
     max_token_length: int = 255
+    substring: bool = False
+    """Whether there is a second field, with every three neighbouring characters of a text."""
+
+    @property
+    def grams(self) -> ColumnMapping:
+        """The second field, as a column of its own."""
+        return ColumnMapping(self.name, f"g{self.field[1:]}", "grams", GRAM_TOKENIZER, "basic")
 
     @property
     def indexed(self) -> bool:
         """Whether tantivy holds a field for the column."""
         return self.kind != "none"
+
+    @property
+    def is_unindexed_here(self) -> bool:
+        """Whether the table indexes the column so and a split does not: its rows are analysed the table's way."""
+        return self.field == UNINDEXED
 
     @property
     def terms(self) -> str:
@@ -92,6 +149,7 @@ class DocMapping(Struct, frozen=True):
         With `recorded` (the mapping the table has already) columns keep what was recorded and its fields; a setting
         that asks for something else is a fault.
         """
+        settings = settings.for_columns(schema.names)
         faults = [*_unknown_columns(schema, settings)]
         old = {c.name: c for c in recorded.columns} if recorded else {}
         taken = max((int(c.field[1:]) + 1 for c in old.values()), default=0)
@@ -120,8 +178,9 @@ class DocMapping(Struct, frozen=True):
 
     @property
     def indexed(self) -> tuple[ColumnMapping, ...]:
-        """The columns that tantivy knows."""
-        return tuple(c for c in self.columns if c.indexed)
+        """The columns that tantivy knows, and behind them the fields for parts of texts."""
+        grams = tuple(c.grams for c in self.columns if c.substring)
+        return (*(c for c in self.columns if c.indexed), *grams)
 
     def to_json(self) -> str:
         """The mapping as canonical JSON: equal mappings give equal text."""
@@ -133,6 +192,7 @@ class DocMapping(Struct, frozen=True):
                 "tokenizer": c.tokenizer,
                 "record": c.record,
                 "maxTokenLength": c.max_token_length,
+                **({"substring": True} if c.substring else {}),
             }
             for c in self.columns
         ]
@@ -166,7 +226,7 @@ def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
         raise InvalidInputError(" ".join(faults), hint=_KEEP, faults=faults)
 
 
-_KEEP = "Leave the setting out to keep what is recorded; only an overwritten table can be indexed anew."
+_KEEP = "Leave the setting out to keep what is recorded; reindex() indexes rows that are there anew."
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -200,7 +260,9 @@ def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[
         "indexing.typemap": settings.typemap,
         "indexing.tokenizer": settings.tokenizer,
         "indexing.indexrecordoption": settings.record_option,
+        "indexing.tokenLength": settings.token_length,
         "indexing.nonindexed": settings.nonindexed,
+        "indexing.substring": settings.substring,
     }
     for key, columns in families.items():
         for column in columns:
@@ -214,7 +276,7 @@ def _column(
     """One column's mapping and the faults in its settings."""
     faults: list[str] = []
     kind = _kind(field, settings, recorded, faults)
-    tokenizer = _word(field.name, "tokenizer", settings.tokenizer, TOKENIZERS, faults)
+    tokenizer = _tokenizer(field.name, settings, faults)
     record = _word(field.name, "indexrecordoption", settings.record_option, RECORD_OPTIONS, faults)
     for key, option in (("tokenizer", tokenizer), ("indexrecordoption", record)):
         if option and kind in ("ip", "none"):
@@ -232,12 +294,52 @@ def _column(
         name,
         kind,
         tokenizer or (same.tokenizer if same else _DEFAULT_TOKENIZER.get(kind, "")),
-        record or (same.record if same else _DEFAULT_RECORD.get(kind, "")),
-        same.max_token_length if same else settings.max_token_length,
+        record or (same.record if same else _default_record(kind, settings)),
+        _token_length(field.name, settings, same, faults),
+        _has_grams(field, kind, settings, recorded, faults),
     )
     if recorded is not None and not faults and not same_index(recorded, mapping):
         faults.append(_differs(recorded, mapping))
     return mapping, faults
+
+
+def _tokenizer(column: str, settings: IndexingSettings, faults: list[str]) -> str:
+    """The tokenizer that a column shall have: one by name, or a chain."""
+    text = settings.tokenizer.get(column, "").strip().lower()
+    if CHAIN not in text:
+        return _word(column, "tokenizer", settings.tokenizer, TOKENIZERS, faults)
+    chain = CHAIN.join(part.strip() for part in text.split(CHAIN))
+    fault = chain_fault(chain)
+    if fault:
+        faults.append(f"indexing.tokenizer.{column} is {text!r}: {fault}.")
+    return "" if fault else chain
+
+
+def _has_grams(
+    field: pa.Field, kind: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
+) -> bool:
+    """Whether parts of a column's texts are indexed. It may change: splits without them are looked through."""
+    asked = settings.substring.get(field.name, recorded is not None and recorded.substring)
+    if asked and kind not in ("string", "text"):
+        faults.append(f"Column {field.name!r} is of kind {kind}; indexing.substring needs string or text.")
+    return asked and kind in ("string", "text")
+
+
+def _default_record(kind: str, settings: IndexingSettings) -> str:
+    return settings.text_record if kind == "text" else _DEFAULT_RECORD.get(kind, "")
+
+
+def _token_length(column: str, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> int:
+    """The longest term of a column: what is said of it, else what is recorded, else what is said of the table."""
+    text = settings.token_length.get(column, "").strip().lower()
+    if not text:
+        return recorded.max_token_length if recorded else settings.max_token_length
+    length = TOKEN_LENGTHS.get(text) or (int(text) if text.isdecimal() else 0)
+    if not 1 <= length <= MAX_TOKEN_LENGTH:
+        words = ", ".join(TOKEN_LENGTHS)
+        faults.append(f"indexing.tokenLength.{column} cannot be {text!r}, only 1 to {MAX_TOKEN_LENGTH}, {words}.")
+        return settings.max_token_length
+    return length
 
 
 def _kind(field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> str:
@@ -273,7 +375,13 @@ def _column_from_json(value: Mapping[str, Any]) -> ColumnMapping:
     if value["kind"] not in KINDS:
         raise ValueError(f"kind {value['kind']!r}")
     return ColumnMapping(
-        value["name"], value["field"], value["kind"], value["tokenizer"], value["record"], value["maxTokenLength"]
+        value["name"],
+        value["field"],
+        value["kind"],
+        value["tokenizer"],
+        value["record"],
+        value["maxTokenLength"],
+        bool(value.get("substring", False)),
     )
 
 
@@ -289,11 +397,15 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
             continue
         if column.tokenizer != implied.tokenizer:
             settings[f"indexing.tokenizer.{column.name}"] = column.tokenizer
+        if column.substring:
+            settings[f"indexing.substring.{column.name}"] = "true"
         if column.record != implied.record:
             settings[f"indexing.indexrecordoption.{column.name}"] = column.record
-        if column.max_token_length != implied.max_token_length:
-            settings["indexing.maxTokenLength"] = str(column.max_token_length)
-    return settings
+    usual = IndexingSettings().max_token_length
+    lengths = {c.name: str(c.max_token_length) for c in mapping.columns if c.max_token_length != usual}
+    if len(lengths) == len(mapping.columns) and len(set(lengths.values())) == 1:
+        return settings | {"indexing.maxTokenLength": next(iter(lengths.values()))}
+    return settings | {f"indexing.tokenLength.{name}": length for name, length in lengths.items()}
 
 
 def recorded_as(
@@ -318,3 +430,32 @@ def _without(key: str, value: str, columns: Collection[str]) -> str | None:
     if setting.field_name == "nonindexed":
         return ",".join(name for name in parsed if name not in columns) or None
     return None if column is None or column in columns else value
+
+
+def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
+    """The columns of which the schema says how they are indexed, whatever a split does."""
+    decided = []
+    for field in schema:
+        recorded = (field.metadata or {}).get(METADATA_KEY)
+        if recorded is not None and INDEX_KEY.encode() in recorded:
+            kind, tokenizer, record, longest = json.loads(recorded)[INDEX_KEY].split(",")
+            decided.append(ColumnMapping(field.name, UNINDEXED, kind, tokenizer, record, int(longest)))
+    return tuple(decided)
+
+
+def decision(column: ColumnMapping) -> str:
+    """How a column is indexed, as the metadata of its field says it."""
+    return f"{column.kind},{column.tokenizer},{column.record},{column.max_token_length}"
+
+
+def under_decisions(own: DocMapping, decided: Sequence[ColumnMapping]) -> DocMapping:
+    """The mapping of a split in which columns that it indexes otherwise than was decided have no index."""
+    if not decided:
+        return own
+    others = {c.name: c for c in decided if not _same_way(own.find(c.name), c)}
+    columns = [others.pop(column.name, column) for column in own.columns]
+    return DocMapping((*columns, *others.values()))
+
+
+def _same_way(own: ColumnMapping | None, decided: ColumnMapping) -> bool:
+    return own is not None and (own.kind, own.tokenizer) == (decided.kind, decided.tokenizer)

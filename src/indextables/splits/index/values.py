@@ -180,7 +180,7 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
     if column.kind == "ip":
         addresses = _addresses(texts)
         return IndexValues(addresses, False, addresses.null_count - texts.null_count)
-    return IndexValues(texts, False, _count_long(column, texts))
+    return IndexValues(texts, False, 0 if column.kind == "grams" else _count_long(column, texts))
 
 
 def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -229,7 +229,7 @@ def _count_long(column: ColumnMapping, texts: pa.Array) -> int:
         return len(long)
     # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
     run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
-    separators = r"\s" if column.tokenizer == "whitespace" else _ASCII_SEPARATORS
+    separators = r"\s" if column.tokenizer.startswith(("whitespace", "entities")) else _ASCII_SEPARATORS
     candidates = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
     return sum(has_long_term(text, column) for text in candidates.to_pylist())
 

@@ -6,12 +6,15 @@ Reading a query's text character by character, and saying where it stopped makin
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct, field
 
 from indextables.errors import QuerySyntaxError
+from indextables.model.regular_expression import RegexFaultError, regular_expression
+from indextables.model.values import is_relative, timestamp_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.query import terms
 from indextables.splits.query.fields import QueryFields
@@ -19,12 +22,14 @@ from indextables.splits.query.literals import FULL_MASK, address_mask, json_numb
 from indextables.splits.query.tree import (
     Addresses,
     AllRows,
+    Boost,
     Equals,
     Exists,
     Fuzzy,
     OneOf,
     Query,
     Range,
+    Regex,
     Target,
     Wildcard,
     Words,
@@ -32,6 +37,7 @@ from indextables.splits.query.tree import (
 )
 
 _WINDOW = 60
+_REGEX = re.compile(r"/((?:[^\\/]|\\.)+)/i?(?=[\s)^]|\Z)", re.DOTALL)
 BREAKS = '"()^'
 """Characters that end a bare word unless escaped."""
 
@@ -79,6 +85,22 @@ class Characters(Struct):
         context = {"query": self.text, "position": place, "fields": list(self.fields), **context}
         return QuerySyntaxError(message, hint=hint, **context)
 
+    def regex_end(self) -> int | None:
+        """Where the regular expression ends that starts at the cursor; None if none does: `/var/log` is a word.
+
+        One that is not closed, or has a bare slash inside, is an error where its signs show that it is none by chance.
+        """
+        if self.peek() != "/":
+            return None
+        found = _REGEX.match(self.text, self.at)
+        if found is not None:
+            return found.end(1)
+        word = re.compile(r"\S*").match(self.text, self.at)
+        if word is not None and re.search(r"[|\[\]{}$+]|\.[*?]|\\[dwsDWS]", word[0]):
+            hint = "End it with /, write a slash inside as \\/, and quote what is no expression."
+            raise self.fail("The regular expression is not closed", hint=hint)
+        return None
+
     def quoted(self) -> str:
         """The text of a quoted string; the cursor is on its opening quote."""
         opening, mark = self.at, self.peek()
@@ -94,6 +116,19 @@ class Characters(Struct):
             self.at += 1
         self.at += 1
         return "".join(characters)
+
+    def number(self, mark: str, highest: int, what: str) -> int | None:
+        """The number behind a mark, or None if the mark does not come next."""
+        at = self.at
+        if not self.take(mark):
+            return None
+        digits = ""
+        while self.peek().isdecimal() and self.peek().isascii():
+            digits += self.peek()
+            self.at += 1
+        if not digits or len(digits) > 6 or int(digits) > highest:
+            raise self.fail(f"{mark} needs {what}, at most {highest}", at=at)
+        return int(digits)
 
     def bare(self, stops: str = BREAKS) -> BareWord:
         """A word without quotes, up to white space or a stop; escapes are kept apart."""
@@ -172,9 +207,10 @@ class QueryLiteral(Struct, frozen=True):
 class Clauses:
     """Reads clauses from the characters."""
 
-    def __init__(self, source: Characters, fields: QueryFields) -> None:
+    def __init__(self, source: Characters, fields: QueryFields, now_ms: int | None = None) -> None:
         self.source = source
         self.fields = fields
+        self._now = None if now_ms is None else timestamp_of(now_ms * 1_000, zone=True)
 
     def clause(self, targets: Targets) -> Query:
         """The clause at the cursor, for the columns it is about."""
@@ -182,6 +218,8 @@ class Clauses:
         c = source.peek()
         if c and c in "\"'":
             return self._quoted(targets)
+        if (end := source.regex_end()) is not None:
+            return self._regex(targets, end)
         if targets is not None and source.take_keyword("IN"):
             source.skip_space()
             if source.peek() == "[":
@@ -205,7 +243,7 @@ class Clauses:
             number, mask = address_mask(literal.text)
             return Addresses(target, number, mask, literal.text)
         if column.kind == "none":
-            return Equals(target, typed_value(literal.text, self.fields.schema.field(target.column).type))
+            return Equals(target, typed_value(literal.text, self.fields.schema.field(target.column).type, self._now))
         if column.kind == "string":
             return Words(target, literal.text)
         number_too = column.kind == "json" and not literal.quoted and json_number(literal.text) is not None
@@ -220,10 +258,14 @@ class Clauses:
                 targets = self.fields.default_targets()
             except QuerySyntaxError as e:
                 raise self.source.fail(e.message.rstrip("."), at=at, hint=e.hint) from None
+            weights = self.fields.weights
+        else:
+            weights = {}
         queries, faults = [], []
         for target in targets:
             try:
-                queries.append(build(target, self.fields.column(target.column)))
+                query, weight = build(target, self.fields.column(target.column)), weights.get(target.column, 1.0)
+                queries.append(query if weight == 1 else Boost(query, weight))
             except ValueError as e:
                 faults.append(f"Column {str(target)!r}: {e}")
         if not queries:
@@ -234,7 +276,7 @@ class Clauses:
         source, at = self.source, self.source.at
         literal = QueryLiteral(source.quoted(), True, at)
         prefix = source.take("*")
-        slop = self._number("~", MAX_SLOP, 'a distance in words, as in "a b"~2')
+        slop = source.number("~", MAX_SLOP, 'a distance in words, as in "a b"~2')
 
         def build(target: Target, column: ColumnMapping) -> Query:
             if slop is not None and (column.kind not in ("text", "json") or column.tokenizer == "ngram" or prefix):
@@ -272,6 +314,27 @@ class Clauses:
         if not terms.term_patterns(column, pattern):
             raise ValueError(f"{pattern!r} has no word that the tokenizer {column.tokenizer!r} keeps")
         return Wildcard(target, pattern)
+
+    def _regex(self, targets: Targets, end: int) -> Query:
+        """A regular expression between slashes; the cursor is on the first, `end` is the second."""
+        source, at = self.source, self.source.at
+        pattern = source.text[at + 1 : end].replace("\\/", "/")
+        source.at = end + 1
+        ignore_case = source.take("i")
+
+        def build(target: Target, column: ColumnMapping) -> Query:
+            self._check_has_words(column, "A regular expression")
+            query = Regex(target, pattern, ignore_case)
+            if column.tokenizer != "ngram":
+                terms.check_automaton(terms.term_expression(column, query))
+            return query
+
+        try:
+            regular_expression(pattern, ignore_case=ignore_case, whole=True)
+            return self._each(targets, at, build)
+        except RegexFaultError as e:
+            hint = "Write it as in column:/time(out|r).*/; a word that starts with / is quoted."
+            raise source.fail(str(e), at=at + 1 + e.at, hint=hint) from None
 
     def _fuzzy(self, targets: Targets, word: BareWord, distance: BareWord) -> Query:
         hint = "Write word~1 or word~2; escape ~ with a backslash to search for it."
@@ -347,14 +410,22 @@ class Clauses:
         """A range with its bounds in the column's type."""
         if lower is None and upper is None:
             return Exists(target)
+        if column.kind == "text":
+            name = target.column
+            raise ValueError(
+                f"it is {column.terms}, which has words and no order of values. Compare whole values with "
+                f"where=\"{name} >= 'a'\", or index it with indexing.typemap.{name} = string"
+            )
         bounds = [b for b in (lower, upper) if b is not None]
+        if column.kind == "json" and any(not b.quoted and is_relative(b.text) for b in bounds):
+            raise ValueError("a time relative to now needs a column of dates or timestamps, not a value in json")
         numbers = all(not b.quoted and isinstance(json_number(b.text), int | float) for b in bounds)
 
         def typed(bound: QueryLiteral | None) -> Any:
             if bound is None:
                 return None
             if column.kind == "none":
-                return typed_value(bound.text, self.fields.schema.field(target.column).type)
+                return typed_value(bound.text, self.fields.schema.field(target.column).type, self._now)
             if column.kind == "ip":
                 return _single_address(bound.text)
             return json_number(bound.text) if column.kind == "json" and numbers else bound.text
@@ -376,18 +447,6 @@ class Clauses:
         if not word.characters:
             raise source.fail("A value is missing", hint="Write a value, quoted if it holds spaces.")
         return QueryLiteral(word.text, False, at)
-
-    def _number(self, mark: str, highest: int, what: str) -> int | None:
-        source, at = self.source, self.source.at
-        if not source.take(mark):
-            return None
-        digits = ""
-        while source.peek().isdecimal() and source.peek().isascii():
-            digits += source.peek()
-            source.at += 1
-        if not digits or len(digits) > 6 or int(digits) > highest:
-            raise source.fail(f"{mark} needs {what}, at most {highest}", at=at)
-        return int(digits)
 
 
 def _single_address(text: str) -> ipaddress.IPv6Address:

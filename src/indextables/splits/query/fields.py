@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config.indexing import SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
@@ -11,6 +14,7 @@ from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.tree import Target
 
+MAX_WEIGHT = 1e6
 NameParts = tuple[str, ...]
 """A field name as written, split at the dots that were not escaped."""
 
@@ -22,19 +26,27 @@ class QueryFields(Struct, frozen=True):
     mapping: DocMapping
     default_fields: tuple[str, ...] = ()
     max_default_fields: int = 32
+    weights: Mapping[str, float] = {}
+    """What a bare word counts in a default field, where that is not once."""
+    all_words: bool = False
+    """Whether words side by side must all match, not any of them."""
 
     @classmethod
     def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:
         """The fields of a table; a default field that is no column is an error."""
-        unknown = [name for name in settings.default_fields if name not in schema.names]
+        weights = dict(_weighted(text, schema) for text in settings.default_fields)
+        unknown = [name for name in weights if name not in schema.names]
         if unknown:
             message = f"indexing.defaultSearchFields names {', '.join(map(repr, unknown))}, which is no column."
             raise InvalidInputError(message, hint=f"Known columns: {', '.join(schema.names)}.", columns=schema.names)
-        return cls(schema, mapping, settings.default_fields, settings.max_default_fields)
+        others = {name: weight for name, weight in weights.items() if weight != 1}
+        return cls(
+            schema, mapping, tuple(weights), settings.max_default_fields, others, settings.default_operator == "and"
+        )
 
     def within(self, *columns: str) -> QueryFields:
         """The same fields where a bare word searches these columns (`message TEXTSEARCH '…'`)."""
-        return QueryFields(self.schema, self.mapping, columns, max(len(columns), 1))
+        return replace(self, default_fields=columns, max_default_fields=max(len(columns), 1), weights={})
 
     def column(self, name: str) -> ColumnMapping:
         """How a column is indexed; a column that the mapping does not know has no index."""
@@ -47,7 +59,7 @@ class QueryFields(Struct, frozen=True):
             for end in range(min(len(parts), longest), 0, -1):
                 names = [n for n in self.schema.names if same(n, ".".join(parts[:end]))]
                 if len(names) == 1 and (end == len(parts) or self.column(names[0]).kind == "json"):
-                    return Target(names[0], tuple(normal_key(key) for key in parts[end:]))
+                    return self._target(names[0], tuple(normal_key(key) for key in parts[end:]))
         return None
 
     def nearest(self, name: str) -> list[str]:
@@ -60,7 +72,7 @@ class QueryFields(Struct, frozen=True):
         names = self.default_fields or tuple(c.name for c in self.mapping.of_kind("text"))
         if not names:
             message = "The query has a word without a column, and no column is indexed as text."
-            hint = f"Write column:word with one of {', '.join(self.schema.names)}."
+            hint = f"Write column:word with one of {', '.join(self.schema.names)}{_way_to_text(self.schema)}."
             raise QuerySyntaxError(message, hint=hint, fields=self.schema.names)
         if len(names) > self.max_default_fields:
             message = (
@@ -69,7 +81,27 @@ class QueryFields(Struct, frozen=True):
             )
             hint = f"Write column:word, or set indexing.defaultSearchFields. Text columns: {', '.join(names)}."
             raise QuerySyntaxError(message, hint=hint, fields=list(names))
-        return tuple(Target(name) for name in names)
+        return tuple(self._target(name, ()) for name in names)
+
+    def _target(self, column: str, path: tuple[str, ...]) -> Target:
+        """A column or a path in it. A json column that is named alone means every path, unless it is a plain list."""
+        anywhere = not path and self.column(column).kind == "json" and not _is_list(self.schema.field(column).type)
+        return Target(column, path, anywhere)
+
+
+def _weighted(text: str, schema: pa.Schema) -> tuple[str, float]:
+    """A default field and its weight: `subject^3`; a column may have a name that looks like that."""
+    name, caret, number = text.rpartition("^")
+    if not caret or text in schema.names:
+        return text, 1.0
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = -1.0
+    if not 0 <= weight <= MAX_WEIGHT:
+        message = f"indexing.defaultSearchFields has {text!r}, whose weight is no number from 0 to {MAX_WEIGHT:g}."
+        raise InvalidInputError(message, hint="Write it as in subject^3,body.")
+    return name.strip(), weight
 
 
 def check_textsearch(fields: QueryFields, column: str) -> None:
@@ -104,6 +136,21 @@ def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:
 def _text_hint(fields: QueryFields) -> str:
     names = ", ".join(c.name for c in fields.mapping.of_kind("text"))
     return f"Text columns: {names}." if names else "No column is indexed as text; set indexing.typemap.<column> = text."
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists of plain values: they have no paths."""
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+        if not pa.types.is_nested(kind):
+            return True
+    return False
+
+
+def _way_to_text(schema: pa.Schema) -> str:
+    """How a column of strings is made one of text, if there is one."""
+    name = next((field.name for field in schema if pa.types.is_string(field.type)), None)
+    return "" if name is None else f', or index one by its words: reindex({{"{name}": "text"}})'
 
 
 def _same_but_for_case(one: str, other: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from indextables.model.values import parse_timestamp
+from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.mapping import is_text
 from indextables.splits.index.values import parse_address
 
@@ -18,12 +18,14 @@ FULL_MASK = (1 << 128) - 1
 _IPV4_BITS = (1 << 32) - 1
 
 
-def typed_value(text: str, kind: pa.DataType) -> Any:
-    """A value of a column without an index. Times without an offset are UTC."""
+def typed_value(text: str, kind: pa.DataType, now: datetime.datetime | None = None) -> Any:
+    """A value of a column without an index. Times without an offset are UTC; `now` is the clock of relative ones."""
     if pa.types.is_dictionary(kind):
-        return typed_value(text, kind.value_type)
+        return typed_value(text, kind.value_type, now)
     if is_text(kind):
         return text
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return _moment(text, kind, now)
     for check, parse, expected in _PARSERS:
         if check(kind):
             try:
@@ -106,9 +108,17 @@ def _boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _date(text: str) -> datetime.date:
-    value = parse_timestamp(text)
-    return value.date() if value.time() == datetime.time() and value.tzinfo is None else value
+def _moment(text: str, kind: pa.DataType, now: datetime.datetime | None) -> datetime.date:
+    try:
+        value = parse_moment(text, now)
+    except ValueError:
+        expected = "2024-01-31" if pa.types.is_date(kind) else "2024-01-31T12:00:00Z"
+        if is_relative(text) and now is None:
+            raise
+        message = f"{text!r} is not a date or time such as {expected}, 1706702400 (seconds since 1970) or now-15m"
+        raise ValueError(message) from None
+    whole_day = value.time() == datetime.time() and value.tzinfo is None
+    return value.date() if whole_day and pa.types.is_date(kind) else value
 
 
 _MAX_DIGITS = 400
@@ -117,6 +127,4 @@ _PARSERS = (
     (pa.types.is_integer, _number, "a number"),
     (pa.types.is_floating, _float, "a number"),
     (pa.types.is_decimal, _number, "a number"),
-    (pa.types.is_date, _date, "a date such as 2024-01-31"),
-    (pa.types.is_timestamp, parse_timestamp, "a date or time such as 2024-01-31T12:00:00Z"),
 )

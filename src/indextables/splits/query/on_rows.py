@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.values import Leaf as JsonLeaf
-from indextables.splits.index.values import documents, normal_leaf, parse_address, plain_texts
+from indextables.splits.index.values import documents, normal_key, normal_leaf, parse_address, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query import terms
 from indextables.splits.query.literals import json_number
@@ -32,6 +32,7 @@ from indextables.splits.query.tree import (
     OneOf,
     Query,
     Range,
+    Regex,
     Wildcard,
     Words,
 )
@@ -54,11 +55,11 @@ def combine(query: Query, num_rows: int, answer: Callable[[Leaf], Mask]) -> Mask
     mask = np.ones(num_rows, np.bool_)
     for below in query.must:
         mask &= combine(below, num_rows, answer)
-    if query.should and not query.must:
-        either = np.zeros(num_rows, np.bool_)
+    if query.needed:
+        matched = np.zeros(num_rows, np.int32)
         for below in query.should:
-            either |= combine(below, num_rows, answer)
-        mask &= either
+            matched += combine(below, num_rows, answer)
+        mask &= matched >= query.needed
     for below in query.must_not:
         mask &= ~combine(below, num_rows, answer)
     return mask
@@ -81,7 +82,11 @@ def leaf_mask(leaf: Leaf, table: pa.Table, mapping: DocMapping) -> Mask:
     if isinstance(leaf, Exists) and not leaf.target.path:
         return np.asarray(pc.is_valid(array), np.bool_)
     if column.kind == "json" or leaf.target.path:
+        if isinstance(leaf, Regex):
+            return _json_regex(leaf, column, array)
         return _masked(_json_test(leaf, column), documents(array))
+    if isinstance(leaf, Regex):
+        return _regex_mask(leaf, column, plain_texts(array))
     if column.kind == "ip" or isinstance(leaf, Addresses):
         return _by_value(plain_texts(array), _address_test(leaf))
     if isinstance(leaf, Range | Equals | OneOf):
@@ -153,9 +158,56 @@ def _substring_test(leaf: Leaf, column: ColumnMapping) -> Callable[[str], bool]:
 def _json_test(leaf: Leaf, column: ColumnMapping) -> Callable[[Any], bool]:
     path = leaf.target.path
     if isinstance(leaf, Exists):
-        return lambda document: any(p[: len(path)] == path for p, _ in json_leaves(document))
+        return lambda document: _has_value(document, path)
     test = _json_values_test(leaf, column)
-    return lambda document: test([value for p, value in json_leaves(document) if p == path])
+    if not leaf.target.anywhere:
+        return lambda document: test([value for p, value in json_leaves(document) if p == path])
+
+    def somewhere(document: Any) -> bool:
+        # A phrase is in the values of one path, never across two.
+        by_path: dict[tuple[str, ...], list[JsonLeaf]] = {}
+        for found, value in json_leaves(document):
+            by_path.setdefault(found, []).append(value)
+        return any(test(values) for values in by_path.values())
+
+    return somewhere
+
+
+def _has_value(value: Any, path: tuple[str, ...]) -> bool:
+    """Whether there is anything but null at a path: an empty object or list is there, at a column and below it."""
+    if not path:
+        return value is not None
+    if isinstance(value, list | tuple):
+        return any(_has_value(below, path) for below in value)
+    if not isinstance(value, dict):
+        return False
+    return any(normal_key(key) == path[0] and _has_value(below, path[1:]) for key, below in value.items())
+
+
+def _regex_mask(leaf: Regex, column: ColumnMapping, texts: pa.Array) -> Mask:
+    """Rows with a term that fits: all distinct terms are compared at once."""
+    tokenizer, expression = column.tokenizer or "raw", terms.term_expression(column, leaf)
+    if tokenizer in ("raw", "ngram"):
+        # The whole value is the term, or the expression is looked for anywhere in it.
+        return np.asarray(expression.matching(texts).fill_null(False), np.bool_)
+    cut = {text: set(terms_of(text, tokenizer)) for text in texts.unique().to_pylist() if text is not None}
+    fits = terms.fitting(expression, set().union(*cut.values()))
+    return _by_value(texts, lambda text: not fits.isdisjoint(cut[text]))
+
+
+def _json_regex(leaf: Regex, column: ColumnMapping, array: pa.ChunkedArray) -> Mask:
+    tokenizer, target = column.tokenizer or "raw", leaf.target
+    rows = [
+        {
+            term
+            for path, value in (() if document is None else json_leaves(document))
+            if isinstance(value, str) and (target.anywhere or path == target.path)
+            for term in terms_of(value, tokenizer)
+        }
+        for document in documents(array)
+    ]
+    fits = terms.fitting(terms.term_expression(column, leaf), set().union(*rows))
+    return np.array([not fits.isdisjoint(row) for row in rows], np.bool_)
 
 
 def _json_values_test(leaf: Leaf, column: ColumnMapping) -> Callable[[list[JsonLeaf]], bool]:

@@ -3,7 +3,7 @@
     query   := chain
     chain   := operand ((AND | OR | nothing) operand)*
     operand := (+ | - | NOT)* atom (^number)?
-    atom    := ( chain ) | column: atom | clause
+    atom    := ( chain ) (~number)? | column: atom | clause
 
 Operands joined by AND form one required group. Everything else stands side by side: plain ones are alternatives, `+`
 is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alternative of its own.
@@ -16,19 +16,22 @@ import re
 from msgspec import Struct
 
 from indextables.errors import shown
+from indextables.splits.index.mapping import is_text
 from indextables.splits.query.clauses import BREAKS, BareWord, Characters, Clauses
-from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
 from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1_000_000
-MAX_BOOST = 1e6
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse(text: str, fields: QueryFields) -> Query:
-    """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields."""
-    parser = _QueryParser(Characters(text, tuple(fields.schema.names)), fields)
+def parse(text: str, fields: QueryFields, *, now_ms: int | None = None) -> Query:
+    """The tree of a query, or `QuerySyntaxError` with the place of the fault and the known fields.
+
+    `now_ms` is the clock for times such as `now-15m`.
+    """
+    parser = _QueryParser(Characters(text, tuple(fields.schema.names)), fields, now_ms)
     if len(text) > MAX_LENGTH:
         raise parser.source.fail(f"The query has {len(text)} characters; {MAX_LENGTH} are the most", at=0)
     if broken := _SURROGATE.search(text):
@@ -50,12 +53,17 @@ class _Operand(Struct, frozen=True):
 class _QueryParser:
     """Recursive descent over the characters; the depth is bounded so that no query can exhaust the stack."""
 
-    def __init__(self, source: Characters, fields: QueryFields) -> None:
+    def __init__(self, source: Characters, fields: QueryFields, now_ms: int | None) -> None:
         self.source = source
-        self.clauses = Clauses(source, fields)
+        self.clauses = Clauses(source, fields, now_ms)
+        self._all_words = fields.all_words
 
     def chain(self, target: tuple[Target, ...] | None, depth: int) -> Query:
-        """Operands and the operators between them, up to a closing parenthesis or the end."""
+        """Operands and the operators between them, up to a closing parenthesis or the end, as one query."""
+        return _combine(*self._groups(target, depth))
+
+    def _groups(self, target: tuple[Target, ...] | None, depth: int) -> tuple[list[list[_Operand]], set[int]]:
+        """What stands side by side, each a group of what AND joins; and which of them stand next to an OR."""
         source = self.source
         groups: list[list[_Operand]] = []
         operator, after_or = "", set[int]()
@@ -70,7 +78,7 @@ class _QueryParser:
                 operator = keyword
                 continue
             operand = self._operand(target, depth)
-            if operator == "AND":
+            if operator == "AND" or (not operator and groups and self._all_words):
                 groups[-1].append(operand)
             else:
                 groups.append([operand])
@@ -80,7 +88,7 @@ class _QueryParser:
             raise source.fail(f"{operator} has nothing after it", hint=_WORD_HINT)
         if not groups:
             raise source.fail("The query is empty" if depth == 0 else "The group is empty", hint="Use * for every row.")
-        return _combine(groups, after_or)
+        return groups, after_or
 
     def _operator(self) -> str:
         for word in ("AND", "OR"):
@@ -112,11 +120,12 @@ class _QueryParser:
         source = self.source
         opening = source.at
         if source.take("("):
-            query = self.chain(target, depth + 1)
+            groups, after_or = self._groups(target, depth + 1)
             if not source.take(")"):
                 raise source.fail("The parenthesis is not closed", at=opening, hint="Add a closing ).")
-            return query
-        named = self._field(required=target is None)
+            return self._at_least(_combine(groups, after_or, simplify=source.peek() != "~"))
+        self._refuse_sql()
+        named = self._field(target)
         if named is None:
             return self.clauses.clause(target)
         source.skip_space()
@@ -124,24 +133,62 @@ class _QueryParser:
             raise source.fail("The column has nothing to look for", at=opening, hint="Write column:word or column:*.")
         return self._atom((named,), depth + 1) if source.peek() == "(" else self.clauses.clause((named,))
 
-    def _field(self, *, required: bool) -> Target | None:
+    def _at_least(self, query: Query) -> Query:
+        """The group with the number of alternatives that must match, if one stands behind it."""
+        source, at = self.source, self.source.at
+        minimum = source.number("~", MAX_LENGTH, "the number of alternatives that must match, as in (a b c)~2")
+        if minimum is None:
+            return query
+        most = len(query.should) if isinstance(query, Bool) else 0
+        if not isinstance(query, Bool) or not 1 <= minimum <= most:
+            hint = "Write (a b c)~2 for at least two of three; what AND joins is one alternative."
+            raise source.fail(f"The group has {most} alternatives, so ~{minimum} makes no sense", at=at, hint=hint)
+        return Bool(query.must, query.should, query.must_not, minimum)
+
+    def _field(self, target: tuple[Target, ...] | None) -> Target | None:
         """The column before a colon, if the next word has one; the cursor then stands behind the colon.
 
-        Inside `column:(…)` a word may hold a colon: there it is a column only if there is such a column.
+        Inside `column:(…)` an address or a time may hold a colon; anything else before a colon must be a column.
         """
         source, start = self.source, self.source.at
-        if source.peek() in "\"'" + BREAKS:
+        if source.peek() in "\"'" + BREAKS or source.regex_end() is not None:
             return None
         word = source.bare()
         colon = word.find(":")
-        source.at = start
         if colon < 0:
+            source.skip_space()
+            if source.take(":"):
+                return self._resolve(word)
+            source.at = start
             return None
+        source.at = start
         name, rest = word.split(colon)
-        if not required and self.clauses.fields.resolve(name.parts(".")) is None:
+        resolved = self.clauses.fields.resolve(name.parts("."))
+        if resolved is None and target is not None and not any(self._has_words(t) for t in target):
             return None
         source.at = rest.start
-        return self._resolve(name)
+        return resolved or self._resolve(name)
+
+    def _has_words(self, target: Target) -> bool:
+        """Whether a column holds words or texts, rather than addresses, numbers and times."""
+        fields = self.clauses.fields
+        kind = fields.column(target.column).kind
+        return kind in ("text", "string", "json") or (
+            kind == "none" and is_text(fields.schema.field(target.column).type)
+        )
+
+    def _refuse_sql(self) -> None:
+        """Refuse what is SQL rather than a query: as words it would find something that nobody asked for."""
+        found = _SQL.match(self.source.text, self.source.at)
+        if found is None:
+            return
+        name, sign = found["name"], (found["sign"] or found["word"]).strip()
+        column = self.clauses.fields.resolve(tuple(name.split(".")))
+        if column is None and (found["word"] or sign in ("=", "==") or not found["number"]):
+            return
+        instead = name + _INSTEAD.get(sign.upper(), ":value")
+        hint = f"In a query write {instead}; SQL goes into a condition (where=…). Quote it to search for it as words."
+        raise self.source.fail(f"{shown(f'{name} {sign}')} is SQL, not a query", hint=hint)
 
     def _resolve(self, name: BareWord) -> Target:
         fields = self.clauses.fields
@@ -164,18 +211,35 @@ class _QueryParser:
             factor = float(number)
         except ValueError:
             factor = -1.0
-        if not 0 <= factor <= MAX_BOOST or "_" in number:
-            hint = f"Write a number from 0 to {MAX_BOOST:g} after ^, or escape it with a backslash."
+        if not 0 <= factor <= MAX_WEIGHT or "_" in number:
+            hint = f"Write a number from 0 to {MAX_WEIGHT:g} after ^, or escape it with a backslash."
             raise source.fail("^ needs a weight", at=start, hint=hint)
         if source.peek() == "^":
             raise source.fail("A clause has one weight only")
         return Boost(query, factor)
 
 
+_SQL = re.compile(
+    r"""(?P<name>[^\W\d][\w.]*)
+    (?:(?P<sign>\s*(?:<=>|<>|!=|==|<=|>=|=|<|>))(?P<number>\s*[-+'"]?\d)?
+    |\s+(?:NOT\s+)?(?P<word>IN(?=\s*[(\[])|(?:LIKE|ILIKE|RLIKE|REGEXP)(?=\s*['"])|BETWEEN(?=\s.*\sAND\s)|IS(?=\s+(?:NOT\s+)?NULL\b)))""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A column and an operator of SQL behind it."""
+_INSTEAD = {
+    ">": ":>5",
+    ">=": ":>=5",
+    "<": ":<5",
+    "<=": ":<=5",
+    "IN": ":IN [a b]",
+    "BETWEEN": ":[1 TO 5]",
+    "IS": ":* (or NOT before it)",
+    "LIKE": ":*part*",
+}
 _WORD_HINT = "Add what is missing, or quote the operator to search for it as a word."
 
 
-def _combine(groups: list[list[_Operand]], after_or: set[int]) -> Query:
+def _combine(groups: list[list[_Operand]], after_or: set[int], *, simplify: bool = True) -> Query:
     """The tree of operands that stand side by side, each a group of what AND joins."""
     must: list[Query] = []
     should: list[Query] = []
@@ -188,6 +252,8 @@ def _combine(groups: list[list[_Operand]], after_or: set[int]) -> Query:
         else:
             operand = group[0]
             {"+": must, "-": must_not, "": should}[operand.occur].append(operand.query)
+    if not simplify:
+        return Bool(tuple(must), tuple(should), tuple(must_not))
     if len(must) == 1 and not should and not must_not:
         return must[0]
     if not must and not must_not:

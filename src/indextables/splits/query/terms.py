@@ -16,11 +16,15 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import lru_cache
 
+import pyarrow as pa
+import tantivy
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError, shown
+from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
 from indextables.splits.index.analyzers import analyze, terms_of
-from indextables.splits.index.mapping import STEMMERS, WHOLE_TOKENIZERS, ColumnMapping
+from indextables.splits.index.mapping import CHAIN, WHOLE_TOKENIZERS, ColumnMapping, before_stems, keeps_case
+from indextables.splits.query.tree import Regex
 
 
 class Gap(Enum):
@@ -97,6 +101,9 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
         return (tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),)
+    if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}")):
+        # What separates terms depends on more than one character: a pattern is compared with whole terms.
+        return (tuple(p if isinstance(p, Gap) else _folded(p, tokenizer) for p in pieces),)
     patterns: list[list[Piece]] = [[]]
     for piece in pieces:
         if isinstance(piece, Gap):
@@ -110,13 +117,49 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     return tuple(tuple(p) for p in patterns if p)
 
 
+def term_expression(column: ColumnMapping, leaf: Regex) -> RegularExpression:
+    """The expression that a column's terms must fit; where terms are in lower case, the case of an expression is none."""
+    tokenizer = column.tokenizer or "raw"
+    ignore_case = leaf.ignore_case or not keeps_case(tokenizer)
+    return regular_expression(leaf.pattern, ignore_case=ignore_case, whole=tokenizer != "ngram")
+
+
+def fitting(expression: RegularExpression, terms: Iterable[str]) -> set[str]:
+    """Those of some terms that an expression fits."""
+    distinct = pa.array(list(set(terms)), pa.string())
+    found: list[str] = distinct.filter(expression.matching(distinct)).to_pylist()
+    return set(found)
+
+
+def expression_test(expression: RegularExpression) -> Test:
+    """Whether a single term fits an expression. For many terms `fitting` is quicker."""
+    return lru_cache(maxsize=4096)(lambda text: bool(fitting(expression, [text])))
+
+
+def check_automaton(expression: RegularExpression) -> None:
+    """Refuse an expression that takes more states than the term dictionary is searched with."""
+    try:
+        tantivy.Query.regex_query(_ANY_SCHEMA, "t", expression.automaton())
+    except ValueError as e:
+        raise RegexFaultError(f"The regular expression is too large: {e}", 0) from None
+
+
+_ANY_SCHEMA = tantivy.SchemaBuilder().add_text_field("t").build()
+
+
 def is_open(pattern: Pattern) -> bool:
     """Whether any term matches a pattern."""
     return bool(pattern) and all(piece is Gap.ANY for piece in pattern)
 
 
 def _unstemmed(column: ColumnMapping) -> str:
-    return "default" if column.tokenizer in STEMMERS else column.tokenizer or "raw"
+    return before_stems(column.tokenizer or "raw")
+
+
+def _folded(text: str, tokenizer: str) -> str:
+    """A part of a term with the filters of a chain alone."""
+    filters = tokenizer.split(CHAIN)[1:]
+    return terms_of(text, CHAIN.join(["whitespace", *filters]))[0] if text.strip() and filters != [""] else text
 
 
 def _runs(text: str, tokenizer: str) -> list[tuple[str, bool]]:

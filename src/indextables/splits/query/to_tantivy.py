@@ -8,6 +8,7 @@ A whole tree as one tantivy query, where every leaf of it is answered exactly; a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 import tantivy
@@ -28,6 +29,7 @@ from indextables.splits.query.tree import (
     OneOf,
     Query,
     Range,
+    Regex,
     Target,
     Wildcard,
     Words,
@@ -70,6 +72,8 @@ class Translator(Struct, frozen=True):
             return self._words(leaf, column)
         if isinstance(leaf, Wildcard):
             return self._wildcard(leaf, column)
+        if isinstance(leaf, Regex):
+            return self._expression(leaf, column)
         if isinstance(leaf, Fuzzy):
             return self._fuzzy(leaf, column)
         if isinstance(leaf, Addresses):
@@ -83,6 +87,8 @@ class Translator(Struct, frozen=True):
             return self._grams(column, (terms.lowered(leaf.text),), exact=True)
         if leaf.prefix:
             return self._phrase_prefix(leaf, column)
+        if leaf.target.anywhere:
+            return self._anywhere(leaf, column)
         words = _index_words(column, leaf.text)
         name = field_name(column, leaf.target)
         number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
@@ -97,6 +103,27 @@ class Translator(Struct, frozen=True):
         # The index keeps no frequencies of numbers: asked for them, tantivy reads on into what follows.
         same = tantivy.Query.const_score_query(tantivy.Query.term_query(self.schema, name, value, "basic"), 1.0)
         return IndexAnswer(_any([answer.query, same]), answer.exact)
+
+    def _anywhere(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
+        """Words at any path of a json column. Numbers have no text in the dictionary: the rows are asked."""
+        words = _index_words(column, leaf.text)
+        is_number = not leaf.quoted and json_number(leaf.text) is not None
+        if not words or is_number or self.incomplete.get(column.name):
+            return None
+        patterns = [self._regex(leaf.target, column, (text,)) for text in sorted({w.text for w in words})]
+        found = [p for p in patterns if p is not None]
+        return IndexAnswer(_all(found), exact=len(words) == 1) if len(found) == len(patterns) else None
+
+    def _expression(self, leaf: Regex, column: ColumnMapping) -> IndexAnswer | None:
+        if self.incomplete.get(column.name):
+            return None
+        expression = terms.term_expression(column, leaf)
+        if column.tokenizer == "ngram":
+            # In lower case a character may be another than in any case: only plain letters are looked up.
+            runs = [run for text in expression.literals() for run in re.split(r"[^\x00-\x7f]|[sSkKiI]", text)]
+            return self._grams(column, map(terms.lowered, runs), exact=False)
+        found = self._body(leaf.target, column, expression.automaton())
+        return None if found is None else IndexAnswer(found)
 
     def _phrase(self, target: Target, words: tuple[Word, ...], column: ColumnMapping, slop: int) -> IndexAnswer:
         name = field_name(column, target)
@@ -125,8 +152,12 @@ class Translator(Struct, frozen=True):
         start = self._regex(leaf.target, column, (last.text, Gap.ANY))
         if not before:
             return None if start is None else IndexAnswer(start)
-        phrase = self._phrase(leaf.target, before, column, 0)
-        return IndexAnswer(_all([phrase.query, *([start] if start else [])]), exact=False)
+        if leaf.target.anywhere:
+            words = [self._regex(leaf.target, column, (word.text,)) for word in before]
+        else:
+            words = [self._phrase(leaf.target, before, column, 0).query]
+        known = [query for query in (*words, start) if query is not None]
+        return IndexAnswer(_all(known), exact=False) if known else None
 
     def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> IndexAnswer | None:
         if self.incomplete.get(column.name):
@@ -140,6 +171,8 @@ class Translator(Struct, frozen=True):
 
     def _fuzzy(self, leaf: Fuzzy, column: ColumnMapping) -> IndexAnswer | None:
         word = terms.plain_word(column, leaf.text)
+        if leaf.target.anywhere:
+            return None
         marked = column.kind == "json" and column.tokenizer in WHOLE_TOKENIZERS
         if word is None or marked or self.incomplete.get(column.name):
             return None
@@ -193,11 +226,14 @@ class Translator(Struct, frozen=True):
 
     def _regex(self, target: Target, column: ColumnMapping, pattern: Pattern) -> tantivy.Query | None:
         """The terms that fit a pattern; None for a pattern that is too large for tantivy's automaton."""
-        body = "".join(_GAPS[p] if isinstance(p, Gap) else _quote(p) for p in pattern)
+        return self._body(target, column, "".join(_GAPS[p] if isinstance(p, Gap) else _quote(p) for p in pattern))
+
+    def _body(self, target: Target, column: ColumnMapping, body: str) -> tantivy.Query | None:
         if column.kind == "json":
             # A term of a json field is path, type, text.
-            path = _PATH_JOIN.join((ROOT, *target.path))
-            body = f"{_quote(path)}{_PATH_END}{_TEXT_TYPE}({TEXT_MARK})?{body}"
+            path = _quote(_PATH_JOIN.join((ROOT, *target.path)))
+            below = f"({_PATH_JOIN}[^{_PATH_END}]*)?" if target.anywhere else ""
+            body = f"{path}{below}{_PATH_END}{_TEXT_TYPE}({TEXT_MARK})?{body}"
         try:
             return tantivy.Query.regex_query(self.schema, column.field, f"(?s){body}")
         except ValueError:
@@ -217,16 +253,18 @@ _GAPS = {Gap.ANY: ".*", Gap.ONE: "."}
 
 def has_index_for(leaf: Leaf, column: ColumnMapping) -> bool:
     """Whether a column's index is of the kind that a leaf is about (splits of another engine may differ)."""
+    if column.is_unindexed_here:
+        return False
     if isinstance(leaf, OneOf):
         return all(has_index_for(item, column) for item in leaf.items)
-    if isinstance(leaf, Words | Wildcard | Fuzzy):
+    if isinstance(leaf, Words | Wildcard | Regex | Fuzzy):
         return column.kind == "json" or (column.kind in ("string", "text") and not leaf.target.path)
     return isinstance(leaf, Addresses | Range) and column.kind == "ip"
 
 
 def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
     """The terms by whose inverse document frequency a leaf is scored; empty for leaves with a constant score."""
-    if not isinstance(leaf, Words) or leaf.prefix or not has_index_for(leaf, column):
+    if not isinstance(leaf, Words) or leaf.prefix or leaf.target.anywhere or not has_index_for(leaf, column):
         return ()
     if column.tokenizer == "ngram" or has_long_term(leaf.text, column):
         return ()
@@ -296,6 +334,8 @@ def _bool_query(query: Bool, ask: Ask) -> tantivy.Query | None:
             if clause is None:
                 return None
             clauses.append((occur, clause))
+    if query.minimum:
+        return tantivy.Query.boolean_query(clauses, minimum_number_should_match=query.minimum)
     return tantivy.Query.boolean_query(clauses)
 
 

@@ -7,10 +7,11 @@ columns of numbers, dates and the like are typed already; words keep their text,
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 
 class Target(Struct, frozen=True):
@@ -18,6 +19,8 @@ class Target(Struct, frozen=True):
 
     column: str
     path: tuple[str, ...] = ()
+    anywhere: bool = False
+    """Whether any path of a json column is meant. A text that names the column alone means that by itself."""
 
     def __str__(self) -> str:
         return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))
@@ -52,6 +55,17 @@ class Wildcard(Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.target}:{_escaped_pattern(self.pattern)}"
+
+
+class Regex(Struct, frozen=True):
+    """Terms that a regular expression fits as a whole; in any case where the column's terms have none."""
+
+    target: Target
+    pattern: str
+    ignore_case: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.target}:/{_with_escaped_slashes(self.pattern)}/{'i' if self.ignore_case else ''}"
 
 
 class Fuzzy(Struct, frozen=True):
@@ -123,15 +137,25 @@ class Exists(Struct, frozen=True):
 
 
 class Bool(Struct, frozen=True):
-    """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any."""
+    """All of `must`, none of `must_not`, and, unless there is a `must`, at least one of `should` if there are any.
+
+    With a `minimum`, so many of `should` in any case.
+    """
 
     must: tuple[Query, ...] = ()
     should: tuple[Query, ...] = ()
     must_not: tuple[Query, ...] = ()
+    minimum: int = 0
+
+    @property
+    def needed(self) -> int:
+        """How many of `should` a row must match."""
+        return self.minimum or int(bool(self.should) and not self.must)
 
     def __str__(self) -> str:
         parts = [f"+{_grouped(q)}" for q in self.must] + [_grouped(q) for q in self.should]
-        return " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
+        shown = " ".join(parts + [f"-{_grouped(q)}" for q in self.must_not])
+        return f"({shown})~{self.minimum}" if self.minimum else shown
 
 
 class Boost(Struct, frozen=True):
@@ -145,7 +169,7 @@ class Boost(Struct, frozen=True):
         return f"{inner}^{self.factor:g}"
 
 
-Leaf: TypeAlias = Words | Wildcard | Fuzzy | Equals | Range | Addresses | OneOf | Exists
+Leaf: TypeAlias = Words | Wildcard | Regex | Fuzzy | Equals | Range | Addresses | OneOf | Exists
 Query: TypeAlias = AllRows | Leaf | Bool | Boost
 
 
@@ -158,6 +182,23 @@ def leaves(query: Query) -> Iterator[Leaf]:
         yield from leaves(query.query)
     elif not isinstance(query, AllRows):
         yield query
+
+
+def with_targets(query: Query, change: Callable[[Target], Target]) -> Query:
+    """The same query about other columns."""
+    if isinstance(query, AllRows):
+        return query
+    if isinstance(query, Bool):
+        must, should, must_not = (
+            tuple(with_targets(q, change) for q in group) for group in (query.must, query.should, query.must_not)
+        )
+        return replace(query, must=must, should=should, must_not=must_not)
+    if isinstance(query, Boost):
+        return replace(query, query=with_targets(query.query, change))
+    target = change(query.target)
+    if isinstance(query, OneOf):
+        return OneOf(target, tuple(replace(item, target=target) for item in query.items))
+    return replace(query, target=target)
 
 
 def columns(query: Query) -> tuple[str, ...]:
@@ -176,7 +217,7 @@ def all_of(queries: tuple[Query, ...]) -> Query:
 
 
 def _grouped(query: Query) -> str:
-    return f"({query})" if isinstance(query, Bool) else str(query)
+    return f"({query})" if isinstance(query, Bool) and not query.minimum else str(query)
 
 
 def _shown(value: Any) -> str:
@@ -190,9 +231,17 @@ def _quote(text: str) -> str:
 
 
 def _escaped(text: str, *, dots: bool = False) -> str:
-    special = "\\:\"'()[]{}^~*?+-!<>" + ("." if dots else "")
+    special = "\\:\"'()[]{}^~*?+-!<>=/" + ("." if dots else "")
     shown = "".join(f"\\{c}" if c in special or c.isspace() else c for c in text)
     return f"\\{shown}" if shown in ("AND", "OR", "NOT", "IN", "TO") else shown
+
+
+def _with_escaped_slashes(pattern: str) -> str:
+    shown, escaped = "", False
+    for c in pattern:
+        shown += "\\/" if c == "/" and not escaped else c
+        escaped = c == "\\" and not escaped
+    return shown
 
 
 def _escaped_pattern(pattern: str) -> str:

@@ -288,11 +288,17 @@ class SplitCache:
         splits = sum(not path.name.startswith("tail-") for _, _, path in found)
         return CacheUsage(str(self.directory), sum(size for _, size, _ in found), splits, self.hits, self.misses)
 
-    def clear(self) -> int:
-        """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+    def close_searchers(self) -> None:
+        """Forget opened indexes and decoded columns of this process; what is on disk stays."""
         self.idle_views.clear()
+        self.opened.clear()
+        self.tails.clear()
         self.pages.clear()
         self.files.clear()
+
+    def clear(self) -> int:
+        """Remove every entry; returns the bytes that were freed (or will be, when their users are done)."""
+        self.close_searchers()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:

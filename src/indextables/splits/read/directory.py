@@ -10,12 +10,16 @@ The index of a split as a segment that can be merged: its files are copied out w
 
 from __future__ import annotations
 
+import json
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
+import numpy as np
 import tantivy
 from msgspec import Struct
 
@@ -26,15 +30,20 @@ from indextables.splits.format.source import SplitSource, batches, read_ranges
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import META, open_folder
 from indextables.splits.index.tantivy_errors import tantivy_errors
-from indextables.splits.index.tantivy_files import check_store
+from indextables.splits.index.tantivy_files import alive_bitset, check_store
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.searchable import Mask, Rows
 
 _PRESENT = b"\x01"
 _RANGES = "ranges"
+_OPSTAMP = 1
 
 
 class IndexDirectory:
     """An open index. Close it when done: it may be used again; its folder must not be written to."""
+
+    living: Rows | None = None
+    """All documents live."""
 
     def __init__(
         self, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, key: str, folder: Path
@@ -149,6 +158,109 @@ class IndexDirectory:
             message = f"The cache folder {self._cache.directory} cannot be written: {e}."
             hint = "Free some space, or set cache.directoryPath to another disk."
             raise StorageError(message, hint=hint, path=str(path)) from e
+
+
+class RowMask(Struct, frozen=True, dict=True):
+    """Which rows of a split's file are part of the table."""
+
+    vector: str
+    alive: Mask
+
+    @cached_property
+    def living(self) -> Rows:
+        """Their numbers in the file."""
+        return np.flatnonzero(self.alive).astype(np.int64)
+
+
+class MaskedIndex:
+    """An index in which the rows that a split has lost are deleted documents: tantivy itself leaves them out.
+
+    It is a folder of links to that of an index that it alone uses, with a list of living documents beside them.
+    """
+
+    def __init__(self, view: IndexDirectory, mask: RowMask, cache: SplitCache) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="mask-", dir=view.folder.parent))
+        self.vector = mask.vector
+        self._mask: RowMask | None = mask
+        self._view = view
+        self._cache = cache
+        self._index: tantivy.Index | None = None
+
+    @property
+    def living(self) -> Rows:
+        """The documents that are not deleted."""
+        assert self._mask is not None, "a view that waits is not searched"
+        return self._mask.living
+
+    @classmethod
+    def open(
+        cls, source: SplitSource, tail: SplitFooter, mapping: DocMapping, cache: SplitCache, mask: RowMask
+    ) -> MaskedIndex:
+        """A view without any field's data yet; one that was made for an earlier search is used again."""
+        idle = cache.idle_views.take((tail.digest, mask.vector))
+        if isinstance(idle, MaskedIndex):
+            if not idle.evicted:
+                idle._view._source, idle._view._tail = source, tail
+                idle._mask = mask
+                return idle
+            idle.dispose()
+        return cls(IndexDirectory.open(source, tail, mapping, cache), mask, cache)
+
+    def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
+        """Make sure that the data of these fields is present and proven."""
+        self._view.need(fields, positions=positions, norms=norms)
+
+    @property
+    def index(self) -> tantivy.Index:
+        """Tantivy's index, with analyzers registered."""
+        if self._index is None:
+            path = self._view._tail.path
+            with tantivy_errors(path, "Opening"):
+                self._link()
+                index = open_folder(self.folder, self._view._mapping)
+                documents = index.searcher().num_docs
+            if documents != len(self.living):
+                message = f"The index of {path} has {documents} documents for {len(self.living)} rows."
+                raise BadFileError(message, path=path)
+            self._index = index
+        return self._index
+
+    def _link(self) -> None:
+        assert self._mask is not None
+        for entry in os.scandir(self._view.folder):
+            if entry.name not in (META, _RANGES) and not (self.folder / entry.name).exists():
+                (self.folder / entry.name).hardlink_to(entry.path)
+        meta = json.loads((self._view.folder / META).read_bytes())
+        (segment,) = meta["segments"]
+        deleted = len(self._mask.alive) - len(self.living)
+        segment["deletes"] = {"num_deleted_docs": deleted, "opstamp": _OPSTAMP}
+        name = f"{segment['segment_id'].replace('-', '')}.{_OPSTAMP}.del"
+        (self.folder / name).write_bytes(alive_bitset(self._mask.alive))
+        (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
+
+    @property
+    def evicted(self) -> bool:
+        """Whether the cache no longer holds what the view links to."""
+        return self._view.evicted
+
+    def close(self) -> None:
+        """Hand the view back for the next user."""
+        self._mask = None  # a number for each row: whoever takes the view has its own
+        self._cache.idle_views.give((self._view._key, self.vector), self)
+
+    def dispose(self) -> None:
+        """Give up the view and its folder for good."""
+        self._index = None
+        self._cache.release(self.folder)
+        self._view.dispose()
+
+    def __enter__(self) -> MaskedIndex:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def _build(folder: Path, tail: SplitFooter) -> None:

@@ -308,6 +308,11 @@ class ForeignReader:
         return sum(self._sizes)
 
     @property
+    def stored_rows(self) -> int:
+        """The same: what is deleted is not known here."""
+        return self.num_rows
+
+    @property
     def stats(self) -> ReadStats:
         """Requests and bytes so far."""
         return self._source.stats

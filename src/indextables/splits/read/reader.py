@@ -10,8 +10,6 @@ wanted rows, the chunks of the wanted columns, the index data of the wanted fiel
 
 The end of a split, read as seldom as possible: kept decoded in memory, and on disk for a remote split.
 
-Which row groups can hold a row for which a predicate is true, from the bounds in the Parquet footer.
-
 The rows of a split: proven column chunks, handed to Parquet as if the whole file were there.
 """
 
@@ -23,12 +21,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.column_ranges import ColumnRange
@@ -43,7 +39,9 @@ from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.directory import IndexDirectory, StoredSegment
+from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask, StoredSegment
+from indextables.splits.read.page_rows import PageRows
+from indextables.splits.read.row_bounds import RowBounds
 from indextables.splits.read.searchable import FEW_ROWS, rows_at
 
 
@@ -121,46 +119,10 @@ def no_damaged_copy(source: SplitSource) -> Iterator[None]:
         raise
 
 
-class GroupRanges:
-    """The ranges of columns over the row groups of a split. Floating point columns have none: NaN has no place there."""
-
-    def __init__(self, tail: SplitFooter) -> None:
-        self.count = int(tail.metadata.num_row_groups)
-        self._tail = tail
-        self._places = tail.leaves
-        self._known: dict[Column, ColumnRange] = {}
-
-    def range_of(self, column: Column, *, nulls: bool = False) -> ColumnRange:  # noqa: ARG002
-        if column not in self._known:
-            self._known[column] = self._range(column)
-        return self._known[column]
-
-    def _range(self, column: Column) -> ColumnRange:
-        nothing = ColumnRange.unknown(column, self.count)
-        places = self._places.get(column.name, ())
-        if len(column.path) > 1 or len(places) != 1 or pa.types.is_nested(self._tail.schema.field(column.name).type):
-            return nothing
-        found = [self._statistics(group, places[0]) for group in range(self.count)]
-        sizes = np.diff(self._tail.group_starts)
-        null_counts = np.array([-1 if s is None or not s.has_null_count else s.null_count for s in found])
-        low = [_bound(s, "min") for s in found]
-        high = [_bound(s, "max") for s in found]
-        try:
-            bounds = pa.array(low, column.type), pa.array(high, column.type)
-        except (pa.ArrowException, OverflowError):
-            return nothing
-        return ColumnRange(*bounds, null_counts != sizes, null_counts != 0)
-
-    def _statistics(self, group: int, leaf: int) -> pq.Statistics | None:
-        return self._tail.metadata.row_group(group).column(leaf).statistics
-
-
-def _bound(statistics: pq.Statistics | None, which: str) -> Any:
-    return getattr(statistics, which) if statistics is not None and statistics.has_min_max else None
-
-
 WINDOW_BYTES = 16 << 20
 """Compressed bytes of a read that are held at once when many rows stream by."""
+_FEW_PAGES = 3
+"""A split with no more pages than this for each column is read by row groups: there is nothing to leave out."""
 _THREADS_BYTES = 1 << 20
 """Fewer compressed bytes are decoded in less time than a pool of threads takes to wake up."""
 Groups = npt.NDArray[np.int64]
@@ -309,6 +271,11 @@ class SplitReader:
         return self._tail.table.rows
 
     @property
+    def stored_rows(self) -> int:
+        """The same: what is deleted stands in the log, not in the split."""
+        return self._tail.table.rows
+
+    @property
     def table(self) -> SectionTable:
         """The section table."""
         return self._tail.table
@@ -351,7 +318,7 @@ class SplitReader:
         numbers = self._numbers(rows)
         if not names:
             return pa.table({"": pa.nulls(len(numbers))}).select([])
-        return self._picked(self._groups_of(numbers), numbers, names)
+        return self._picked(None, numbers, names)
 
     def iter_rows(
         self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
@@ -373,8 +340,30 @@ class SplitReader:
             here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
             yield from self._picked(np.array(run), here, names).to_batches()
 
-    def _picked(self, groups: Rows, numbers: Rows, names: Sequence[str]) -> pa.Table:
-        """Rows by number out of the row groups that hold them, of which decoded columns are kept in memory."""
+    def _picked(self, groups: Rows | None, numbers: Rows, names: Sequence[str]) -> pa.Table:
+        """Rows by number, out of pages or of the row groups that hold them; what was decoded is kept in memory."""
+        plan = self._pages.plan(numbers, names) if self._pages is not None and len(numbers) else {}
+        groups = self._groups_of(numbers) if groups is None and len(plan) < len(names) else groups
+        if not plan:
+            return self._picked_from_groups(groups, numbers, names)
+        rest = [name for name in names if name not in plan]
+        others = self._picked_from_groups(groups, numbers, rest) if rest else None
+        with no_damaged_copy(self._source):
+            columns = self._pages.read(list(plan.values())) if self._pages is not None else {}
+        if others is not None:
+            columns |= {name: others.column(name) for name in rest}
+        schema = pa.schema([self._tail.schema.field(name) for name in names])
+        return pa.table([columns[name] for name in names], schema=schema)
+
+    @cached_property
+    def _pages(self) -> PageRows | None:
+        table = self._tail.pages
+        if table is None or len(table.lengths) <= self._tail.metadata.num_columns * _FEW_PAGES:
+            return None
+        return PageRows(self._source, self._tail, table, self._cache, self._content)
+
+    def _picked_from_groups(self, groups: Rows | None, numbers: Rows, names: Sequence[str]) -> pa.Table:
+        assert groups is not None
         run = groups.tolist()
         decoded = self._decoded_groups(run, names)
         if len(numbers) > FEW_ROWS and bool((np.diff(numbers) > 0).all()):
@@ -406,26 +395,29 @@ class SplitReader:
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
-        return np.repeat(ranges_may_match(bound, self._group_ranges), np.diff(self._tail.group_starts))
+        return np.repeat(ranges_may_match(bound, self._bounds), np.diff(self._bounds.starts))
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
-        """The first row of every row group, and the bounds of a column in each."""
+        """The first row of every part of the split, and the bounds of a column in each."""
         if not self._tail.metadata.num_row_groups:
             return None
         kind = self.schema.field(column).type
-        return self._tail.group_starts[:-1], self._group_ranges.range_of(Column((column,), kind))
+        return self._bounds.starts[:-1], self._bounds.range_of(Column((column,), kind))
 
     @cached_property
-    def _group_ranges(self) -> GroupRanges:
-        return GroupRanges(self._tail)
+    def _bounds(self) -> RowBounds:
+        return RowBounds(self._tail)
 
-    def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> IndexDirectory:
+    def open_index(
+        self, fields: Iterable[str], *, positions: bool = False, norms: bool = False, mask: RowMask | None = None
+    ) -> IndexDirectory | MaskedIndex:
         """The index with the data of these tantivy fields, proven and present. Close the view after use.
 
         `positions` for phrases, `norms` for scores. A field outside the list must not be searched: tantivy would find
-        nothing there, in silence.
+        nothing there, in silence. Rows that a `mask` does not leave are deleted documents.
         """
-        view = IndexDirectory.open(self._source, self._tail, self.mapping, self._cache)
+        opening = self._source, self._tail, self.mapping, self._cache
+        view = IndexDirectory.open(*opening) if mask is None else MaskedIndex.open(*opening, mask)
         try:
             with no_damaged_copy(self._source):
                 view.need(fields, positions=positions, norms=norms)

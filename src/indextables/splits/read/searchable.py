@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class SearcherView(Protocol):
-    """A tantivy index of one segment whose doc ids are row numbers, open until it is left."""
+    """A tantivy index of one segment whose doc ids are the row numbers of the file, open until it is left."""
 
     @property
     def index(self) -> tantivy.Index:
@@ -39,6 +39,10 @@ class SearcherView(Protocol):
     @property
     def folder(self) -> Path:
         """Where its `meta.json` and components are (files or links); a large row set is found through links to them."""
+
+    @property
+    def living(self) -> Rows | None:
+        """The documents that are not deleted, as which the split's rows are numbered; None if all live."""
 
     def __enter__(self) -> SearcherView: ...
 
@@ -57,6 +61,10 @@ class Searchable(Protocol):
     @property
     def num_rows(self) -> int:
         """Rows of the split."""
+
+    @property
+    def stored_rows(self) -> int:
+        """Rows of its file, deleted ones among them: what the figures of its index are about."""
 
     @property
     def schema(self) -> pa.Schema:

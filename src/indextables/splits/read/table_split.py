@@ -1,4 +1,8 @@
-"""A split seen as a part of its table: with the partition columns it does not store and the columns added after it.
+"""A split seen as a part of its table: with the partition columns it does not store and the columns added after it, and
+without the rows that are deleted.
+
+Rows of a `TableSplit` are numbered without the deleted ones: whoever reads, counts or searches it cannot meet them. The
+numbers in the file are `places`; a deletion vector names rows by those.
 
 Opening a split of either kind: one of ours, or another engine's bundle.
 """
@@ -6,22 +10,28 @@ Opening a split of either kind: one of ours, or another engine's bundle.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import BadFileError
+from indextables.metrics import METRICS
+from indextables.model.column_defaults import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
-from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.directory import RowMask
 from indextables.splits.read.foreign import ForeignReader, is_bundle
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
+from indextables.storage.vector_files import load_vector
 
 
 def open_split(
@@ -37,6 +47,7 @@ def open_split(
     A number of records that differs from what the log says is `BadFileError`.
     """
     reader = _open(source, schema, footer_start, cache)
+    METRICS.count("splits_opened_total")
     if num_records is not None and reader.num_rows != num_records:
         message = f"The split {source.path} has {reader.num_rows} rows; the log says {num_records}."
         raise BadFileError(message, path=source.path, start=0, length=source.size)
@@ -62,19 +73,38 @@ class SplitEntry(Struct, frozen=True):
     num_records: int | None
     footer_start: int | None
     partition_values: Mapping[str, str | None]
+    vector: str | None
+    """Its deletion vector."""
+    deleted: int | None
+    """How many rows that names; `num_records` does not count them."""
     certain: bool = False
     """Whether every row is known to match the predicate of the scan, so that nobody need look."""
+
+    @property
+    def stored_records(self) -> int | None:
+        """Rows in the file."""
+        return None if self.num_records is None else self.num_records + (self.deleted or 0)
 
 
 class TableSplit:
     """A `Searchable` with the columns of the table."""
 
     def __init__(
-        self, reader: SplitReader | ForeignReader, schema: pa.Schema, constants: Mapping[str, str | None]
+        self,
+        reader: SplitReader | ForeignReader,
+        schema: pa.Schema,
+        constants: Mapping[str, str | None],
+        mask: RowMask | None = None,
     ) -> None:
         self.reader = reader
         self.schema = schema
+        self.mask = mask
         self._constants = constants
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
+
+    def places(self, rows: Rows) -> Rows:
+        """The numbers in the file of rows of this split."""
+        return rows if self.mask is None else self.mask.living[rows]
 
     @property
     def path(self) -> str:
@@ -83,13 +113,18 @@ class TableSplit:
 
     @property
     def num_rows(self) -> int:
-        """Rows of the split."""
-        return self.reader.num_rows
+        """Rows of the split that are part of the table."""
+        return self.reader.num_rows if self.mask is None else len(self.mask.living)
 
     @property
+    def stored_rows(self) -> int:
+        """Rows of the file."""
+        return self.reader.num_rows
+
+    @cached_property
     def mapping(self) -> DocMapping:
-        """How the stored columns are indexed."""
-        return self.reader.mapping
+        """How the stored columns are indexed. One that is indexed otherwise than the table decided counts as not indexed."""
+        return under_decisions(self.reader.mapping, decided_columns(self.schema))
 
     @property
     def indexed(self) -> bool:
@@ -111,7 +146,7 @@ class TableSplit:
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if stored or not names:
-            return self._complete(self.reader.read_rows(rows, columns=stored), names)
+            return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
@@ -123,38 +158,66 @@ class TableSplit:
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        for batch in self.reader.iter_rows(rows, columns=stored):
+        for batch in self.reader.iter_rows(self._in_file(rows), columns=stored):
             yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
-        stored = set(self._stored(self.schema.names))
-        return self.reader.may_match(bound) if stored.issuperset(columns_of(bound)) else None
+        columns = columns_of(bound)
+        as_stored = set(self._stored(columns)) == set(columns) and all(self._is_as_stored(name) for name in columns)
+        possible = self.reader.may_match(bound) if as_stored else None
+        return possible if possible is None or self.mask is None else possible[self.mask.living]
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """The bounds of a column that is stored as the table has it."""
-        stored = column in self._stored([column]) and self.reader.schema.field(column).type == self._kind(column)
-        return self.reader.group_bounds(column) if stored else None
+        stored = column in self._stored([column]) and self._is_as_stored(column)
+        groups = self.reader.group_bounds(column) if stored else None
+        if groups is None or self.mask is None:
+            return groups
+        starts, bounds = groups
+        return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
+
+    def _is_as_stored(self, column: str) -> bool:
+        """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
+        return bool(self.reader.schema.field(column).type == self._kind(column))
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
-        """The split's index."""
-        return self.reader.open_index(fields, positions=positions, norms=norms)
+        """The split's index, in which deleted rows are deleted documents."""
+        if isinstance(self.reader, ForeignReader):
+            return self.reader.open_index(fields, positions=positions, norms=norms)
+        return self.reader.open_index(fields, positions=positions, norms=norms, mask=self.mask)
+
+    def _in_file(self, rows: Rows | Mask | None) -> Rows | Mask | None:
+        """Rows as the reader numbers them."""
+        if self.mask is None:
+            return rows
+        return self.mask.living if rows is None else self.mask.living[np.asarray(rows)]
 
     def _kind(self, column: str) -> pa.DataType:
         return self.schema.field(column).type
 
     def _stored(self, names: Sequence[str]) -> list[str]:
-        present = set(self.reader.schema.names) - set(self._constants)
-        return [name for name in names if name in present]
+        return [name for name in names if name in self._present]
+
+    @cached_property
+    def _present(self) -> frozenset[str]:
+        """The columns of the file that are columns of the table."""
+        return frozenset(self.reader.schema.names) - frozenset(self._constants)
 
     def _complete(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
-        return pa.table([self._column(rows, name) for name in names], schema=self._only(names))
+        schema = self._only(names)
+        if rows.schema.equals(schema):
+            return rows
+        return pa.table([self._column(rows, name) for name in names], schema=schema)
 
     def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
         return pa.table([self._constant(name, count) for name in names], schema=self._only(names))
 
     def _only(self, names: Sequence[str]) -> pa.Schema:
-        return pa.schema([self.schema.field(name) for name in names])
+        known = self._schemas.get(tuple(names))
+        if known is None:
+            known = self._schemas[tuple(names)] = pa.schema([self.schema.field(name) for name in names])
+        return known
 
     def _column(self, rows: pa.Table, name: str) -> pa.ChunkedArray | pa.Array:
         if name not in rows.column_names:
@@ -163,6 +226,8 @@ class TableSplit:
         return column if column.type == wanted else pc.cast(column, wanted)
 
     def _constant(self, name: str, count: int) -> pa.Array:
+        if name not in self._constants:
+            return absent_values(self.schema.field(name), count)
         kind = self._kind(name)
         text = self._constants.get(name)
         value = None if text is None else decode_value(text, kind)
@@ -184,7 +249,8 @@ def open_table_split(
     cache: SplitCache | None = None,
 ) -> TableSplit:
     """Open a split of a table. A record count that is not the log's is a BadFileError."""
-    return _open_table_split(open_source(store, entry.path, size=entry.size), entry, schema, partition_columns, cache)
+    source = open_source(store, entry.path, size=entry.size)
+    return _open_table_split(source, entry, schema, partition_columns, cache, store)
 
 
 def shared_table_split(
@@ -198,10 +264,12 @@ def shared_table_split(
     known = cache.opened.get(source.identity)
     if isinstance(known, _OpenedSplit) and known.serves(store, entry, schema, partition_columns):
         return known.split
-    split = _open_table_split(source, entry, schema, partition_columns, cache)
+    split = _open_table_split(source, entry, schema, partition_columns, cache, store)
     if isinstance(split.reader, SplitReader):
         opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
-        cache.opened.put(source.identity, opened, len(split.reader.tail.data))
+        # A mask has a truth value and a number for each row, which may be far more than the end of the file.
+        size = len(split.reader.tail.data) + (0 if split.mask is None else 9 * split.stored_rows)
+        cache.opened.put(source.identity, opened, size)
     return split
 
 
@@ -225,7 +293,8 @@ class _OpenedSplit(Struct, frozen=True):
 
 
 def _without_certainty(entry: SplitEntry) -> tuple[object, ...]:
-    return entry.path, entry.size, entry.num_records, entry.footer_start, dict(entry.partition_values)
+    own = entry.path, entry.size, entry.num_records, entry.footer_start, dict(entry.partition_values)
+    return *own, entry.vector, entry.deleted
 
 
 def _open_table_split(
@@ -234,9 +303,32 @@ def _open_table_split(
     schema: pa.Schema,
     partition_columns: Sequence[str],
     cache: SplitCache | None,
+    store: Store,
 ) -> TableSplit:
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     if cache is not None and source.remote and source.size <= SMALL_BYTES:
         source = SmallSource(source, cache)
-    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.num_records, cache=cache)
-    return TableSplit(reader, schema, {name: entry.partition_values.get(name) for name in partition_columns})
+    reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.stored_records, cache=cache)
+    constants = {name: entry.partition_values.get(name) for name in partition_columns}
+    return TableSplit(
+        reader, schema, constants, row_mask(store, entry.path, entry.vector, entry.deleted, reader.num_rows)
+    )
+
+
+def row_mask(
+    store: Store, path: str, vector: str | None, deleted: int | None, stored: int, *, fresh: bool = False
+) -> RowMask | None:
+    """The rows of a split that its deletion vector leaves; None if it has none. `fresh` reads it from the store."""
+    if vector is None:
+        return None
+    try:
+        rows = load_vector(store, vector, records=deleted, fresh=fresh)
+    except BadFileError as error:
+        raise BadFileError(f"{path}: {error.message}", path=path, vector=vector) from error
+    if len(rows) and int(rows[-1]) >= stored:
+        raise BadFileError(
+            f"The deletion vector of {path} names row {int(rows[-1])} of a split of {stored} rows.", path=path
+        )
+    alive = np.ones(stored, np.bool_)
+    alive[rows] = False
+    return RowMask(vector, alive)

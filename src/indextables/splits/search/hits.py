@@ -3,6 +3,9 @@
 Tantivy hands out hits one Python object at a time. For many of them it is far quicker to let it *delete* what matches,
 in a scratch folder of links, and to read which documents it marked: the index itself is never touched. What is read
 there must agree with the count, or the hits are listed after all.
+
+A split may have lost rows. Its index has them as deleted documents then, which tantivy passes over; row numbers count the
+living ones alone.
 """
 
 from __future__ import annotations
@@ -37,14 +40,26 @@ class IndexHits:
         self._path = path
         self._max_listed = max_listed
 
+    @property
+    def schema(self) -> tantivy.Schema:
+        """The fields of the index."""
+        return self._view.index.schema
+
     def count(self, query: tantivy.Query) -> int:
         """How many rows match. Reads no row, and computes no score but a constant one."""
         with tantivy_errors(self._path, "A search"):
             same = tantivy.Query.const_score_query(query, 0.0)
             return int(self._view.index.searcher().search(same, limit=1, count=True).count)
 
-    def term_count(self, field: str, text: str) -> int:
-        """How many rows hold a term. Reads the dictionary only."""
+    def term_count(self, field: str, text: str) -> int | None:
+        """How many rows hold a term. Reads the dictionary only; None where that counts deleted documents too."""
+        if self._view.living is not None:
+            return None
+        with tantivy_errors(self._path, "A search"):
+            return int(self._view.index.searcher().doc_freq(field, text))
+
+    def term_bound(self, field: str, text: str) -> int:
+        """How many rows hold a term at most. Reads the dictionary only."""
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
@@ -58,15 +73,32 @@ class IndexHits:
                 return np.arange(count, dtype=np.int64)
             found = marked_rows(self._view, query) if count > self._max_listed else None
         if found is not None:
-            self._check(found)
+            found = self._living(found)
         return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
 
-    def _check(self, rows: Rows) -> None:
-        """Postings are taken as tantivy reads them: one that names a row that is not there must not reach an array."""
-        documents = self._view.index.searcher().num_docs
-        if len(rows) and int(rows.max()) >= documents:
-            message = f"The index of {self._path} names row {int(rows.max())} of {documents}."
-            raise BadFileError(message, path=self._path)
+    def rows_among(self, query: tantivy.Query, most: int) -> Rows:
+        """The rows that match, where it is known that no more than so many do."""
+        if most == 0:
+            return _NO_ROWS
+        same = tantivy.Query.const_score_query(query, 1.0)
+        return self.rows(query) if most > self._max_listed else np.sort(self.scored(same, most)[0])
+
+    def _living(self, documents: Rows) -> Rows:
+        """The rows of documents, without those that are deleted.
+
+        Postings are taken as tantivy reads them: one that names a row that is not there must not reach an array.
+        """
+        living = self._view.living
+        if living is not None:
+            places = np.searchsorted(living, documents).astype(np.int64)
+            rows: Rows = places[living[np.minimum(places, len(living) - 1)] == documents]
+            return rows
+        count = self._view.index.searcher().num_docs
+        if len(documents) and int(documents.max()) >= count:
+            raise BadFileError(
+                f"The index of {self._path} names row {int(documents.max())} of {count}.", path=self._path
+            )
+        return documents
 
     def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
@@ -75,8 +107,10 @@ class IndexHits:
             bounded = min(limit, searcher.num_docs)
             # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.
             hits = searcher.search(query, limit=bounded, count=False).hits if bounded > 0 else []
-            rows = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
-            self._check(rows)
+            documents = np.fromiter((address.doc for _, address in hits), np.int64, len(hits))
+            rows = self._living(documents)
+            if len(rows) != len(documents):
+                raise BadFileError(f"The index of {self._path} names rows that are deleted.", path=self._path)
             return rows, np.fromiter((score for score, _ in hits), np.float32, len(hits))
 
 
@@ -95,8 +129,7 @@ def _memory_folder() -> str | None:
 
 
 def _marked(view: SearcherView, query: tantivy.Query, scratch: Path) -> Rows | None:
-    segments = _link(view.folder, scratch).get("segments", [])
-    if len(segments) != 1 or segments[0].get("deletes") is not None:
+    if len(_link(view.folder, scratch).get("segments", [])) != 1:
         return None
     index = tantivy.Index.open(str(scratch))
     writer = index.writer(_WRITER_HEAP_BYTES, 1)
@@ -115,11 +148,12 @@ def _link(folder: Path, scratch: Path) -> dict[str, list[dict[str, object]]]:
     for entry in os.scandir(folder):
         if not entry.name.startswith(".") and entry.name != "meta.json":
             (scratch / entry.name).symlink_to(Path(entry.path).resolve())
-    text = (folder / "meta.json").read_text(encoding="utf-8")
-    (scratch / "meta.json").write_text(text, encoding="utf-8")
-    found = json.loads(text)
+    found = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     if not isinstance(found, dict):
         raise BadFileError(f"The index in {folder} has a garbled meta.json.", path=str(folder))
+    for segment in found.get("segments", []):
+        segment["deletes"] = None  # what is deleted already would be marked as well
+    (scratch / "meta.json").write_text(json.dumps(found), encoding="utf-8")
     return found
 
 

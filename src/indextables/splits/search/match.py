@@ -21,6 +21,7 @@ from indextables.splits.query.to_predicate import predicate_mask, to_predicate, 
 from indextables.splits.query.to_tantivy import IndexAnswer, TermKey, Translator, index_needs, index_query, needs_norms
 from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
+from indextables.splits.search.grams import gram_fields, gram_rows
 from indextables.splits.search.hits import IndexHits
 
 Test = Callable[[pa.Table], Mask]
@@ -31,22 +32,27 @@ _MANY = 20
 
 def find_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> Rows:
     """The rows that match a query and for which a bound predicate is true, ascending."""
-    with open_query(split, query) as opened:
+    with open_query(split, query, where=where) as opened:
         return opened.rows(where)
 
 
 def count_rows(split: Searchable, query: Query, *, where: Predicate | None = None) -> int:
     """How many rows `find_rows` would find; without reading any where the index alone can tell."""
-    with open_query(split, query) as opened:
+    with open_query(split, query, where=where) as opened:
         return opened.count(where)
 
 
 @contextmanager
 def open_query(
-    split: Searchable, query: Query, *, norms: bool = False, idf: TermWeights | None = None
+    split: Searchable,
+    query: Query,
+    *,
+    where: Predicate | None = None,
+    norms: bool = False,
+    idf: TermWeights | None = None,
 ) -> Iterator[OpenQuery]:
-    """A query against a split, with the parts of the index that it needs open meanwhile."""
-    with open_needs(split, query, norms=norms) as view:
+    """A query against a split, with the parts of the index open meanwhile that it and a condition need."""
+    with open_needs(split, query, where=where, norms=norms) as view:
         if view is None:
             yield OpenQuery(split, query, None, None, idf)
             return
@@ -54,9 +60,13 @@ def open_query(
         yield OpenQuery(split, query, IndexHits(view, split.path), translator, idf)
 
 
-def open_needs(split: Searchable, query: Query, *, norms: bool) -> AbstractContextManager[SearcherView | None]:
+def open_needs(
+    split: Searchable, query: Query, *, where: Predicate | None = None, norms: bool
+) -> AbstractContextManager[SearcherView | None]:
     """The index of a split with everything present that a query needs, `norms` if it is scored; None for no index."""
     fields, positions = index_needs(query, split.mapping) if split.indexed else ((), False)
+    if where is not None and split.indexed:
+        fields = (*fields, *(name for name in gram_fields(where, split.mapping) if name not in fields))
     if not fields or not split.num_rows:
         return nullcontext()
     return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
@@ -78,6 +88,8 @@ class OpenQuery:
         self.hits = hits
         self.idf = idf or {}
         self.rows_read = 0
+        self.narrowed = False
+        """Whether parts of texts in the index said which rows a condition can be true for."""
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
 
@@ -103,6 +115,8 @@ class OpenQuery:
 
     def rows(self, where: Predicate | None = None) -> Rows:
         """The numbers of the rows that match, ascending."""
+        if isinstance(self.query, AllRows):
+            return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
         if whole is not None and self.hits is not None:
             found = self.hits.rows(whole, self._term_count())
@@ -113,7 +127,7 @@ class OpenQuery:
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
         if where is None and self.hits is not None:
-            # The index has no deleted documents: a term is in as many rows as its dictionary says.
+            # Where no document is deleted, a term is in as many rows as its dictionary says.
             of_term = self._term_count()
             if of_term is not None:
                 return of_term
@@ -151,7 +165,12 @@ class OpenQuery:
         for below in query.must:
             if below not in known:
                 within = self.matches(below, within)
-        if query.should and not query.must:
+        if query.minimum:
+            matched = np.zeros(len(within), np.int32)
+            for below in query.should:
+                matched += self.matches(below, within)
+            within = within & (matched >= query.minimum)
+        elif query.needed:
             found = np.zeros(len(within), np.bool_)
             for below in sorted(query.should, key=self._cost):
                 found |= self.matches(below, within & ~found)
@@ -183,9 +202,18 @@ class OpenQuery:
             found[self.hits.rows(query)] = True
         return found
 
-    def _where(self, rows: Rows, where: Predicate) -> Rows:
+    def _everything(self) -> Rows:
+        return np.arange(self.split.num_rows, dtype=np.int64)
+
+    def _where(self, rows: Rows | None, where: Predicate) -> Rows:
+        """Those of some rows (None: of all) for which a condition is true."""
         known = without_columns(where, self.split.schema.names)
         names = columns_of(known)
+        possible = None if self.hits is None else gram_rows(known, self.split.mapping, self.hits)
+        if possible is not None:
+            rows = possible if rows is None else possible[np.isin(possible, rows, assume_unique=True)]
+            self.narrowed = True
+        rows = self._everything() if rows is None else rows
         if not names:
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
         within = np.zeros(self.split.num_rows, np.bool_)

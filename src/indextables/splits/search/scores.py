@@ -76,7 +76,8 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
     with tantivy_errors(split.path, "A look at the term dictionary"), opening as view:
         assert view is not None  # a scored word is one that the index knows
         searcher = view.index.searcher()
-        return TermStatistics(split.num_rows, {k: int(searcher.doc_freq(n, k.text)) for k, n in names.items()})
+        # Deleted rows count, as they do in tantivy's own weights, until a merge drops them.
+        return TermStatistics(split.stored_rows, {k: int(searcher.doc_freq(n, k.text)) for k, n in names.items()})
 
 
 def inverse_document_frequency(table: TermStatistics, split: TermStatistics) -> dict[TermKey, tuple[float, float]]:
@@ -108,7 +109,7 @@ def can_match(query: Query, split: Searchable, own: TermStatistics) -> bool:
     if isinstance(query, Boost):
         return can_match(query.query, split, own)
     if isinstance(query, Bool):
-        some = not query.should or bool(query.must) or any(can_match(below, split, own) for below in query.should)
+        some = sum(can_match(below, split, own) for below in query.should) >= query.needed
         return some and all(can_match(below, split, own) for below in query.must)
     column = split.mapping.find(query.target.column) if isinstance(query, Words) and split.indexed else None
     if column is None or column.kind not in ("text", "string"):

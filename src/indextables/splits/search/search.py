@@ -166,12 +166,15 @@ def find_hits(
     if own is not None and not can_match(request.query, split, own):
         return Hits(np.empty(0, np.int64), np.empty(0, np.float32))
     weights = inverse_document_frequency(statistics or own, own) if own is not None else {}
-    with open_query(split, request.query, norms=request.scores, idf=weights) as opened:
+    with open_query(split, request.query, where=request.where, norms=request.scores, idf=weights) as opened:
         return _hits(opened, request)
 
 
 def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
     """Which hits are the result of a request with a limit, in order: of which split, and which of its hits."""
+    if len(hits) == 1 and request.order_by is None:  # the best come first already
+        only = np.arange(len(hits[0].rows))[request.offset : request.wanted]
+        return np.zeros(len(only), np.int64), only
     lengths = [len(found.rows) for found in hits]
     number = np.repeat(np.arange(len(hits)), lengths)
     place = np.concatenate([np.arange(length) for length in lengths]) if lengths else number
@@ -203,8 +206,9 @@ def read_best(
     def read(at: int) -> pa.Table:
         return read_hits(split_at(at), hits[at].at(place[number == at]), request, ordered=ordered)
 
-    found = [_no_rows(request, schema, ordered=ordered), *each(read, winners)]
-    table = pa.concat_tables(found, promote_options="permissive")
+    none, found = _no_rows(request, schema, ordered=ordered), list(each(read, winners))
+    same = len(found) == 1 and found[0].schema.equals(none.schema)
+    table = found[0] if same else pa.concat_tables([none, *found], promote_options="permissive")
     if len(winners) > 1:
         # The rows came split by split: where each of the result is among them.
         places = np.empty(len(number), np.int64)
@@ -295,7 +299,10 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
     order = [request.order_by.column] if request.order_by and ordered else []
     stored = [n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names]
     found = split.read_rows(hits.rows, columns=stored)
-    table = pa.table({name: _column(found, name, len(hits.rows)) for name in request.columns})
+    if len(stored) == len({*request.columns, *extra, *order}):
+        table = found.select(list(request.columns))
+    else:
+        table = pa.table({name: _column(found, name, len(hits.rows)) for name in request.columns})
     if not request.columns:
         table = pa.table({"": pa.nulls(len(hits.rows))})
     if request.scores:
@@ -310,7 +317,26 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
     return table if request.columns else table.drop_columns([""])
 
 
+_EMPTY: dict[tuple[object, ...], tuple[pa.Schema, pa.Table]] = {}
+"""Tables without rows that were made before, each with the schema it was made for, which its key names by identity."""
+_MAX_EMPTY = 256
+
+
 def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
+    """A result without rows: the columns and types of every result of the request."""
+    order = request.order_by.column if request.order_by and ordered else None
+    key = (id(schema), request.columns, request.scores, request.snippet is None, order)
+    known = _EMPTY.get(key)
+    if known is not None and known[0] is schema:
+        return known[1]
+    if len(_EMPTY) >= _MAX_EMPTY:
+        _EMPTY.clear()
+    table = _empty(request, schema, ordered=ordered)
+    _EMPTY[key] = schema, table
+    return table
+
+
+def _empty(request: SearchRequest, schema: pa.Schema, *, ordered: bool) -> pa.Table:
     fields = [schema.field(name).remove_metadata() for name in request.columns]
     fields += [pa.field(SCORE, pa.float32())] if request.scores else []
     fields += [pa.field(SNIPPET, pa.string())] if request.snippet else []

@@ -16,7 +16,7 @@ from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import terms
-from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Wildcard, Words
+from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Regex, Wildcard, Words
 
 Span = tuple[int, int]
 """Start and end of a marked stretch, in characters."""
@@ -58,7 +58,7 @@ def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
         yield from _shown_leaves(query.query, name)
     elif isinstance(query, OneOf):
         yield from (item for item in query.items if item.target.column == name)
-    elif isinstance(query, Words | Wildcard | Fuzzy | Equals) and query.target.column == name:
+    elif isinstance(query, Words | Wildcard | Regex | Fuzzy | Equals) and query.target.column == name:
         yield query
 
 
@@ -80,6 +80,8 @@ def _finders(leaf: Leaf, column: ColumnMapping) -> Iterator[Finder]:
     elif isinstance(leaf, Wildcard):
         for pattern in terms.term_patterns(column, leaf.pattern):
             yield _token_finder(column, terms.pattern_test(pattern))
+    elif isinstance(leaf, Regex):
+        yield _token_finder(column, terms.expression_test(terms.term_expression(column, leaf)))
     elif isinstance(leaf, Fuzzy) and (near := terms.plain_word(column, leaf.text)) is not None:
         yield _token_finder(column, terms.fuzzy_test(near, leaf.distance))
 

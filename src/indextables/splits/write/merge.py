@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError
+from indextables.model.column_defaults import absent_values, default_of
 from indextables.splits.format.container import finish_split
 from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import MAX_ROWS, Origin
@@ -78,6 +79,7 @@ def merge_splits(
     )
     try:
         nonempty = [source for source in sources if source.rows]
+        reuse_index = reuse_index and not any(_fills_index(source.reader, schema, mapping) for source in nonempty)
         segment = _merged_segment(nonempty, mapping, folder) if reuse_index and nonempty else None
         with writing_errors(str(folder), "Merging splits"):
             info = (
@@ -128,7 +130,7 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch
     for field in schema:
         place = batch.schema.get_field_index(field.name)
         if place < 0:
-            arrays.append(pa.nulls(batch.num_rows, field.type))
+            arrays.append(absent_values(field, batch.num_rows))
             continue
         try:
             arrays.append(batch.column(place).cast(field.type))
@@ -136,6 +138,12 @@ def align(batch: pa.RecordBatch, schema: pa.Schema, path: str) -> pa.RecordBatch
             message = f"Column {field.name!r} of the split {path} does not fit the table's {field.type}: {e}."
             raise SchemaMismatchError(message, path=path, column=field.name) from e
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fills_index(reader: Searchable, schema: pa.Schema, mapping: DocMapping) -> bool:
+    """Whether rows of a split get a value by default that its index does not know."""
+    absent = [column.name for column in mapping.indexed if column.name not in reader.schema.names]
+    return any(default_of(schema.field(name)) is not None for name in absent)
 
 
 def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
@@ -146,7 +154,7 @@ def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
         isinstance(reader, SplitReader)
         and reader.indexed
         and own == columns[: len(own)]
-        and all(column.kind != "text" for column in added)
+        and all(column.kind not in ("text", "grams") for column in added)
     )
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
-from indextables.model.actions import AddAction
+from indextables.model.actions import ROWS_END, AddAction
 from indextables.model.stats import FileStatistics, StatsCollector
 from indextables.splits.format.container import SplitLayout
 from indextables.splits.format.section_table import Origin, Statistics
@@ -102,6 +102,8 @@ class SplitInfo(Struct, frozen=True):
     hotcache_length: int
     doc_mapping_json: str
     doc_mapping_ref: str
+    rows_end: int | None = None
+    """Where the rows end and the index begins, if it is known: a scan that reads rows alone is planned by it."""
 
     @classmethod
     def of(cls, path: Path, layout: SplitLayout) -> SplitInfo:
@@ -116,6 +118,7 @@ class SplitInfo(Struct, frozen=True):
             hotcache_length=layout.hot_length,
             doc_mapping_json=table.mapping,
             doc_mapping_ref=table.mapping_ref,
+            rows_end=layout.footer_start - layout.index_bytes,
         )
 
     def add_action(
@@ -136,6 +139,7 @@ class SplitInfo(Struct, frozen=True):
             modification_time=modification_time,
             data_change=data_change,
             stats=FileStatistics(self.num_records, null_counts=statistics.null_counts).to_json(),
+            tags=None if self.rows_end is None else {ROWS_END: str(self.rows_end)},
             min_values=statistics.min_values or None,
             max_values=statistics.max_values or None,
             num_records=self.num_records,

@@ -26,9 +26,9 @@ import pyarrow as pa
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import InvalidInputError, SchemaMismatchError
 from indextables.splits.format.container import finish_split
-from indextables.splits.format.parquet import ROW_GROUP_ROWS, ParquetBody
+from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import Origin
-from indextables.splits.index.builder import IndexBuilder
+from indextables.splits.index.builder import CHUNK_ROWS, IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo, SplitStatistics
@@ -78,8 +78,8 @@ class SplitWriter:
         """Add rows; returns the splits that became full."""
         batch = self._conform(batch)
         full = []
-        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
-            full += self._write_piece(batch.slice(start, ROW_GROUP_ROWS))
+        for start in range(0, batch.num_rows, CHUNK_ROWS):
+            full += self._write_piece(batch.slice(start, CHUNK_ROWS))
         return full
 
     def finish(self) -> list[SplitInfo]:
@@ -131,7 +131,7 @@ class SplitWriter:
         return _OpenSplit(folder, self.schema, self._mapping, self._settings.heap_bytes, statistics)
 
     def _estimate(self, current: _OpenSplit) -> float:
-        return current.parquet_bytes * (1 + self._index_ratio)
+        return current.rows_bytes * (1 + self._index_ratio)
 
     def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with exactly the writer's columns, proven to be sound (invalid UTF-8 would harm the index)."""
@@ -168,8 +168,8 @@ class _OpenSplit:
         return self._body.rows
 
     @property
-    def parquet_bytes(self) -> int:
-        return self._body.tell()
+    def rows_bytes(self) -> float:
+        return self._body.estimated_bytes
 
     def add(self, batch: pa.RecordBatch) -> None:
         if self._index:

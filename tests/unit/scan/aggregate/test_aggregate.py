@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from indextables import Table
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.scan.aggregate.result import finish
@@ -162,22 +163,22 @@ def test_percentiles_are_exact() -> None:
 
 
 def test_histograms() -> None:
-    whole = aggregate({"h": {"histogram": {"field": "n", "interval": 20, "offset": 5}}})
+    whole = aggregate({"h": {"histogram": {"field": "n", "interval": 20, "offset": 5, "min_doc_count": 1}}})
     assert {r["h"]: r["count"] for r in whole} == Counter((v - 5) // 20 * 20 + 5 for v in values("n"))
     assert [r["h"] for r in whole] == sorted(r["h"] for r in whole)
-    halves = aggregate({"h": {"histogram": {"field": "f", "interval": 0.5}}})
+    halves = aggregate({"h": {"histogram": {"field": "f", "interval": 0.5, "min_doc_count": 1}}})
     assert {r["h"]: r["count"] for r in halves} == Counter(
         math.floor(v / 0.5) * 0.5 for v in values("f") if not math.isnan(v)
     )
     sparse = [{**ROWS[0], "n": v} for v in (0, 1, 31)]
-    filled = aggregate({"h": {"histogram": {"field": "n", "interval": 10, "min_doc_count": 0}}}, sparse)
+    filled = aggregate({"h": {"histogram": {"field": "n", "interval": 10}}}, sparse)
     assert [(r["h"], r["count"]) for r in filled] == [(0, 2), (10, 0), (20, 0), (30, 1)]
     with pytest.raises(InvalidInputError, match="more than 100000 buckets"):
         aggregate({"h": {"histogram": {"field": "n", "interval": 1, "min_doc_count": 0}}})
 
 
 def test_date_histograms() -> None:
-    hours = aggregate({"h": {"date_histogram": {"field": "ts", "fixed_interval": "6h"}}})
+    hours = aggregate({"h": {"date_histogram": {"field": "ts", "fixed_interval": "6h", "min_doc_count": 1}}})
     assert {r["h"]: r["count"] for r in hours} == Counter(
         v.replace(hour=v.hour // 6 * 6, minute=0) for v in values("ts")
     )
@@ -187,7 +188,7 @@ def test_date_histograms() -> None:
     assert all(r["w"].weekday() == 0 for r in weeks)
     apart = [{**ROWS[0], "day": dt.date(2023, 11, 5)}, {**ROWS[0], "day": dt.date(2024, 2, 9)}]
     for interval, count in (("month", 4), ("quarter", 2), ("year", 2), ("day", 97)):
-        spec = {"m": {"date_histogram": {"field": "day", "calendar_interval": interval, "min_doc_count": 0}}}
+        spec = {"m": {"date_histogram": {"field": "day", "calendar_interval": interval}}}
         assert len(aggregate(spec, apart)) == count
 
 
@@ -266,7 +267,7 @@ def test_one_error_lists_every_fault() -> None:
         "f": {"date_histogram": {"field": "ts", "fixed_interval": "1 month"}},
         "g": {"range": {"field": "n", "ranges": [{"from": "x"}]}},
         "h": {"percentiles": {"field": "n", "percents": [101]}},
-        "i": {"terms": {"field": "tags"}},
+        "i": {"min": {"field": "tags"}},
         "j": {"min": {"field": "n"}, "aggs": {"k": {"min": {"field": "n"}}}},
         "count": {"min": {"field": "n"}},
     }
@@ -292,3 +293,88 @@ def test_one_error_lists_every_fault() -> None:
         parse_spec({}, SCHEMA)
     with pytest.raises(InvalidInputError, match="used twice"):
         parse_spec({"a": {"terms": {"field": "ok"}, "aggs": {"a": {"min": {"field": "n"}}}}}, SCHEMA)
+
+
+def test_extended_stats_tell_the_spread() -> None:
+    (found,) = aggregate({"s": {"extended_stats": {"field": "f"}}})
+    floats = [v for v in values("f") if not math.isnan(v)]
+    assert found["s.count"] == len(floats)
+    assert found["s.variance"] == pytest.approx(statistics.pvariance(floats))
+    assert found["s.std_deviation"] == pytest.approx(statistics.pstdev(floats))
+    assert found["s.sum_of_squares"] == pytest.approx(sum(v * v for v in floats))
+    (none,) = aggregate({"s": {"extended_stats": {"field": "f"}}}, [{**ROWS[0], "f": None}])
+    assert (none["s.count"], none["s.variance"]) == (0, None)
+
+
+def test_filters_count_the_rows_that_meet_a_condition() -> None:
+    spec = {
+        "which": {
+            "filters": {"filters": {"small": "n < 0", "any": "n IS NOT NULL", "none": "n = 123456789"}},
+            "aggs": {"top": {"max": {"field": "n"}}},
+        }
+    }
+    found = aggregate(spec)
+    numbers = values("n")
+    small = [v for v in numbers if v < 0]
+    assert [(r["which"], r["count"], r["top"]) for r in found] == [
+        ("small", len(small), max(small)),
+        ("any", len(numbers), max(numbers)),
+        ("none", 0, None),
+    ]
+    (one,) = aggregate({"small": {"filter": {"where": "n < 0"}}})
+    assert (one["small"], one["count"]) == ("small", len(small))
+    wrong: list[dict[str, Any]] = [
+        {"filter": {"where": "nothing > 5"}},
+        {"filters": {"filters": {}}},
+        {"filter": {"where": "TRUE"}},
+    ]
+    for entry in wrong:
+        with pytest.raises(InvalidInputError, match="fault"):
+            aggregate({"x": entry})
+
+
+def test_histograms_reach_their_bounds_and_may_start_elsewhere() -> None:
+    two = [{**ROWS[0], "n": 12, "day": dt.date(2024, 1, 3)}, {**ROWS[0], "n": 31, "day": dt.date(2024, 1, 4)}]
+    spec: dict[str, Any] = {"field": "n", "interval": 10, "extended_bounds": {"min": -5, "max": 45}}
+    assert [(r["h"], r["count"]) for r in aggregate({"h": {"histogram": spec}}, two)] == [
+        (-10, 0),
+        (0, 0),
+        (10, 1),
+        (20, 0),
+        (30, 1),
+        (40, 0),
+    ]
+    spec = {"field": "day", "calendar_interval": "day", "extended_bounds": {"min": "2024-01-02", "max": "2024-01-05"}}
+    days = aggregate({"d": {"date_histogram": spec}}, two)
+    assert [(r["d"].day, r["count"]) for r in days] == [(2, 0), (3, 1), (4, 1), (5, 0)]
+    moments = [{**ROWS[0], "ts": dt.datetime(2024, 1, 3, hour, tzinfo=dt.UTC)} for hour in (1, 5, 6, 23)]
+    for interval in ({"fixed_interval": "1d"}, {"calendar_interval": "day"}):
+        found = aggregate({"d": {"date_histogram": {"field": "ts", "offset": "6h", **interval}}}, moments)
+        assert [(r["d"].day, r["d"].hour, r["count"]) for r in found] == [(2, 6, 2), (3, 6, 2)]
+    with pytest.raises(InvalidInputError, match="offset must be"):
+        aggregate({"d": {"date_histogram": {"field": "ts", "offset": "x", "fixed_interval": "1d"}}})
+    with pytest.raises(InvalidInputError, match="extended_bounds must be"):
+        aggregate({"h": {"histogram": {"field": "n", "interval": 1, "extended_bounds": [1, 2]}}})
+
+
+def test_terms_of_a_list_count_a_row_once_for_each_of_its_values() -> None:
+    schema = pa.schema([("tags", pa.list_(pa.string())), ("n", pa.int64())])
+    rows = [
+        {"tags": ["a", "b", "a"], "n": 1},
+        {"tags": ["b", None], "n": 5},
+        {"tags": [], "n": 7},
+        {"tags": None, "n": 9},
+    ]
+    tree = parse_spec({"t": {"terms": {"field": "tags"}, "aggs": {"n": {"sum": {"field": "n"}}}}}, schema)
+    halves = [aggregate_rows(pa.Table.from_pylist(part, schema), tree) for part in (rows[:1], rows[1:])]
+    found = finish(merged(halves), tree).to_pylist()
+    assert [(r["t"], r["count"], r["n"]) for r in found] == [("b", 2, 6), ("a", 1, 1)]
+    with pytest.raises(InvalidInputError, match="missing is not for"):
+        parse_spec({"t": {"terms": {"field": "tags", "missing": "x"}}}, schema)
+
+
+def test_metrics_of_values_none_of_which_is_a_number(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("x", pa.float64())]))
+    table.append(pa.table({"x": [math.nan, None]}))
+    answer = table.aggregate({"n": {"value_count": {"field": "x"}}, "mean": {"avg": {"field": "x"}}}).to_pylist()
+    assert [(row["n"], row["mean"]) for row in answer] == [(1, None)]

@@ -214,3 +214,24 @@ def test_a_pattern_of_many_wildcards_costs_little(tmp_path: Path, pattern: str) 
     with suppress(InvalidInputError):
         table.search(f"message:{pattern}", limit=3, snippet="message")
     assert time.process_time() - started < 10
+
+
+def test_a_group_may_ask_for_some_of_its_alternatives() -> None:
+    query = parse("(a b AND c d -e)~2", FIELDS)
+    assert str(query) == "(message:a (+message:b +message:c) message:d -message:e)~2"
+    assert parse(str(query), FIELDS) == query
+    for text in ("(a b)~3", "(a AND b)~1", "(a b)~0", "(a b)~"):
+        with pytest.raises(QuerySyntaxError, match="alternatives"):
+            parse(text, FIELDS)
+
+
+def test_default_fields_may_have_weights(tmp_path: Path) -> None:
+    rows = pa.table({"subject": ["disk", "other"], "body": ["other", "disk"]})
+    options = {"indexing.typemap.subject": "text", "indexing.typemap.body": "text"}
+    Table.create(str(tmp_path / "t"), schema=rows.schema, options=options).append(rows)
+    for fields, best in (("subject^3,body", "disk"), ("subject,body^3", "other")):
+        table = Table.open(str(tmp_path / "t"), options={"indexing.defaultSearchFields": fields})
+        assert table.search("disk", limit=1).column("subject").to_pylist() == [best]
+    for fields in ("subject^x", "subject^-1", "nothing^2"):
+        with pytest.raises(InvalidInputError, match="defaultSearchFields"):
+            Table.open(str(tmp_path / "t"), options={"indexing.defaultSearchFields": fields}).search("disk")

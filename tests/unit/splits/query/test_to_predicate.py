@@ -31,7 +31,7 @@ MAPPING = DocMapping.from_settings(
         ("-n:5", None),
         ("n:5 -level:A", "n = 5"),
         ("+n:5 level:A", "n = 5"),
-        ("n:* AND message:[a TO b]", "n IS NOT NULL AND (message >= 'a' AND message <= 'b')"),
+        ("n:* AND level:[a TO b]", "n IS NOT NULL AND (level >= 'a' AND level <= 'b')"),
         ("*", None),
     ],
 )

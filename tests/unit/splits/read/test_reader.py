@@ -14,7 +14,7 @@ from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
 from indextables.testing.faulty_store import CountingStore
 from tests.support.places import StorePlace
-from tests.support.splits import log_rows, open_file, rows_with, term_rows, write_file
+from tests.support.splits import log_rows, open_file, rows_with, small_pages, term_rows, write_file
 
 TABLE = log_rows(40_000)
 
@@ -44,8 +44,10 @@ def test_rows_by_mask_and_as_a_stream(split: Path, share: float) -> None:
     assert streamed.combine_chunks().equals(expected.combine_chunks())
 
 
-def test_all_rows_as_a_stream_of_small_parts(split: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rows_as_a_stream_of_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.splits.read.reader.WINDOW_BYTES", 1)
+    with small_pages(1_000, group_rows=8_192):
+        split = write_file(TABLE, tmp_path / "a.split")
     batches = list(open_file(split).iter_rows(columns=["level"]))
     assert max(b.num_rows for b in batches) <= 8_192
     assert pa.Table.from_batches(batches).combine_chunks().equals(TABLE.select(["level"]).combine_chunks())

@@ -1,0 +1,152 @@
+"""The explorer and the search service under load: hits rendered beside `Table.search`, and many users at once.
+
+    python -m bench.web --rows 1000000 --users 50 --seconds 60
+
+The first figure is the CPU-bound cost of a page of hits next to the search it shows, interleaved, medians. The second is a
+server in a process of its own on loopback, asked by that many users without a pause: times, errors, its memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+from starlette.testclient import TestClient
+
+from indextables import Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.web import search_page
+from indextables.web.exploration import TableView
+from indextables.web.explorer import Explorer, Limits
+from indextables.web.server import application
+from indextables.web.view import View
+from indextables.web.warehouse import Warehouse
+
+QUERIES = ("timeout", "level:ERROR", "gateway AND timeout", "checkout", "upstream", "status:>=500", "*")
+
+
+def made(path: str, rows: int) -> Table:
+    """A table of log lines in splits of a hundred thousand."""
+    table = Table.create(path, schema=SCHEMA, partition_columns=["day"], options=OPTIONS)
+    batches = log_lines(rows, days=max(1, rows // 250_000), batch_rows=50_000)
+    table.append(pa.RecordBatchReader.from_batches(SCHEMA, batches))
+    return Table.open(path)
+
+
+def rendered(table: Table, warehouse: Warehouse, name: str, *, turns: int = 15) -> dict[str, float]:
+    """Median milliseconds of `Table.search` and of the page of the same hits, in turns."""
+    limits = Limits()
+    client = TestClient(application(Explorer(warehouse, limits), "token"), base_url="http://127.0.0.1")
+    times: dict[str, list[float]] = {"search": [], "render": [], "request": []}
+    for turn in range(turns + 3):
+        for query in QUERIES[:5]:
+            address = f"/token/t/{name}/search?q={quote(query)}"
+            for kind, act in (
+                ("search", lambda query=query: table.search(query, limit=51)),
+                ("render", lambda query=query: _page(table, name, query)),
+                ("request", lambda address=address: client.get(address).raise_for_status()),
+            ):
+                start = time.perf_counter()
+                act()
+                if turn > 2:
+                    times[kind].append((time.perf_counter() - start) * 1000)
+    limits.close()
+    return {kind: round(statistics.median(values), 2) for kind, values in times.items()}
+
+
+def _page(table: Table, name: str, query: str) -> str:
+    view = View(query=query)
+    shown = TableView(table, view)
+    return search_page.search_page(name, table, view, shown, shown.page())
+
+
+async def user(host: str, port: int, paths: list[str], until: float, times: list[float], errors: list[str]) -> None:
+    """One user who asks again as soon as the answer is there, over one connection."""
+    reader, writer = await asyncio.open_connection(host, port)
+    turn = 0
+    while time.monotonic() < until:
+        path = paths[turn % len(paths)]
+        turn += 1
+        start = time.perf_counter()
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+        await writer.drain()
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(
+            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+        )
+        await reader.readexactly(length)
+        times.append((time.perf_counter() - start) * 1000)
+        if not head.startswith(b"HTTP/1.1 200"):
+            errors.append(head.split(b"\r\n")[0].decode())
+    writer.close()
+
+
+def memory(pid: int) -> int:
+    """Resident megabytes of a process."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS"))
+    return int(line.split()[1]) // 1024
+
+
+async def load(address: str, token: str, name: str, *, users: int, seconds: float) -> tuple[list[float], list[str]]:
+    """Times and errors of all users."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    paths = [f"/{token}/{name}/_search?size=20&q={quote(query)}" for query in QUERIES]
+    times: list[float] = []
+    errors: list[str] = []
+    until = time.monotonic() + seconds
+    await asyncio.gather(
+        *(user(host, int(port), paths[n % 7 :] + paths[: n % 7], until, times, errors) for n in range(users))
+    )
+    return times, errors
+
+
+def main() -> None:
+    """Run both, and print a JSON object."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--users", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        table = made(f"{folder}/logs", asked.rows)
+        print(json.dumps({"rows": asked.rows, "ms": rendered(table, Warehouse([table.path]), "logs")}), flush=True)
+        command = [str(Path(sys.executable).with_name("indextables")), "serve", table.path, "--port", "0", "--json"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            told = json.loads("".join(server.stdout.readline() for _ in range(4)))
+            before = memory(server.pid)
+            half = asyncio.run(
+                load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
+            )
+            middle = memory(server.pid)
+            rest = asyncio.run(
+                load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
+            )
+            times, errors = sorted(half[0] + rest[0]), half[1] + rest[1]
+            figures = {
+                "users": asked.users,
+                "seconds": asked.seconds,
+                "requests": len(times),
+                "errors": len(errors),
+                "p50_ms": round(times[len(times) // 2], 1),
+                "p99_ms": round(times[int(len(times) * 0.99)], 1),
+                "memory_mb": {"start": before, "half": middle, "end": memory(server.pid)},
+            }
+            print(json.dumps(figures), flush=True)
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,305 @@
+"""Lines of text as rows: a line a row, or its parts as columns by a pattern; continued lines belong to the line before.
+
+A pattern is a regular expression with named groups, one with `%{NAME:column}` in it (`%{INT:status}`), or the name of a
+preset: `common`, `combined`, `syslog`, `rfc5424`. Its columns have types: a table's where it has them, else the name's.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.cli.output import moment, note
+from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit, quoted
+from indextables.errors import InvalidInputError, nearest
+from indextables.model.report import counted, was
+from indextables.model.spark_types import TIMESTAMP
+
+_AT_ONCE = 20_000
+MESSAGE, UNMATCHED = "message", "unmatched"
+HTTP_TIME, SYSLOG_TIME = "%d/%b/%Y:%H:%M:%S %z", "%b %d %H:%M:%S"
+_TIME_COLUMNS = ("ts", "time", "timestamp", "at", "datetime", "date")
+WORDS: dict[str, tuple[str, pa.DataType | None, str | None]] = {
+    "WORD": (r"\w+", None, None),
+    "NOTSPACE": (r"\S+", None, None),
+    "DATA": (r".*?", None, None),
+    "GREEDYDATA": (r".*", None, None),
+    "INT": (r"[+-]?\d+", pa.int64(), None),
+    "POSINT": (r"\d+", pa.int64(), None),
+    "NUMBER": (r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", pa.float64(), None),
+    "IP": (r"[0-9A-Fa-f:.]+", None, None),
+    "HOSTNAME": (r"[\w.-]+", None, None),
+    "IPORHOST": (r"[\w.:-]+", None, None),
+    "USER": (r"[\w.@-]+", None, None),
+    "QUOTED": (r'(?:[^"\\]|\\.)*', None, None),
+    "URIPATH": (r"/\S*", None, None),
+    "UUID": (r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", None, None),
+    "LOGLEVEL": (
+        r"(?i:trace|debug|info|notice|warn(?:ing)?|err(?:or)?|crit(?:ical)?|fatal|emerg|alert|severe)",
+        None,
+        None,
+    ),
+    "TIMESTAMP_ISO8601": (
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?",
+        TIMESTAMP,
+        "iso",
+    ),
+    "HTTPDATE": (r"\d{1,2}/\w{3}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}", TIMESTAMP, HTTP_TIME),
+    "SYSLOGTIMESTAMP": (r"\w{3} +\d{1,2} \d\d:\d\d:\d\d", TIMESTAMP, SYSLOG_TIME),
+}
+"""What `%{NAME:column}` may name: an expression, the type of the column, and how its times are written."""
+_COMMON = (
+    r"%{IPORHOST:client} %{NOTSPACE:ident} %{NOTSPACE:user} \[%{HTTPDATE:ts}\] "
+    r'"(?:%{WORD:method} %{NOTSPACE:path}(?: %{NOTSPACE:protocol})?|%{QUOTED:request})" %{INT:status} (?:%{INT:bytes}|-)'
+)
+PRESETS = {
+    "common": rf"{_COMMON}",
+    "combined": rf'{_COMMON} "%{{QUOTED:referrer}}" "%{{QUOTED:agent}}".*',
+    "syslog": r"(?:<%{INT:priority}>)?%{SYSLOGTIMESTAMP:ts} %{NOTSPACE:host} "
+    r"(?P<program>[^\s:\[]+)(?:\[%{INT:pid}\])?: ?%{GREEDYDATA:message}",
+    "rfc5424": r"<%{INT:priority}>%{INT:version} (?:-|%{TIMESTAMP_ISO8601:ts}) %{NOTSPACE:host} %{NOTSPACE:program} "
+    r"%{NOTSPACE:pid} %{NOTSPACE:msgid} (?P<data>-|(?:\[(?:[^\]\\]|\\.)*\])+) ?\ufeff?%{GREEDYDATA:message}",
+}
+"""Patterns by name: access logs in the common and combined form, syslog of old (RFC 3164) and of now (RFC 5424)."""
+_GROK = re.compile(r"%\{(\w+)(?::(\w+))?(?::(\w+))?\}")
+_CASTS = {"int": pa.int64(), "long": pa.int64(), "float": pa.float64(), "double": pa.float64(), "string": pa.string()}
+CHOICES = ("fail", "keep", "skip")
+
+
+class TextFormat(Struct, frozen=True):
+    """How lines become rows, as it was asked for."""
+
+    pattern: str | None = None
+    continuation: str | None = None
+    time_format: str | None = None
+    encoding: str = "utf-8"
+    unmatched: str = "fail"
+
+    def check(self) -> None:
+        """Refuse what cannot be meant, before a file is read."""
+        if self.unmatched not in CHOICES:
+            hint = f"Choose one of {', '.join(CHOICES)}."
+            raise InvalidInputError(f"Lines that do not match cannot be {self.unmatched!r}.", hint=hint)
+        try:
+            "".encode(self.encoding)
+        except LookupError:
+            hint = "Give one such as utf-8, latin-1, cp1252 or utf-16."
+            raise InvalidInputError(f"There is no encoding {self.encoding!r}.", hint=hint) from None
+        compiled(self)
+
+
+class LinePattern(Struct, frozen=True):
+    """A pattern that was understood: the expression, and the columns of its groups."""
+
+    expression: re.Pattern[str] | None
+    types: dict[str, pa.DataType]
+    formats: dict[str, str]
+
+    def row(self, record: str) -> dict[str, str | None] | None:
+        """The columns of a record; None if it does not match."""
+        if self.expression is None:
+            return {MESSAGE: record}
+        match = self.expression.fullmatch(record)
+        return None if match is None else match.groupdict()
+
+
+def compiled(form: TextFormat) -> LinePattern:
+    """The pattern of a format, or an error that says what is wrong with it."""
+    if form.pattern is None:
+        return LinePattern(None, {MESSAGE: pa.string()}, _given_times(form, [MESSAGE], {}))
+    types: dict[str, pa.DataType] = {}
+    formats: dict[str, str] = {}
+
+    def group(match: re.Match[str]) -> str:
+        word, column, cast = match.groups()
+        if word not in WORDS:
+            near = nearest(word, WORDS)
+            hint = f"Did you mean %{{{near[0]}}}? " if near else ""
+            raise InvalidInputError(f"The pattern names %{{{word}}}.", hint=f"{hint}Known: {', '.join(WORDS)}.")
+        expression, kind, written = WORDS[word]
+        if column is None:
+            return f"(?:{expression})"
+        if cast is not None and cast not in _CASTS:
+            raise InvalidInputError(f"There is no type {cast!r} in a pattern.", hint=f"Types: {', '.join(_CASTS)}.")
+        types[column] = _CASTS[cast] if cast else kind or pa.string()
+        if written is not None and cast is None:
+            formats[column] = written
+        return f"(?P<{column}>{expression})"
+
+    source = _GROK.sub(group, PRESETS.get(form.pattern, form.pattern))
+    expression = _expression(source, "pattern")
+    columns = list(expression.groupindex)
+    if not columns:
+        hint = f"Name parts: (?P<level>\\w+) or %{{WORD:level}}. Presets: {', '.join(PRESETS)}."
+        raise InvalidInputError("The pattern has no named part, so a row would have no column.", hint=hint)
+    typed = {name: types.get(name, pa.string()) for name in columns}
+    return LinePattern(expression, typed, _given_times(form, columns, formats))
+
+
+def _expression(source: str, what: str) -> re.Pattern[str]:
+    try:
+        return re.compile(source, re.DOTALL)
+    except re.error as error:
+        place = "" if error.pos is None else f" at position {error.pos}"
+        message = f"The {what} is no regular expression: {error.msg}{place}: {quoted(source)}."
+        raise InvalidInputError(message, hint="Mend it, or put a backslash before what is meant as it is.") from None
+
+
+def _given_times(form: TextFormat, columns: Sequence[str], formats: dict[str, str]) -> dict[str, str]:
+    if form.time_format is None:
+        return formats
+    column, equals, written = form.time_format.partition("=")
+    if not equals or not column.isidentifier():
+        column, written = next((c for c in columns if c.lower() in _TIME_COLUMNS), ""), form.time_format
+    if column not in columns:
+        hint = f"Write it as COLUMN=FORMAT. Columns: {', '.join(columns)}."
+        raise InvalidInputError("Nothing says which column --time-format is for.", hint=hint)
+    return {**formats, column: written}
+
+
+class TextLines:
+    """A stream of batches of the rows that lines are. Columns of `schema` have its types."""
+
+    def __init__(self, file: Iterable[bytes], schema: pa.Schema | None, form: TextFormat, *, name: str) -> None:
+        self._name, self._form, self._file = name, form, file
+        self._pattern = compiled(form)
+        self._continuation = None if form.continuation is None else _expression(form.continuation, "continuation")
+        self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
+        self._skipped = 0
+        types = dict(self._pattern.types)
+        types |= dict.fromkeys(self._pattern.formats, TIMESTAMP)
+        if form.unmatched == "keep" and self._pattern.expression is not None:
+            types[UNMATCHED] = pa.string()
+        self.schema = pa.schema([self._field(column, kind) for column, kind in types.items()])
+
+    def _field(self, column: str, kind: pa.DataType) -> pa.Field:
+        own = self._table_fields.get(column.lower())
+        return pa.field(column, kind) if own is None else pa.field(own.name, own.type)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        rows = self._rows()
+        while chunk := list(islice(rows, _AT_ONCE)):
+            arrays = [self._column(field, chunk) for field in self.schema]
+            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        if self._skipped:
+            note(f"{self._name}: {counted(self._skipped, 'line')} did not match and {was(self._skipped)} left out.")
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, str | None]]]:
+        for number, record in self._records():
+            row = self._pattern.row(record)
+            if row is not None:
+                yield number, row
+            elif self._form.unmatched == "keep":
+                yield number, {UNMATCHED: record}
+            elif self._form.unmatched == "skip":
+                self._skipped += 1
+            else:
+                raise InvalidInputError(
+                    f"{self._name}, line {number} does not match the pattern: {quoted(record)}.",
+                    hint=f"Mend the pattern; or --unmatched keep puts such lines into a column {UNMATCHED!r}, --unmatched "
+                    f"skip leaves them out. {NOTHING_WRITTEN}",
+                    file=self._name,
+                    line=number,
+                )
+
+    def _records(self) -> Iterator[tuple[int, str]]:
+        """Each record with the number of its first line; empty lines are none."""
+        start, parts = 0, list[str]()
+        for number, line in self._lines():
+            if parts and self._continuation is not None and self._continuation.match(line):
+                parts.append(line)
+                continue
+            if parts:
+                yield start, "\n".join(parts)
+            start, parts = number, [line] if line.strip() else []
+        if parts:
+            yield start, "\n".join(parts)
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        raw: Any = self._file if isinstance(self._file, io.BufferedIOBase) else io.BytesIO(b"".join(self._file))
+        text = io.TextIOWrapper(raw, encoding=self._form.encoding, newline="\n")
+        number = 0
+        try:
+            for number, line in enumerate(text, 1):
+                yield number, line.rstrip("\r\n").removeprefix("\ufeff" if number == 1 else "\0")
+        except UnicodeError:
+            raise InvalidInputError(
+                f"{self._name}, about line {number + 1}: its text is not {self._form.encoding}.",
+                hint=f"Give its --encoding, such as latin-1 or utf-16. {NOTHING_WRITTEN}",
+                file=self._name,
+                line=number + 1,
+            ) from None
+        finally:
+            text.detach()
+
+    def _column(self, field: pa.Field, rows: Sequence[tuple[int, dict[str, str | None]]]) -> pa.Array:
+        convert = self._converter(field)
+        values: list[Any] = []
+        for number, row in rows:
+            value = row.get(field.name)
+            try:
+                values.append(None if value is None else convert(value))
+            except (ValueError, OverflowError):
+                raise misfit(self._name, f"line {number}", value, field, guessed=False) from None
+        try:
+            return pa.array(values, field.type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+            number, row = next(r for r, v in zip(rows, values, strict=True) if not _fits(v, field.type))
+            raise misfit(self._name, f"line {number}", row.get(field.name), field, guessed=False) from None
+
+    def _converter(self, field: pa.Field) -> Callable[[str], Any]:
+        kind = field.type
+        if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+            parse = time_parser(self._pattern.formats.get(field.name, "iso"))
+            return (lambda text: parse(text).date()) if pa.types.is_date(kind) else parse
+        if pa.types.is_integer(kind):
+            return int
+        if pa.types.is_floating(kind):
+            return float
+        return {"true": True, "false": False}.__getitem__ if pa.types.is_boolean(kind) else str
+
+
+def _fits(value: Any, kind: pa.DataType) -> bool:
+    try:
+        pa.array([value], kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        return False
+    return True
+
+
+def time_parser(written: str) -> Callable[[str], datetime]:
+    """How a time is read: `iso`, `epoch`, `epoch_ms`, or a format of strptime. Without a zone it is in UTC.
+
+    A format without a year means the last time that it was so: a line is not written in the future.
+    """
+    if written == "iso":
+        return lambda text: moment(text.replace(",", "."))
+    if written in ("epoch", "epoch_ms"):
+        scale = 1 if written == "epoch" else 1000
+        return lambda text: datetime.fromtimestamp(float(text) / scale, UTC)
+    if "%y" in written.lower() or "%s" in written:
+        return lambda text: _zoned(datetime.strptime(text, written))
+    now = datetime.now(UTC)
+
+    def parse(text: str) -> datetime:
+        for year in (now.year, now.year - 1):
+            try:
+                found = _zoned(datetime.strptime(f"{year} {text}", f"%Y {written}"))
+            except ValueError:
+                continue  # 29 February is not in every year
+            if found <= now + timedelta(days=1):
+                return found
+        return _zoned(datetime.strptime(f"{now.year - 1} {text}", f"%Y {written}"))
+
+    return parse
+
+
+def _zoned(found: datetime) -> datetime:
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

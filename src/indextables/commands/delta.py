@@ -1,0 +1,96 @@
+"""The statements that users of Delta Lake know, with a path in quotes: VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY
+and DETAIL.
+
+Each is another way to write a statement of ours and returns the rows of that one; DETAIL shows `table.inspect.detail()`.
+Spark and other packages have statements with the same first words about tables by name: ours have a path in quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import msgspec
+import pyarrow as pa
+
+from indextables.commands.cursor import StatementCursor, quoted
+from indextables.commands.describe import DescribeHistory
+from indextables.commands.statement import DRY_RUN, WHERE, Clauses, Session, TableCommand, clause, flag, row_schema
+from indextables.commands.upkeep import MergeSplits, Purge, Restore
+
+
+@dataclass(frozen=True)
+class Vacuum(Purge):
+    """The same as PURGE INDEXTABLE: delete files that no retained version needs."""
+
+    leads: ClassVar = {"VACUUM": {}}
+    path_only: ClassVar[bool] = True
+    clauses: ClassVar[Clauses] = {"RETAIN": ("older_than_hours", StatementCursor.hours), **DRY_RUN}
+
+    def words(self) -> Iterator[str | None]:
+        yield f"VACUUM {self.table}"
+        yield clause("RETAIN", self.older_than_hours, "HOURS")
+        yield flag("DRY RUN", self.dry_run)
+
+
+@dataclass(frozen=True)
+class Optimize(MergeSplits):
+    """The same as MERGE SPLITS: write small splits together into larger ones."""
+
+    leads: ClassVar = {"OPTIMIZE": {}}
+    path_only: ClassVar[bool] = True
+    clauses: ClassVar[Clauses] = WHERE
+
+    def words(self) -> Iterator[str | None]:
+        yield f"OPTIMIZE {self.table}"
+        yield clause("WHERE", self.where)
+
+
+@dataclass(frozen=True)
+class RestoreTable(Restore):
+    """The same as RESTORE INDEXTABLES: bring an older version back as a new one."""
+
+    leads: ClassVar = {"RESTORE TABLE": {}}
+    path_only: ClassVar[bool] = True
+    to_version: ClassVar[str] = "TO VERSION AS OF"
+    to_timestamp: ClassVar[str] = "TO TIMESTAMP AS OF"
+
+    def words(self) -> Iterator[str | None]:
+        yield f"RESTORE TABLE {self.table}"
+        yield clause(self.to_version, self.version)
+        yield None if self.timestamp is None else f"{self.to_timestamp} {quoted(self.timestamp)}"
+
+
+@dataclass(frozen=True)
+class DescribeTableHistory(DescribeHistory):
+    """The same as DESCRIBE INDEXTABLES HISTORY: what was committed, newest first."""
+
+    leads: ClassVar = {"DESCRIBE HISTORY": {}}
+    path_only: ClassVar[bool] = True
+
+    def words(self) -> Iterator[str | None]:
+        yield f"DESCRIBE HISTORY {self.table}"
+        yield clause("LIMIT", self.limit)
+
+
+@dataclass(frozen=True)
+class DescribeDetail(TableCommand):
+    """What a table is, in one row: identity, place, partitioning, size, properties and protocol."""
+
+    leads: ClassVar = {"DESCRIBE DETAIL": {}}
+    path_only: ClassVar[bool] = True
+    columns: ClassVar[pa.Schema] = row_schema(
+        "format s, id s, name s, description s, location s, created_at ts, last_modified ts, partition_columns s,"
+        "num_files l, num_records l, size_in_bytes l, properties s, min_reader_version i, min_writer_version i,"
+        "table_features s, version l"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"DESCRIBE DETAIL {self.table}"
+
+    def run(self, session: Session) -> pa.Table:
+        detail = session.open(self.table).inspect.detail()
+        figures = {name: getattr(detail, name) for name in self.columns.names}
+        lists = ("partition_columns", "properties", "table_features")
+        return self.rows([{**figures, **{name: msgspec.json.encode(figures[name]).decode() for name in lists}}])

@@ -1,0 +1,179 @@
+"""Settings by the names that the JVM engine gives them: ours under another name, idle ones, and such as cannot be.
+
+A cluster that is configured for it has these keys in its Spark conf. Each works, or is accepted with one line in the log that
+says why it has no effect, or is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from indextables.config.values import parse_bool
+
+
+class Alias(Struct, frozen=True):
+    """A key of the JVM engine that is a setting of ours; `convert` gives None where the value is what happens anyway."""
+
+    target: str
+    convert: Callable[[Any], object] = lambda value: value
+
+
+def _seconds(value: object) -> int:
+    return math.ceil(float(str(value)) / 1000)
+
+
+def _size_if_enabled(value: object) -> object:
+    return None if parse_bool(value) else 0
+
+
+def _distribution(value: object) -> bool:
+    word = str(value).strip().lower()
+    if word not in ("none", "hash"):
+        raise ValueError(value)
+    return word == "hash"
+
+
+def _at_least_one(value: object) -> int:
+    return max(1, int(str(value)))
+
+
+ALIASES: Mapping[str, Alias] = {
+    "cache.disk.enabled": Alias("cache.maxSize", _size_if_enabled),
+    "cache.disk.path": Alias("cache.directoryPath"),
+    "cache.disk.maxSize": Alias("cache.maxSize"),
+    "indexing.storeonlyfields": Alias("indexing.nonindexed"),
+    "indexing.text.maxTokenLength": Alias("indexing.maxTokenLength"),
+    "indexquery.indexall.maxUnqualifiedFields": Alias("indexing.maxDefaultSearchFields"),
+    "merge.download.retries": Alias("storage.retry.maxRetries"),
+    "merge.tempDirectoryPath": Alias("indexWriter.tempDirectoryPath"),
+    "mergeOnWrite.maxConcurrentMergesPerWorker": Alias("merge.parallelism", _at_least_one),
+    "read.batchOptimization.maxConcurrentPrefetch": Alias("read.remoteParallelism"),
+    "s3.maxConcurrency": Alias("read.remoteParallelism"),
+    "s3.endpoint": Alias("aws.endpoint"),
+    "s3.pathStyleAccess": Alias("aws.pathStyleAccess"),
+    "aws.forcePathStyle": Alias("aws.pathStyleAccess"),
+    "gcp.credentialsFile": Alias("gcp.serviceAccountKey"),
+    "transaction.maxConcurrentReads": Alias("checkpoint.parallelism"),
+    "transaction.cache.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds),
+    "transaction.cache.snapshot.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds),
+    "write.optimizeWrite.distributionMode": Alias("write.optimizeWrite.enabled", _distribution),
+}
+"""Their key, and the setting of ours that it is."""
+
+_WRITES_THROUGH = (
+    "parts of splits are written to the disk cache at once and checked by their checksums; there is no queue"
+)
+_COMPANION = "companion indexes are not offered"
+_ARROW = "rows are read as Arrow columns, without a batch of documents to tune"
+_STREAMING_MERGE = "a merge reads its splits one after the other and is bounded by merge.parallelism"
+_PRUNING = "partitions are pruned over columns of the file list, all at once"
+_PREWARM = "nothing is warmed unless PREWARM INDEXTABLES CACHE asks for it, which says what"
+_IMMUTABLE = "what is remembered of the log are files that never change, bounded by transaction.cache.maxSize"
+_FAST = "every column is kept in columns, beside its index"
+_ALWAYS = "a filter that the index cannot answer exactly is answered from the rows, always"
+_RANGES = "ranges of a split are joined by what lies between them, without a setting"
+_ESTIMATE = "splits are sized by the rows that were written, not by a sample"
+
+NO_EFFECT: Mapping[str, str] = {
+    **{
+        f"cache.disk.{key}": _WRITES_THROUGH
+        for key in (
+            *("compression", "minCompressSize", "manifestSyncInterval", "dropWritesWhenFull"),
+            *("writeQueue.mode", "writeQueue.capacity", "writeQueue.maxBudget"),
+        )
+    },
+    "cache.coalesceMaxGap": _RANGES,
+    **{
+        f"companion.{key}": _COMPANION
+        for key in (
+            *(
+                "sync.distributedLogRead.enabled",
+                "sync.arrowFfi.enabled",
+                "sync.batchSize",
+                "sync.maxConcurrentBatches",
+            ),
+            *("writerHeapSize", "readerBatchSize", "schedulerPool"),
+        )
+    },
+    **{
+        f"databricks.{key}": "credentials come from aws.credentialsProviderClass, which is a Python class here"
+        for key in (
+            *("workspaceUrl", "apiToken", "credential.refreshBuffer.minutes", "cache.maxSize"),
+            *("fallback.enabled", "retry.attempts"),
+        )
+    },
+    **{f"filter.string{kind}.pushdown": _ALWAYS for kind in ("Pattern", "StartsWith", "EndsWith", "Contains")},
+    "indexWriter.batchSize": "rows are indexed as Arrow batches, bounded by indexWriter.heapSize",
+    "indexWriter.maxBatchBufferSize": "rows are indexed as Arrow batches, bounded by indexWriter.heapSize",
+    "indexWriter.threads": "one thread indexes a split, because its documents keep the order of its rows",
+    "splitConversion.maxParallelism": "an index is written into its split, not converted afterwards",
+    "indexing.fastfields": _FAST,
+    "indexing.nonfastfields": _FAST,
+    "indexing.indexonlyfields": "every value is kept in its row, so that the table can be scanned",
+    "indexing.json.mode": "a json column is indexed by its paths, always",
+    **{
+        f"merge.{key}": _STREAMING_MERGE
+        for key in ("download.maxConcurrencyPerCore", "download.memoryBudget", "upload.maxConcurrency")
+    },
+    **{
+        f"mergeOnWrite.{key}": _STREAMING_MERGE
+        for key in (
+            *("batchCpuFraction", "maxConcurrentBatches", "minBatchesToTrigger", "mergeGroupMultiplier"),
+            *("memoryOverheadFactor",),
+        )
+    },
+    "mergeOnWrite.minDiskSpaceGB": "a full disk ends a merge with an error and leaves the table as it was",
+    **{
+        f"partitionPruning.{key}": _PRUNING
+        for key in ("filterCacheEnabled", "indexEnabled", "parallelThreshold", "selectivityOrdering")
+    },
+    **{
+        f"prewarm.{key}": _PREWARM
+        for key in (
+            *("enabled", "segments", "fields", "splitsPerTask", "partitionFilter"),
+            *("failOnMissingField", "catchUpNewHosts"),
+        )
+    },
+    **{
+        f"read.batchOptimization.{key}": _ARROW
+        for key in ("enabled", "profile", "maxRangeSize", "gapTolerance", "minDocsForOptimization")
+    },
+    "read.adaptiveTuning.enabled": _ARROW,
+    "read.adaptiveTuning.minBatchesBeforeAdjustment": _ARROW,
+    "read.columnar.enabled": _ARROW,
+    "read.mode": _ARROW,
+    "read.defaultLimit": "a read returns every row unless its query has a LIMIT: nothing is cut off",
+    "read.requireAggregatePushdown": "an aggregate has the same answer whether it is pushed down or not",
+    "read.aggregate.splitsPerTask": "aggregates are read like rows: see read.splitsPerTask",
+    "read.aggregate.maxSplitsPerTask": "aggregates are read like rows: see read.splitsPerTask",
+    "read.maxSplitsPerTask": "tasks are grouped by the bytes of their rows; read.splitsPerTask fixes their number of splits",
+    "purge.parallelism": "files are deleted in batches, as many at a time as the store takes",
+    "purge.maxFilesToDelete": "a purge deletes all that its retention lets go; DRY RUN shows it first",
+    "s3.partSize": "the store's client chooses the parts of an upload",
+    **{
+        f"transaction.cache.{kind}": _IMMUTABLE
+        for kind in (
+            *("version.ttl.ms", "fileList.ttl.ms", "metadata.ttl.ms"),
+            *("version.capacity", "snapshot.capacity", "fileList.capacity"),
+        )
+    },
+    "write.optimizeWrite.samplingRatio": _ESTIMATE,
+    "write.optimizeWrite.minRowsForEstimation": _ESTIMATE,
+    "native.memory.enabled": "there is no memory outside Python's and Arrow's to switch on",
+    "gcp.projectId": "a bucket is found by its name alone",
+    "skippedFiles.trackingEnabled": "a split that cannot be read is always recorded as skipped",
+}
+"""Their key, and why it changes nothing here."""
+
+REFUSED: Mapping[str, str] = {
+    "protocol.checkEnabled": "a table that needs something newer would be read wrongly",
+    "protocol.enforceReaderVersion": "a table that needs something newer would be read wrongly",
+    "protocol.enforceWriterVersion": "a table that needs something newer would be damaged",
+    "protocol.autoUpgrade": "a table's protocol rises with the first use of a newer feature, so that older readers refuse it",
+}
+"""Switches of theirs that cannot be off here, and why; `true` says what happens anyway."""
+SECRETS = frozenset({"databricks.apiToken"})

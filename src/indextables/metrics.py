@@ -1,0 +1,188 @@
+"""What a process has done, in numbers: commits, checkpoints, loads, requests, cache hits, rows.
+
+METRICS.samples()            every value: name, labels, number
+METRICS.prometheus()         the same as text for a scraper (`indextables ui` serves it at /metrics)
+to_opentelemetry()           the same as instruments of OpenTelemetry (extra `otel`)
+
+Names, kinds and labels are declared below and documented in docs/how-to/monitor.md. Labels hold the place of a table as it
+is shown everywhere, never a credential. A process that was forked begins with its parent's numbers at that moment.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from msgspec import Struct
+
+PREFIX = "indextables_"
+
+
+class Family(Struct, frozen=True):
+    """A metric by its name: what it counts, and which labels tell its values apart."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ("table",)
+    timer: bool = False
+    """Whether it measures seconds: it has then a sum and a count."""
+
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("commits_total", "Versions committed."),
+        Family("commit_retries_total", "Attempts of commits after the first: another writer was quicker."),
+        Family("commit_conflicts_total", "Commits given up because of what others committed."),
+        Family("checkpoint_seconds", "Time to write a checkpoint.", ("table", "format"), timer=True),
+        Family("checkpoint_entries_total", "Files listed in checkpoints that were written.", ("table", "format")),
+        Family("checkpoint_bytes_total", "Bytes of checkpoints that were written.", ("table", "format")),
+        Family(
+            "checkpoint_text_bytes_total", "The same as text, or in memory: before compression.", ("table", "format")
+        ),
+        Family("checkpoint_failures_total", "Checkpoints and clean-ups after a commit that failed."),
+        Family("load_seconds", "Time to read a table's log.", ("table", "base"), timer=True),
+        Family("log_files_cleaned_total", "Files of the log that were deleted, by kind.", ("table", "kind")),
+        Family("skips_recorded_total", "Splits that an operation could not process.", ("table", "operation")),
+        Family("cooldown_filtered_total", "Splits that a merge left alone because they failed lately."),
+        Family("splits_merged_total", "Splits that merges wrote into larger ones."),
+        Family("splits_purged_total", "Splits that purges deleted."),
+        Family("splits_opened_total", "Splits that were opened.", ()),
+        Family("rows_read_total", "Rows that scans and searches returned.", ()),
+        Family("store_seconds", "Requests to a store, and their time.", ("table", "store", "verb"), timer=True),
+        Family("store_failures_total", "Requests to a store that failed.", ("table", "store", "verb")),
+        Family("store_bytes_total", "Bytes read from and written to a store.", ("table", "store", "verb")),
+        Family("log_cache_hits_total", "Log files and snapshots found in memory, by kind.", ("table", "kind")),
+        Family("log_cache_misses_total", "The same that were not there.", ("table", "kind")),
+    )
+}
+"""Every metric, by its name without the prefix."""
+
+Labels = tuple[str, ...]
+
+
+class Sample(Struct, frozen=True):
+    """A value of a metric: its name, its labels, the number."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+Collector = Callable[[], Iterable[tuple[str, Labels, float]]]
+
+
+class MetricRegistry:
+    """The metrics of a process, safe under threads."""
+
+    def __init__(self) -> None:
+        self._values: dict[tuple[str, Labels], float] = {}
+        self._counts: dict[tuple[str, Labels], int] = {}
+        self._lock = threading.Lock()
+        self.collectors: list[Collector] = []
+        """Asked when values are read: for what somebody else counts already."""
+
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """Add to a counter; the labels are in the order that its family declares."""
+        with self._lock:
+            key = (name, labels)
+            self._values[key] = self._values.get(key, 0) + by
+
+    def observe(self, name: str, seconds: float, *labels: str) -> None:
+        """Add a measured time to a timer."""
+        with self._lock:
+            key = (name, labels)
+            self._values[key] = self._values.get(key, 0.0) + seconds
+            self._counts[key] = self._counts.get(key, 0) + 1
+
+    @contextmanager
+    def timed(self, name: str, *labels: str) -> Iterator[None]:
+        """Measure what happens within, whether it succeeds or not."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.observe(name, time.perf_counter() - began, *labels)
+
+    def samples(self, *, table: str | None = None) -> list[Sample]:
+        """Every value, sorted; of one table if it is named. A timer has two: its sum and its count."""
+        with self._lock:
+            values, counts = dict(self._values), dict(self._counts)
+        for collect in self.collectors:
+            values.update({(name, labels): value for name, labels, value in collect()})
+        found = []
+        for (name, labels), value in sorted(values.items()):
+            family = FAMILIES[name]
+            named = dict(zip(family.labels, labels, strict=True))
+            if table is None or named.get("table") == table:
+                suffix = "_sum" if family.timer else ""
+                found.append(Sample(PREFIX + name + suffix, named, value))
+                if family.timer:
+                    found.append(Sample(f"{PREFIX}{name}_count", named, counts.get((name, labels), 0)))
+        return found
+
+    def value(self, name: str, **labels: str) -> float:
+        """The sum of the values that have these labels; the name is as `samples()` shows it."""
+        chosen = (s.value for s in self.samples() if s.name == name and labels.items() <= dict(s.labels).items())
+        return sum(chosen)
+
+    def prometheus(self) -> str:
+        """The values as text in the form that Prometheus scrapes."""
+        by_name: dict[str, list[Sample]] = {}
+        for sample in self.samples():
+            by_name.setdefault(sample.name, []).append(sample)
+        lines: list[str] = []
+        for name, family in FAMILIES.items():
+            suffixes = ("_count", "_sum") if family.timer else ("",)
+            samples = [s for suffix in suffixes for s in by_name.get(PREFIX + name + suffix, ())]
+            if samples:
+                lines.append(f"# HELP {PREFIX}{name} {family.help}")
+                lines.append(f"# TYPE {PREFIX}{name} {'summary' if family.timer else 'counter'}")
+                lines += [f"{s.name}{_label_text(s.labels)} {s.value:g}" for s in samples]
+        return "\n".join(lines) + "\n"
+
+    def renew_lock(self) -> None:
+        """In a forked child: whoever held the lock is not there."""
+        self._lock = threading.Lock()
+
+
+def _label_text(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+METRICS = MetricRegistry()
+"""The metrics of this process."""
+os.register_at_fork(after_in_child=METRICS.renew_lock)
+
+
+def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = METRICS) -> None:
+    """Offer every metric to OpenTelemetry, as observable counters of a meter named `indextables`.
+
+    `meter_provider` is the application's; by default the one that it has set for the process. Nothing is exported unless
+    the application has set up an exporter. Needs the extra `otel`.
+
+        indextables.metrics.to_opentelemetry()
+    """
+    otel: Any = import_module("opentelemetry.metrics")  # an extra: only who calls this needs it
+    meter = otel.get_meter("indextables", meter_provider=meter_provider)
+    for family in FAMILIES.values():
+        for suffix in ("_sum", "_count") if family.timer else ("",):
+            name = PREFIX + family.name + suffix
+
+            def observed(_options: Any, name: str = name) -> list[Any]:
+                chosen = [s for s in registry.samples() if s.name == name]
+                return [otel.Observation(s.value, dict(s.labels)) for s in chosen]
+
+            unit = "s" if suffix == "_sum" else "1"
+            meter.create_observable_counter(name, callbacks=[observed], unit=unit, description=family.help)

@@ -1,0 +1,273 @@
+"""Column mapping: what people call the columns of a table, and what the splits call them.
+
+A `schemaString` names columns as the splits do. A field that people call otherwise carries that name in its metadata
+(`indextables.name`), at any depth. So a column is renamed without touching a split, and a name that was dropped can come
+back as another column: its splits' name is new, and the old values are never met again.
+
+Everything below the edges (log, statistics, doc mappings, partition values, splits) speaks the splits' names; schemas,
+conditions, queries and results that people see speak theirs. `ColumnNames` translates between the two.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config import Settings
+from indextables.model.actions import MetadataAction
+from indextables.model.predicate.tree import And, Column, Constant, Not, Or, Predicate
+from indextables.model.schema import check_names, schema_from_json, schema_to_json
+
+NAME_KEY = "indextables.name"
+"""Field metadata: what people call a column that the splits call otherwise."""
+_NOWHERE = "\x00"
+"""A key that no document has."""
+
+Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
+SparkJson = Any
+
+
+class ColumnNames(Struct, frozen=True, dict=True):
+    """The two names of each column of a table."""
+
+    schema_json: str
+    """The schema as the log has it, in the splits' names."""
+
+    @cached_property
+    def logical_json(self) -> str:
+        """The same in the names that people use."""
+        if NAME_KEY not in self.schema_json:
+            return self.schema_json
+        return dumped(_logical(json.loads(self.schema_json)))
+
+    @cached_property
+    def physical_json(self) -> str:
+        """The same without a word of what people call the columns."""
+        return self.schema_json if self.same else dumped(_nameless(json.loads(self.schema_json)))
+
+    @property
+    def physical(self) -> pa.Schema:
+        """The columns as the splits call them."""
+        return schema_from_json(self.schema_json)
+
+    @cached_property
+    def logical(self) -> pa.Schema:
+        """The columns as people call them."""
+        return schema_from_json(self.logical_json)
+
+    @property
+    def same(self) -> bool:
+        """Whether no column has two names."""
+        return NAME_KEY not in self.schema_json
+
+    @cached_property
+    def _to_physical(self) -> dict[str, str]:
+        return dict(zip(self.logical.names, self.physical.names, strict=True))
+
+    @cached_property
+    def _to_logical(self) -> dict[str, str]:
+        return {physical: logical for logical, physical in self._to_physical.items()}
+
+    def column(self, logical: str) -> str:
+        """The splits' name of a column; one that there is not is named as it is, unless that would be another's."""
+        name = self._to_physical.get(logical, logical)
+        return name if logical in self._to_physical or name not in self._to_logical else f"{name}{_NOWHERE}"
+
+    def shown(self, physical: str) -> str:
+        """What people call a column of the splits; one that the table has no more is shown as it is."""
+        return self._to_logical.get(physical, physical)
+
+    def columns(self, logical: Iterable[str]) -> tuple[str, ...]:
+        """The splits' names of several columns."""
+        return tuple(self.column(name) for name in logical)
+
+    def predicate(self, bound: Predicate) -> Predicate:
+        """A condition over the splits' columns that says the same."""
+        if self.same:
+            return bound
+        if isinstance(bound, And | Or):
+            return type(bound)(tuple(self.predicate(child) for child in bound.children))
+        if isinstance(bound, Not):
+            return Not(self.predicate(bound.child))
+        if isinstance(bound, Constant):
+            return bound
+        column: Column = bound.column  # type: ignore[attr-defined]
+        path, kind = self._path(column.path)
+        return replace(bound, column=Column(path, column.type if kind is None else kind))
+
+    def optional_predicate(self, bound: Predicate | None) -> Predicate | None:
+        """The same of a condition that may not be there."""
+        return None if bound is None else self.predicate(bound)
+
+    def path(self, logical: tuple[str, ...]) -> tuple[str, ...]:
+        """The splits' names of a field inside a column."""
+        return self._path(logical)[0]
+
+    def _path(self, path: tuple[str, ...]) -> tuple[tuple[str, ...], pa.DataType | None]:
+        fields, others = list(self.logical), list(self.physical)
+        translated: list[str] = []
+        for name in path:
+            place = next((n for n, f in enumerate(fields) if f.name == name), None)
+            if place is None:
+                return path, None
+            other = others[place]
+            translated.append(other.name)
+            kind, own = other.type, fields[place].type
+            fields, others = (list(own), list(kind)) if pa.types.is_struct(kind) else ([], [])
+        return tuple(translated), kind
+
+    def document_path(self, logical: str, path: Sequence[str], key: Callable[[str], str]) -> tuple[str, ...]:
+        """A path inside a json column, in the names of the splits; `key` makes a name what it is in a path."""
+        own, other = self.logical.field(logical).type, self.physical.field(self.column(logical)).type
+        translated: list[str] = []
+        for name in path:
+            while pa.types.is_list(other):
+                own, other = own.value_type, other.value_type
+            if pa.types.is_map(other):
+                own, other = own.item_type, other.item_type
+                translated.append(name)
+                continue
+            if not pa.types.is_struct(other):
+                return (*translated, *path[len(translated) :])
+            place = next((n for n, field in enumerate(own) if key(field.name) == name), None)
+            if place is None:
+                return (*translated, _NOWHERE)
+            translated.append(key(other.field(place).name))
+            own, other = own.field(place).type, other.field(place).type
+        return tuple(translated)
+
+    def to_logical(self, rows: Rows) -> Rows:
+        """Rows with the names that people use; other columns, such as a score, stay as they are."""
+        return rows if self.same else _relabelled(rows, self.physical, self.logical, self._to_logical)
+
+    def to_physical(self, rows: Rows) -> Rows:
+        """Rows with the splits' names."""
+        return rows if self.same else _relabelled(rows, self.logical, self.physical, self._to_physical)
+
+    def settings(self, physical: Settings) -> Settings:
+        """Settings in which the splits' columns are named, as people name them."""
+        return physical if self.same else physical.with_columns(self.shown)
+
+    def options(self, logical: Mapping[str, object]) -> Mapping[str, object]:
+        """Settings that people have given, with the splits' names of columns."""
+        return logical if self.same else config.with_columns(logical, self.column)
+
+    def metadata(self, recorded: MetadataAction) -> MetadataAction:
+        """The metadata of the table as people know it."""
+        if self.same:
+            return recorded
+        configuration = config.with_columns(recorded.configuration or {}, self.shown)
+        return replace(
+            recorded,
+            schema_string=self.logical_json,
+            partition_columns=tuple(self.shown(name) for name in recorded.partition_columns or ()),
+            configuration={key: str(value) for key, value in configuration.items()},
+        )
+
+    def extended(self, schema: pa.Schema, new_name: Callable[[str], str]) -> ColumnNames:
+        """The names of a schema with more or other columns: those that are there keep theirs, others get `new_name`."""
+        if schema.equals(self.logical):
+            return self
+        check_names(schema)
+        old, new = json.loads(self.schema_json), json.loads(schema_to_json(schema))
+        return column_names(dumped(_extended(old, new, new_name)))
+
+
+@lru_cache(maxsize=256)
+def column_names(schema_json: str) -> ColumnNames:
+    """The names that a `schemaString` tells."""
+    return ColumnNames(schema_json)
+
+
+def dumped(schema: SparkJson) -> str:
+    """A Spark schema as the log writes it."""
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+
+
+def logical_name(field: SparkJson) -> str:
+    """What people call a field of a Spark schema."""
+    return str((field.get("metadata") or {}).get(NAME_KEY, field["name"]))
+
+
+def with_name(field: SparkJson, logical: str) -> SparkJson:
+    """The field under another name for people; the splits' name stays."""
+    metadata = {key: value for key, value in (field.get("metadata") or {}).items() if key != NAME_KEY}
+    if logical != field["name"]:
+        metadata[NAME_KEY] = logical
+    return {**field, "metadata": metadata}
+
+
+def _logical(spark: SparkJson) -> SparkJson:
+    if isinstance(spark, list):
+        return [_logical(part) for part in spark]
+    if not isinstance(spark, dict):
+        return spark
+    inner = {key: value if key == "metadata" else _logical(value) for key, value in spark.items()}
+    if "name" not in spark or NAME_KEY not in (spark.get("metadata") or {}):
+        return inner
+    metadata = {key: value for key, value in spark["metadata"].items() if key != NAME_KEY}
+    return {**inner, "name": spark["metadata"][NAME_KEY], "metadata": metadata}
+
+
+def _nameless(spark: SparkJson) -> SparkJson:
+    if isinstance(spark, list):
+        return [_nameless(part) for part in spark]
+    if not isinstance(spark, dict):
+        return spark
+    inner = {key: _nameless(value) for key, value in spark.items() if key != "metadata"}
+    metadata = {key: value for key, value in (spark.get("metadata") or {}).items() if key != NAME_KEY}
+    return {**inner, "metadata": metadata} if "metadata" in spark else inner
+
+
+def _extended(old: SparkJson, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
+    """The new type with the splits' names of the old one, wherever both have a field that people call the same."""
+    if not isinstance(new, dict):
+        return new
+    same_kind = isinstance(old, dict) and old.get("type") == new.get("type")
+    if new.get("type") == "struct":
+        known = {logical_name(field): field for field in old["fields"]} if same_kind else {}
+        return {**new, "fields": [_extended_field(known.get(f["name"]), f, new_name) for f in new["fields"]]}
+    inner = {
+        key: _extended(old.get(key) if same_kind else None, new[key], new_name)
+        for key in ("elementType", "keyType", "valueType")
+        if key in new
+    }
+    return {**new, **inner}
+
+
+def _extended_field(old: SparkJson | None, new: SparkJson, new_name: Callable[[str], str]) -> SparkJson:
+    kind = _extended(old["type"] if old else None, new["type"], new_name)
+    physical = old["name"] if old else new_name(new["name"])
+    return with_name({**new, "name": physical, "type": kind}, new["name"])
+
+
+class _Relabelled:
+    """A batch under another schema of the same layout, through Arrow's C interface: nothing is copied."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        self._batch = batch
+        self._schema = schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
+
+
+def _relabelled(rows: Rows, source: pa.Schema, target: pa.Schema, names: Mapping[str, str]) -> Rows:
+    fields = []
+    for field in rows.schema:
+        # Only a column that is wholly of the source's type has the layout of the target's.
+        known = field.name in names and field.type.equals(source.field(field.name).type)
+        other = target.field(names[field.name]) if known else None
+        fields.append(field if other is None else pa.field(other.name, other.type, field.nullable, other.metadata))
+    schema = pa.schema(fields)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.record_batch(_Relabelled(rows, schema))
+    batches = [pa.record_batch(_Relabelled(batch, schema)) for batch in rows.to_batches()]
+    return pa.Table.from_batches(batches, schema)

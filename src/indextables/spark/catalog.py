@@ -1,0 +1,241 @@
+"""What the catalog in Spark's driver asks for (`java/CatalogRequest.java`): tables by their place, loaded, made and changed.
+
+A request is a verb and a JSON document; the answer is a JSON document. An error is answered with its kind and a message in
+the words of Spark's users, and raised in the driver with an error class, so that nobody sees a traceback of this process.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+
+from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
+from indextables.model.stat_text import decode_value
+from indextables.spark.reads import table as read_table
+from indextables.spark.schemas import arrow_schema, readable
+from indextables.spark.settings import session_settings
+from indextables.spark.source.definitions import TableDefinition, shown_properties, table_properties
+from indextables.spark.source.options import SourceOptions
+from indextables.spark.source.reader import Frame
+from indextables.spark.source.writer import plan_source_write
+from indextables.spark.writes import run_write
+from indextables.table import Table
+from indextables.table.planning import set_properties
+
+logger = logging.getLogger(__name__)
+
+Document = dict[str, Any]
+Settings = Mapping[str, object]
+
+
+def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None = None) -> str:
+    """What the catalog is told, as JSON; an error of ours is told, not raised."""
+    arguments: Document = json.loads(request)
+    try:
+        if verb == "write":
+            assert frame is not None
+            return json.dumps(_write(frame, arguments, settings))
+        return json.dumps(_VERBS[verb](arguments, settings))
+    except IndexTablesError as error:
+        logger.debug("the catalog's request %s failed", verb, exc_info=True)
+        return error_document(error)
+
+
+def error_document(error: IndexTablesError) -> str:
+    """An error as the driver is told it."""
+    return json.dumps({"error": error.kind.upper(), "message": in_sparks_words(error)})
+
+
+_PYTHON_WORDS = {
+    "merge_schema=True": '.option("mergeSchema", "true")',
+    "Table.open(path)": "the table again",
+    "partition_by": "PARTITIONED BY",
+}
+
+
+def in_sparks_words(error: IndexTablesError) -> str:
+    """The message of an error with its hint, where Python's arguments are called as Spark's users know them."""
+    text = str(error)
+    for word, sparks in _PYTHON_WORDS.items():
+        text = text.replace(word, sparks)
+    return text
+
+
+def described(table: Table) -> Document:
+    """What Spark knows of a table."""
+    return {
+        "path": table.path,
+        "schema": readable(table.metadata.schema_string).json(),
+        "partitions": list(table.partition_columns),
+        "properties": shown_properties(table),
+        "version": table.version,
+        "id": table.metadata.id,
+        "frame": str(Frame.of(table)),
+    }
+
+
+def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
+    """The rows of one version of a table as `its.table` reads them; None where the table is another one by now."""
+    version = Frame.parse(frame)
+    if version is None:
+        return None
+    return read_table(spark, path, version=version.version)
+
+
+def _load(arguments: Document, settings: Settings) -> Document:
+    version, micros = arguments.get("version"), arguments.get("micros")
+    if version is not None and not str(version).strip().isdigit():
+        raise InvalidInputError(
+            f"VERSION AS OF {version!r} is no version.", hint="Versions are numbers: VERSION AS OF 3."
+        )
+    moment = None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
+    number = None if version is None else int(version)
+    return described(Table.open(arguments["path"], version=number, timestamp=moment, options=settings))
+
+
+def _create(arguments: Document, settings: Settings) -> Document:
+    return described(TableDefinition.parse(arguments).create(settings))
+
+
+def _stage(arguments: Document, settings: Settings) -> Document:
+    """The table that a definition will make; nothing is made yet."""
+    definition = TableDefinition.parse(arguments)
+    plan = definition.plan(settings)
+    return {
+        "path": definition.path,
+        "schema": readable(plan.schema_json).json(),
+        "partitions": list(plan.partition_columns),
+        "properties": {**definition.settings, **definition.properties},
+        "version": plan.read_version,
+        "id": plan.table.id,
+        "frame": Frame.NEW,
+    }
+
+
+def _write(frame: DataFrame, arguments: Document, settings: Settings) -> Document:
+    options = SourceOptions.parse({**{key: str(value) for key, value in settings.items()}, **arguments["options"]})
+    plan = plan_source_write(options, frame.schema, overwrite=bool(arguments["overwrite"]))
+    return {"version": run_write(frame, plan, {**settings, **options.settings})}
+
+
+def _truncate(arguments: Document, settings: Settings) -> Document:
+    table = Table.open(arguments["path"], options=settings)
+    return {"version": table.delete(where="true").version}
+
+
+def _partitions(arguments: Document, settings: Settings) -> Document:
+    table = Table.open(arguments["path"], options=settings)
+    names = table.partition_columns
+    values = {
+        tuple(dict(row or []).get(name) for name in names) for row in table.files()["partition_values"].to_pylist()
+    }
+    return {
+        "partitions": [list(value) for value in sorted(values, key=lambda v: [(x is not None, x or "") for x in v])]
+    }
+
+
+def _drop_partition(arguments: Document, settings: Settings) -> Document:
+    table = Table.open(arguments["path"], options=settings)
+    conditions: list[Predicate] = []
+    for name, text in zip(table.partition_columns, arguments["values"], strict=True):
+        column = Column((name,))
+        if text is None:
+            conditions.append(IsNull(column))
+        else:
+            conditions.append(Comparison("=", column, Literal(decode_value(text, table.schema.field(name).type))))
+    report = table.drop_partitions(And(tuple(conditions)) if len(conditions) > 1 else conditions[0])
+    return {"dropped": report.version is not None}
+
+
+def _alter(arguments: Document, settings: Settings) -> Document:
+    table = Table.open(arguments["path"], options=settings)
+    changes: list[Document] = arguments["changes"]
+    kinds = {change["change"] for change in changes}
+    if kinds <= {"SetProperty", "RemoveProperty"}:
+        _alter_properties(table, changes)
+    elif kinds <= _COLUMN_CHANGES.keys():
+        _alter_columns(table, changes)
+    else:
+        raise UnsupportedError(
+            f"ALTER TABLE cannot do {', '.join(sorted(kinds))} here.",
+            hint="It can ADD, RENAME, DROP and ALTER columns, SET and UNSET TBLPROPERTIES, and RENAME TO. Another layout is "
+            "a new definition: CREATE OR REPLACE TABLE t USING indextables AS SELECT ... FROM t.",
+        )
+    return described(Table.open(table.path, options=settings))
+
+
+def _alter_columns(table: Table, changes: list[Document]) -> None:
+    """The changes of columns that a statement asks for, each one version; what can be seen beforehand is checked first."""
+    for change in changes:
+        name = ".".join(change["column"])
+        if change["change"] == "AddColumn" and (change["position"] or change["default"] or not change["nullable"]):
+            raise UnsupportedError(
+                f"Column {name!r} can only be added at the end, without NOT NULL and DEFAULT.",
+                hint=f"Write ALTER TABLE t ADD COLUMNS ({name} {_type(change).simpleString()}); Table.alter has the rest.",
+                column=name,
+            )
+    if len(changes) > 1 and {change["change"] for change in changes} not in ({"AddColumn"}, {"DeleteColumn"}):
+        hint = "Write a statement for each of them."
+        raise UnsupportedError("Several changes of columns at once are not one version.", hint=hint)
+    for change in changes:
+        _COLUMN_CHANGES[change["change"]](table, ".".join(change["column"]), change)
+
+
+def _arrow_type(change: Document) -> pa.DataType:
+    return arrow_schema(StructType([StructField("x", _type(change))])).field("x").type
+
+
+_COLUMN_CHANGES: Mapping[str, Callable[[Table, str, Document], object]] = {
+    "AddColumn": lambda table, name, change: table.alter.add_column(
+        name, _arrow_type(change), comment=change.get("comment")
+    ),
+    "RenameColumn": lambda table, name, change: table.alter.rename_column(name, change["name"]),
+    "DeleteColumn": lambda table, name, _: table.alter.drop_column(name),
+    "UpdateColumnType": lambda table, name, change: table.alter.widen_column(name, _arrow_type(change)),
+    "UpdateColumnComment": lambda table, name, change: table.alter.set_comment(name, change["comment"]),
+    "UpdateColumnNullability": lambda table, name, change: table.alter.set_nullable(name, change["nullable"]),
+}
+
+
+def _type(change: Document) -> DataType:
+    return StructType.fromJson(
+        {"fields": [{"name": "x", "type": json.loads(change["type"]), "nullable": True, "metadata": {}}]}
+    )[0].dataType
+
+
+def _alter_properties(table: Table, changes: list[Document]) -> None:
+    given = {change["key"]: change["value"] for change in changes if change["change"] == "SetProperty"}
+    gone = [change["key"] for change in changes if change["change"] == "RemoveProperty"]
+    description = given.pop("comment", "" if "comment" in gone else None)
+    settings, words = table_properties(given, table.schema.names)
+    set_properties(
+        table,
+        description=description,
+        options=settings,
+        properties=words,
+        unset=[key for key in gone if key != "comment"],
+    )
+
+
+_VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
+    "load": _load,
+    "create": _create,
+    "stage": _stage,
+    "truncate": _truncate,
+    "partitions": _partitions,
+    "drop partition": _drop_partition,
+    "alter": _alter,
+}
+
+
+def session_answer(spark: SparkSession, verb: str, request: str, frame: DataFrame | None) -> str:
+    """The answer under the settings of a session."""
+    return answer(verb, request, session_settings(spark), frame)

@@ -1,0 +1,70 @@
+package indextables;
+
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Statements that Spark does not know, or not for tables like ours, with the name of a table where the grammar in Python has
+ * its path: OPTIMIZE t, VACUUM t, RESTORE TABLE t, DESCRIBE HISTORY t, DESCRIBE DETAIL t, ANALYZE TABLE t. They are ours
+ * only if the name is one of our tables; everybody else's pass.
+ */
+class NamedStatement {
+  private static final List LEADS =
+      Arrays.asList(
+          new Object[] {
+            "DESCRIBE HISTORY", "DESC HISTORY", "DESCRIBE DETAIL", "DESC DETAIL", "RESTORE TABLE", "ANALYZE TABLE",
+            "OPTIMIZE", "VACUUM", "RESTORE"
+          });
+
+  /** The statement, with the table's path in quotes; null if it is none of these, or about another's table. */
+  static StatementCommand of(SparkSession session, String sql) {
+    List pieces = new SqlText(sql).pieces(16);
+    String lead = lead(pieces);
+    if (lead == null) return null;
+    int first = lead.split(" ").length;
+    List parts = new ArrayList();
+    int at = first;
+    while (at < pieces.size() && isName(piece(pieces, at))) {
+      parts.add(name(piece(pieces, at)));
+      boolean goesOn = at + 1 < pieces.size() && piece(pieces, at + 1).isSign(".");
+      at += goesOn ? 2 : 1;
+      if (!goesOn) break;
+    }
+    if (parts.isEmpty()) return null;
+    DataSourceV2Relation table = RowChangeCommand.relation(session, CollectionConverters.asScala(parts).toSeq());
+    if (table == null) return null;
+    String path = RowChangeCommand.pathOf(table);
+    String quoted = "'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'";
+    String rest = sql.substring(piece(pieces, at - 1).end);
+    return StatementCommand.about(RowChangeCommand.nameOf(table), session, statement(lead, quoted, rest));
+  }
+
+  private static String statement(String lead, String path, String rest) {
+    if (lead.equals("ANALYZE TABLE")) return "DESCRIBE DETAIL " + path;
+    String words = lead.equals("RESTORE") ? "RESTORE TABLE" : lead.replace("DESC ", "DESCRIBE ");
+    return words + " " + path + rest;
+  }
+
+  private static String lead(List pieces) {
+    String one = pieces.size() > 1 ? piece(pieces, 0).upper() : "";
+    String two = pieces.size() > 2 ? one + " " + piece(pieces, 1).upper() : "";
+    return LEADS.contains(two) ? two : LEADS.contains(one) ? one : null;
+  }
+
+  private static SqlText.Piece piece(List pieces, int index) {
+    return (SqlText.Piece) pieces.get(index);
+  }
+
+  private static boolean isName(SqlText.Piece piece) {
+    return piece.kind == 'w' || piece.kind == 'q';
+  }
+
+  private static String name(SqlText.Piece piece) {
+    if (piece.kind == 'w') return piece.text;
+    return piece.text.substring(1, piece.text.length() - 1).replace("``", "`");
+  }
+}

@@ -1,0 +1,543 @@
+"""Rows that change, in one version: DELETE, UPDATE and MERGE INTO, from SQL and from Python.
+
+Spark finds the rows: its own scan of the splits knows the place of each row in its file, conditions mean what they mean in
+every query of Spark, and the version that was read is the one that the commit is checked against. Rows that go are named by
+deletion vectors, or their splits are written anew where that pays (`delete.mode`, `delete.maxVectorShare`); rows as they
+are from now on are written as new splits. All of it is one commit, or nothing.
+
+A target row may be changed by one source row only; rows are counted by their places, never by keys. Several source rows for
+one target row are an error, unless all that is to be done is to delete it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from indextables.config.upkeep import DeleteSettings
+from indextables.errors import InvalidInputError, SchemaMismatchError, UnsupportedError
+from indextables.log.transaction import Changes, RowDeletion
+from indextables.model.actions import AddAction
+from indextables.model.conflicts import Operation
+from indextables.model.predicate import Constant, Predicate
+from indextables.model.report import Report
+from indextables.spark.reads import native_scan, why_not_native, with_names
+from indextables.spark.schemas import arrow_schema, quoted, readable
+from indextables.spark.settings import has_jvm, session_of, with_session
+from indextables.spark.source.reader import parquet_splits
+from indextables.spark.writes import task_splits
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.vector_files import VectorWriter
+from indextables.table import Table
+from indextables.table.planning import commit_changes, physical_view, plan_write
+
+FILE, ROW, SOURCE, ACTION = "__file", "__row", "__source", "__action"
+_BROADCAST_ROWS = 500_000
+"""Up to so many rows a source is sent to every task, so that the target is not shuffled."""
+_VECTOR = "deletion_vector"
+
+
+class RowChangeReport(Report, frozen=True):
+    """How many rows were changed, and by which version; None where nothing was to be done."""
+
+    table_path: str
+    operation: str
+    updated_rows: int
+    deleted_rows: int
+    inserted_rows: int
+    version: int | None
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What becomes of rows for which a condition holds. Without `values` every column is taken from the source."""
+
+    kind: Literal["update", "delete", "insert"]
+    condition: Column | None = None
+    values: Mapping[str, Column] | None = None
+
+
+@dataclass
+class MergeTarget:
+    """A table whose rows change, at the version that was read, and the name that conditions call it by."""
+
+    spark: SparkSession
+    table: Table
+    alias: str
+
+    @classmethod
+    def open(cls, spark: SparkSession, path: str, alias: str, options: Mapping[str, object]) -> MergeTarget:
+        """Open the table; what Spark cannot read itself is refused, since only its own scan knows where rows are."""
+        table = Table.open(path, options=options)
+        reason = why_not_native(spark, table) if has_jvm(spark) else "this session has no access to Spark's driver"
+        if reason:
+            raise UnsupportedError(
+                f"Spark cannot find the places of rows of {table.path}: {reason}.",
+                hint="Use Table.delete, Table.update and Table.upsert.",
+                path=table.path,
+            )
+        return cls(spark, table, alias)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns, as Spark knows them."""
+        return readable(self.table.metadata.schema_string)
+
+    @cached_property
+    def files(self) -> pa.Table:
+        """The splits of the version that was read; all must be ours."""
+        files = self.table.files()
+        place = files.schema.get_field_index(_VECTOR)
+        unmasked = files.set_column(place, _VECTOR, pa.nulls(files.num_rows, files.schema.field(place).type))
+        if pc.all(parquet_splits(self.table, unmasked)).as_py() is False:
+            raise UnsupportedError(
+                f"{self.table.path} has splits of another engine, whose rows cannot be changed one by one.",
+                hint=f"Write them anew first: MERGE SPLITS '{self.table.path}'.",
+                path=self.table.path,
+            )
+        return files
+
+    def rows(self, files: pa.Table | None = None) -> DataFrame:
+        """The rows of all splits or of some, each with its file and its place there."""
+        chosen = self.files if files is None else files
+        places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
+        # Spark reads the splits by the names that these have; what people call the columns is laid over it.
+        rows = native_scan(self.spark, physical_view(self.table), chosen, {}).select("*", *places)
+        rows = with_names(rows, self.schema)
+        gone = self._deleted(chosen)
+        return (rows if gone is None else without_places(rows, gone)).alias(self.alias)
+
+    def _deleted(self, files: pa.Table) -> DataFrame | None:
+        """The places that deletion vectors name."""
+        masked = files.filter(pc.is_valid(files[_VECTOR]))
+        if not masked.num_rows:
+            return None
+        store = open_store(StoreSpec.from_url(self.table.path, self.table.settings))
+        vectors = VectorWriter(store)
+        rows = [vectors.load(vector) for vector in masked[_VECTOR].to_pylist()]
+        names = [path.rsplit("/", 1)[-1] for path in masked["path"].to_pylist()]
+        counts = [0 if each is None else len(each) for each in rows]
+        places = np.concatenate([np.asarray(each, np.int64) for each in rows if each is not None])
+        return self.spark.createDataFrame(
+            pa.table({FILE: np.repeat(np.array(names, object), counts).tolist(), ROW: places}, schema=PLACES)
+        )
+
+
+PLACES = pa.schema([(FILE, pa.string()), (ROW, pa.int64())])
+
+
+def without_places(rows: DataFrame, places: DataFrame) -> DataFrame:
+    """Rows but for those at some places."""
+    other = places.select(f.col(FILE).alias("__other_file"), f.col(ROW).alias("__other_row"))
+    return rows.join(other, (f.col(FILE) == f.col("__other_file")) & (f.col(ROW) == f.col("__other_row")), "left_anti")
+
+
+@contextmanager
+def kept(frame: DataFrame) -> Iterator[DataFrame]:
+    """The rows of a query, computed once while the block runs."""
+    stored = frame.persist()
+    try:
+        yield stored
+    finally:
+        stored.unpersist()
+
+
+def delete_rows(target: MergeTarget, condition: Column | None) -> RowChangeReport:
+    """Delete the rows for which a condition holds, or all."""
+    rows = target.rows()
+    if condition is not None:
+        rows = rows.filter(condition)
+    places = rows.select(FILE, ROW).toArrow()
+    return commit_rows(target, Operation.DELETE, places, None, counts={"delete": places.num_rows})
+
+
+def update_rows(target: MergeTarget, values: Mapping[str, Column], condition: Column | None) -> RowChangeReport:
+    """Give columns new values in the rows for which a condition holds, or in all."""
+    columns = assigned(target, values)
+    rows = target.rows()
+    with kept(rows if condition is None else rows.filter(condition)) as matching:
+        places = matching.select(FILE, ROW).toArrow()
+        new = matching.select(*[columns.get(name, target_column(target, name)) for name in target.schema.names])
+        return commit_rows(target, Operation.UPDATE, places, new, counts={"update": places.num_rows})
+
+
+def assigned(target: MergeTarget, values: Mapping[str, Column]) -> dict[str, Column]:
+    """New values by column, each of the column's type; a column that is not there, or twice, is an error."""
+    spelling = {name.lower(): name for name in target.schema.names}
+    columns: dict[str, Column] = {}
+    for given, value in values.items():
+        name = spelling.get(given.lower())
+        if name is None:
+            raise InvalidInputError(
+                f"{target.table.path} has no column {given!r}.", hint=f"Columns: {', '.join(target.schema.names)}."
+            )
+        if name in columns:
+            raise InvalidInputError(f"Column {name!r} is given two values.", column=name)
+        columns[name] = value.cast(target.schema[name].dataType).alias(name)
+    return columns
+
+
+def target_column(target: MergeTarget, name: str) -> Column:
+    """A column of the target, whatever the source calls its own."""
+    return f.col(f"{quoted(target.alias)}.{quoted(name)}").alias(name)
+
+
+@dataclass(frozen=True)
+class RowMerge:
+    """A MERGE INTO: what becomes of rows of the target, and of the source, that match and that do not."""
+
+    target: MergeTarget
+    source: DataFrame
+    source_alias: str
+    on: Column
+    matched: Sequence[Clause] = ()
+    not_matched: Sequence[Clause] = ()
+    not_matched_by_source: Sequence[Clause] = ()
+    merge_schema: bool = False
+
+    def run(self) -> RowChangeReport:
+        """Carry it out."""
+        self._check()
+        # Read once: a source that answers differently a second time would lose rows or double them.
+        source = self.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
+        count = source.count()
+        source = source.alias(self.source_alias)
+        other = f.broadcast(source) if count <= _BROADCAST_ROWS else source
+        pairs = self.target.rows().join(other, self.on, "inner")
+        with kept(pairs.select("*", action(self.matched).alias(ACTION))) as matches:
+            return self._commit(source, matches)
+
+    def _commit(self, source: DataFrame, matches: DataFrame) -> RowChangeReport:
+        changed = matches.filter(f.col(ACTION) >= 0)
+        self._check_once(changed)
+        parts = [changed]
+        new = [self._new_rows(changed, self.matched)]
+        if self.not_matched:
+            ids = matches.select(f.col(SOURCE).alias("__matched"))
+            alone = source.join(ids, f.col(SOURCE) == f.col("__matched"), "left_anti")
+            inserted = alone.select("*", action(self.not_matched).alias(ACTION)).filter(f.col(ACTION) >= 0)
+            parts.append(inserted)
+            new.append(self._new_rows(inserted, self.not_matched))
+        if self.not_matched_by_source:
+            rest = without_places(self.target.rows(), matches.select(FILE, ROW))
+            rest = rest.select("*", action(self.not_matched_by_source).alias(ACTION)).filter(f.col(ACTION) >= 0)
+            parts.append(rest)
+            new.append(self._new_rows(rest, self.not_matched_by_source))
+        places, counts = self._places(parts)
+        rows = [frame for frame in new if frame is not None]
+        return commit_rows(
+            self.target,
+            Operation.MERGE_INTO,
+            places,
+            reduce(DataFrame.unionByName, rows) if rows else None,
+            counts=counts,
+            # A row that comes in meanwhile could have a key that is inserted here, or be one that the source lacks.
+            keys=Constant(True) if counts["insert"] or self.not_matched_by_source else None,
+            merge_schema=self.merge_schema,
+        )
+
+    def _places(self, parts: Sequence[DataFrame]) -> tuple[pa.Table, dict[str, int]]:
+        """The places of target rows that go, and how many rows each kind of clause concerns."""
+        # Several source rows may delete one row of the target, which is then deleted once.
+        places = [parts[0].select(FILE, ROW, ACTION).distinct().toArrow()]
+        counts = {"update": 0, "delete": 0, "insert": 0}
+        self._count(counts, places[0][ACTION], self.matched)
+        others = list(parts[1:])
+        if self.not_matched:
+            inserted = others.pop(0).groupBy(ACTION).count().collect()
+            counts["insert"] += sum(row["count"] for row in inserted)
+        if self.not_matched_by_source:
+            places.append(others.pop(0).select(FILE, ROW, ACTION).toArrow())
+            self._count(counts, places[-1][ACTION], self.not_matched_by_source)
+        everything = pa.concat_tables([place.select([FILE, ROW]).cast(PLACES) for place in places])
+        return everything.group_by([FILE, ROW]).aggregate([]), counts
+
+    def _count(self, counts: dict[str, int], actions: pa.ChunkedArray, clauses: Sequence[Clause]) -> None:
+        for entry in pc.value_counts(actions).to_pylist():
+            counts[clauses[entry["values"]].kind] += entry["counts"]
+
+    def _check(self) -> None:
+        if not (self.matched or self.not_matched or self.not_matched_by_source):
+            raise InvalidInputError("A merge needs at least one WHEN clause.")
+        for clauses in (self.matched, self.not_matched, self.not_matched_by_source):
+            for clause in clauses[:-1]:
+                if clause.condition is None:
+                    raise InvalidInputError(
+                        "Only the last WHEN clause of its kind may be without a condition.",
+                        hint="Rows take the first clause that fits.",
+                    )
+        for name in (FILE, ROW, SOURCE, ACTION):
+            if name in (*self.source.columns, *self.target.schema.names):
+                raise InvalidInputError(f"A column cannot be called {name!r} here.", column=name)
+
+    def _check_once(self, changed: DataFrame) -> None:
+        only_deletes = len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
+        if only_deletes or not self.matched:
+            return
+        doubled = changed.groupBy(FILE, ROW).count().filter("count > 1").count()
+        if doubled:
+            raise InvalidInputError(
+                f"{doubled} rows of {self.target.table.path} match several rows of the source, which would change them "
+                "several times.",
+                hint="Nothing was changed. Give the source one row for each key: SELECT key, max_by(value, time) ... "
+                "GROUP BY key.",
+                rows=doubled,
+            )
+
+    def _new_rows(self, rows: DataFrame, clauses: Sequence[Clause]) -> DataFrame | None:
+        """The rows as clauses make them; None if these only delete."""
+        made = [place for place, clause in enumerate(clauses) if clause.kind != "delete"]
+        if not made:
+            return None
+        values = {place: self._values(clauses[place]) for place in made}
+        chosen = rows.filter(f.col(ACTION).isin(made))
+        columns = []
+        for name in self._columns():
+            value = reduce(
+                lambda otherwise, place: f.when(f.col(ACTION) == place, values[place][name]).otherwise(otherwise),
+                made[1:],
+                values[made[0]][name],
+            )
+            columns.append(value.alias(name))
+        return chosen.select(*columns)
+
+    def _columns(self) -> list[str]:
+        """The columns of the target, and those that a merged schema takes from the source."""
+        names = list(self.target.schema.names)
+        stars = any(c.values is None and c.kind != "delete" for c in (*self.matched, *self.not_matched))
+        if self.merge_schema and stars:
+            known = {name.lower() for name in names}
+            names += [name for name in self.source.columns if name.lower() not in known]
+        return names
+
+    def _values(self, clause: Clause) -> dict[str, Column]:
+        """What a clause gives to every column."""
+        spelling = {name.lower(): name for name in self.source.columns}
+        given = {} if clause.values is None else assigned(self.target, clause.values)
+        types = {field.name: field.dataType for field in self.target.schema}
+        result = {}
+        for name in self._columns():
+            known = name in types
+            type_ = types[name] if known else self.source.schema[name].dataType
+            if name in given:
+                result[name] = given[name]
+            elif clause.values is None and name.lower() in spelling:
+                source = f.col(f"{quoted(self.source_alias)}.{quoted(spelling[name.lower()])}")
+                result[name] = source.cast(type_)
+            elif clause.kind == "update" and known:
+                if clause.values is None and not self.merge_schema:
+                    raise self._missing(name)
+                result[name] = target_column(self.target, name)
+            else:
+                if clause.values is None and known and not self.merge_schema:
+                    raise self._missing(name)
+                result[name] = f.lit(None).cast(type_)
+        return result
+
+    def _missing(self, name: str) -> SchemaMismatchError:
+        return SchemaMismatchError(
+            f"The source has no column {name!r}, which * would take from it.",
+            hint="Name the columns: UPDATE SET a = s.a, INSERT (a) VALUES (s.a); or write MERGE WITH SCHEMA EVOLUTION.",
+            column=name,
+        )
+
+
+def action(clauses: Sequence[Clause]) -> Column:
+    """The number of the first clause whose condition holds, -1 for none; an unknown condition does not hold."""
+    result: Column = f.lit(-1)
+    for place in reversed(range(len(clauses))):
+        condition = clauses[place].condition
+        if condition is None:
+            result = f.lit(place)
+        else:
+            result = f.when(f.coalesce(condition, f.lit(False)), f.lit(place)).otherwise(result)
+    return result
+
+
+def commit_rows(
+    target: MergeTarget,
+    operation: Operation,
+    places: pa.Table,
+    new: DataFrame | None,
+    *,
+    counts: Mapping[str, int],
+    keys: Predicate | None = None,
+    merge_schema: bool = False,
+) -> RowChangeReport:
+    """Take rows out of their splits and add others, in one version."""
+    table = target.table
+    deletions, rewritten = _deletions(target, places)
+    rows = [] if new is None else [new]
+    if rewritten.num_rows:
+        gone = target.spark.createDataFrame(places.cast(PLACES))
+        rows.append(
+            without_places(target.rows(rewritten), gone).select(*[quoted(name) for name in target.schema.names])
+        )
+    adds: list[AddAction] = []
+    plan = None
+    if rows:
+        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows)
+        plan = plan_write(table, arrow_schema(frame.schema), merge_schema=merge_schema)
+        adds = task_splits(frame, plan, table.settings.given())
+    store = open_store(StoreSpec.from_url(table.path, table.settings))
+    changes = Changes(
+        operation,
+        adds=adds,
+        removes=rewritten["path"].to_pylist(),
+        vectors=dict(zip(rewritten["path"].to_pylist(), rewritten[_VECTOR].to_pylist(), strict=True)),
+        deletions=deletions,
+        writer=VectorWriter(store),
+        keys=keys,
+        metadata=None if plan is None else plan.new_metadata,
+        metrics={f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")}
+        | {"numInsertedRecords": counts.get("insert", 0)},
+    )
+    version = commit_changes(table, changes, adds)
+    return RowChangeReport(
+        table_path=table.path,
+        operation=str(operation),
+        updated_rows=counts.get("update", 0),
+        deleted_rows=counts.get("delete", 0),
+        inserted_rows=counts.get("insert", 0),
+        version=version,
+    )
+
+
+def _deletions(target: MergeTarget, places: pa.Table) -> tuple[list[RowDeletion], pa.Table]:
+    """The rows that vectors shall name, and the splits that lose so many that they are written anew instead."""
+    files = target.files
+    share = target.table.settings.group(DeleteSettings).vector_share
+    owners = {path.rsplit("/", 1)[-1]: place for place, path in enumerate(files["path"].to_pylist())}
+    by_file = places.cast(PLACES).group_by(FILE).aggregate([(ROW, "list")])
+    deletions, rewritten = [], []
+    for name, rows in zip(by_file[FILE].to_pylist(), by_file[f"{ROW}_list"], strict=True):
+        place = owners[name]
+        entry = files.slice(place, 1).select(["path", "num_records", "deleted_records"]).to_pylist()[0]
+        numbers = np.unique(rows.values.to_numpy()).astype(np.int64)
+        stored = (entry["num_records"] or 0) + (entry["deleted_records"] or 0)
+        gone = len(numbers) + (entry["deleted_records"] or 0)
+        if gone < stored and gone > share * stored:
+            rewritten.append(place)
+        else:
+            deletions.append(RowDeletion(entry["path"], numbers, stored))
+    return deletions, files.take(pa.array(rewritten, pa.int64()))
+
+
+def update(
+    spark: SparkSession,
+    path: str,
+    *,
+    set: Mapping[str, str | Column],  # noqa: A002
+    where: str | Column | None = None,
+    options: Mapping[str, object] | None = None,
+) -> RowChangeReport:
+    """Give the columns of `set` new values, SQL of Spark, in the rows for which `where` holds, in one version.
+
+    `spark` is the session and `path` the place of the table; `options` are settings, over those of the session. Raises
+    InvalidInputError for a column that is not there, and ConflictError.
+
+        its.update(spark, "/data/logs", set={"level": "'WARN'"}, where="level = 'WARNING'")
+    """
+    target = MergeTarget.open(spark, path, "target", with_session(spark, options))
+    return update_rows(target, {name: _column(value) for name, value in set.items()}, _condition(where))
+
+
+class MergeBuilder:
+    """A merge that is being described: `merge_into(...)`, the clauses, then `execute()`. Rows take the first that fits."""
+
+    def __init__(self, merge: RowMerge) -> None:
+        self._merge = merge
+
+    def when_matched_update(
+        self,
+        *,
+        set: Mapping[str, str | Column],  # noqa: A002
+        condition: str | Column | None = None,
+    ) -> MergeBuilder:
+        """Give columns of matching rows new values, where `condition` holds."""
+        return self._with("matched", Clause("update", _condition(condition), _columns(set)))
+
+    def when_matched_update_all(self, *, condition: str | Column | None = None) -> MergeBuilder:
+        """Give matching rows the values of the source, by name, where `condition` holds."""
+        return self._with("matched", Clause("update", _condition(condition)))
+
+    def when_matched_delete(self, *, condition: str | Column | None = None) -> MergeBuilder:
+        """Delete matching rows, where `condition` holds."""
+        return self._with("matched", Clause("delete", _condition(condition)))
+
+    def when_not_matched_insert(
+        self, *, values: Mapping[str, str | Column], condition: str | Column | None = None
+    ) -> MergeBuilder:
+        """Insert rows of the source that match nothing, with these values, where `condition` holds."""
+        return self._with("not_matched", Clause("insert", _condition(condition), _columns(values)))
+
+    def when_not_matched_insert_all(self, *, condition: str | Column | None = None) -> MergeBuilder:
+        """Insert rows of the source that match nothing, by name, where `condition` holds."""
+        return self._with("not_matched", Clause("insert", _condition(condition)))
+
+    def when_not_matched_by_source_update(
+        self,
+        *,
+        set: Mapping[str, str | Column],  # noqa: A002
+        condition: str | Column | None = None,
+    ) -> MergeBuilder:
+        """Give rows that no row of the source matches new values, where `condition` holds."""
+        return self._with("not_matched_by_source", Clause("update", _condition(condition), _columns(set)))
+
+    def when_not_matched_by_source_delete(self, *, condition: str | Column | None = None) -> MergeBuilder:
+        """Delete rows that no row of the source matches, where `condition` holds."""
+        return self._with("not_matched_by_source", Clause("delete", _condition(condition)))
+
+    def execute(self) -> RowChangeReport:
+        """Carry the merge out, in one version."""
+        return self._merge.run()
+
+    def _with(self, kind: str, clause: Clause) -> MergeBuilder:
+        clauses: dict[str, Any] = {kind: (*getattr(self._merge, kind), clause)}
+        return MergeBuilder(replace(self._merge, **clauses))
+
+
+def merge_into(
+    df: DataFrame,
+    path: str,
+    *,
+    on: str | Column,
+    target: str = "target",
+    source: str = "source",
+    merge_schema: bool = False,
+    options: Mapping[str, object] | None = None,
+) -> MergeBuilder:
+    """Merge the rows of `df` into the table at `path`: `on` says which belong together, clauses what becomes of them.
+
+    `on`, conditions and values are SQL of Spark (or Columns) that call the two sides by the names `target` and `source`.
+    `merge_schema` lets `*` add columns of the source to the table. `options` are settings, over those of the session. A
+    row of the table that several rows of `df` would change is an InvalidInputError; another writer in between can be a
+    ConflictError.
+
+        its.merge_into(df, "/data/users", on="target.id = source.id").when_matched_update_all().execute()
+    """
+    spark = session_of(df)
+    opened = MergeTarget.open(spark, path, target, with_session(spark, options))
+    return MergeBuilder(RowMerge(opened, df, source, _column(on), merge_schema=merge_schema))
+
+
+def _column(value: str | Column) -> Column:
+    return f.expr(value) if isinstance(value, str) else value
+
+
+def _condition(value: str | Column | None) -> Column | None:
+    return None if value is None else _column(value)
+
+
+def _columns(values: Mapping[str, str | Column]) -> dict[str, Column]:
+    return {name: _column(value) for name, value in values.items()}

@@ -1,0 +1,245 @@
+"""Small answers: how much a read returns, and the answer itself where it is so little that the driver gives it.
+
+What Spark aggregates, as each task does it over its rows: groups by whole columns, and count, min, max or sum of others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from pyspark.sql.types import StructType
+
+from indextables.errors import InvalidInputError
+from indextables.model.schema import find_column
+from indextables.scan.plan import ScanPlan
+from indextables.scan.task import ScanTask
+from indextables.splits.query.tree import AllRows
+from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.match import open_query
+
+DRIVER_SPLITS = 8
+"""Up to so many splits the driver does the work itself: starting tasks would take longer."""
+DRIVER_ROWS = 100_000
+"""Up to so many rows the driver hands over as they are; ten times as many it counts and adds up."""
+DRIVER_BYTES = 8 << 20
+_SAMPLE = 64
+_TEXT_BYTES = 20
+_NUMBER_BYTES = 8
+_COUNT, _SUM = "count", "sum"
+_UNITS = {"count": "sum", "sum": "sum", "min": "min", "max": "max"}
+"""How the results of parts become one."""
+
+
+class AnswerSize(Struct, frozen=True):
+    """What a read returns: rows and bytes, as far as they are known (-1: not looked at), and whether that is little."""
+
+    rows: int
+    bytes: int
+    small: bool
+
+    def __str__(self) -> str:
+        return f"{self.rows} {self.bytes} {'small' if self.small else 'large'}"
+
+
+class PushedAggregation(Struct, frozen=True):
+    """`by` are columns, `functions` pairs of a function and a column (None: of all rows)."""
+
+    by: tuple[str, ...]
+    functions: tuple[tuple[str, str | None], ...]
+
+    @classmethod
+    def parse(cls, text: str | None, schema: pa.Schema) -> PushedAggregation | None:
+        """An aggregation as the extension tells it (`java/PushedAggregation.java`)."""
+        if text is None:
+            return None
+        told = json.loads(text)
+        by = tuple(find_column(schema, name) for name in told["by"])
+        named = [
+            (function, None if name is None else find_column(schema, name)) for function, name in told["functions"]
+        ]
+        return cls(by, tuple(named))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read for it."""
+        return tuple(dict.fromkeys([*self.by, *(name for _, name in self.functions if name is not None)]))
+
+    @property
+    def only_counts(self) -> bool:
+        """Whether nothing is asked but how many rows there are."""
+        return not self.by and all(function == (_COUNT, None) for function in self.functions)
+
+    def of(self, task: ScanTask) -> pa.Table:
+        """The aggregation of a task's rows: a row for each group, keys first. Without keys it is one row."""
+        if self.only_counts:
+            return pa.table([pa.array([task.count()])] * len(self.functions), self._names)
+        schema = pa.schema([task.plan.names.logical.field(name).remove_metadata() for name in self.columns])
+        parts = [self._grouped(schema.empty_table())] if not self.by else []
+        parts += [self._grouped(pa.Table.from_batches([batch])) for batch in _large(task.batches())]
+        return self._joined(parts) if parts else self._grouped(schema.empty_table())
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"{number}" for number in range(len(self.by) + len(self.functions))]
+
+    def _grouped(self, rows: pa.Table) -> pa.Table:
+        values = [_summed(rows[name]) if f == _SUM else rows[name] for f, name in self.functions if name is not None]
+        keys = [rows[name] for name in self.by]
+        places = iter(range(len(keys), len(keys) + len(values)))
+        steps = [
+            ("count_all" if name is None else f, None if name is None else next(places)) for f, name in self.functions
+        ]
+        table = pa.table([*keys, *values], [str(n) for n in range(len(keys) + len(values))])
+        return _aggregated(table, len(keys), steps).rename_columns(self._names)
+
+    def _joined(self, parts: Sequence[pa.Table]) -> pa.Table:
+        if len(parts) == 1:
+            return parts[0]
+        first = len(self.by)
+        steps = [(_UNITS[f], first + n) for n, (f, _) in enumerate(self.functions)]
+        table = pa.concat_tables(parts, promote_options="permissive")
+        return _aggregated(table, first, steps).rename_columns(self._names)
+
+
+def _aggregated(table: pa.Table, keys: int, steps: Sequence[tuple[str, int | None]]) -> pa.Table:
+    """The first columns as groups, and the results of functions over columns by their places, in order."""
+    names = table.column_names
+    # Of all rows there is one count, however often it is asked for.
+    asked = [*dict.fromkeys((names[place], function) for function, place in steps if place is not None)]
+    asked += [([], "count_all")] if any(place is None for _, place in steps) else []
+    result = pa.TableGroupBy(table, names[:keys], use_threads=False).aggregate(asked)
+    outputs = ["count_all" if place is None else f"{names[place]}_{function}" for function, place in steps]
+    columns = [*(result[name] for name in names[:keys]), *(result[name] for name in outputs)]
+    return pa.table(columns, [str(number) for number in range(len(columns))])
+
+
+def _summed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Values in a type in which no sum overflows."""
+    if pa.types.is_floating(column.type):
+        return column.cast(pa.float64())
+    if pa.types.is_integer(column.type):
+        return column.cast(pa.decimal128(38, 0)) if column.type.bit_width == 64 else column.cast(pa.int64())
+    return column.cast(pa.decimal128(38, column.type.scale))
+
+
+def _large(batches: Iterable[pa.RecordBatch], rows: int = 1 << 16) -> Iterable[pa.RecordBatch]:
+    """The same rows in batches that are worth the work."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(b.num_rows for b in waiting) >= rows:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting = []
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
+def answer_size(
+    plan: ScanPlan,
+    columns: StructType,
+    *,
+    limit: int | None,
+    aggregation: PushedAggregation | None,
+    most_splits: int,
+    thorough: bool,
+) -> AnswerSize:
+    """How much a read returns. Many splits are looked into only where somebody wants to know (`thorough`)."""
+    few = len(plan.splits) <= most_splits
+    if not few and not thorough:
+        return AnswerSize(-1, -1, small=False)
+    if few and limit is not None and limit <= DRIVER_ROWS:
+        rows = limit
+    elif aggregation is not None and aggregation.only_counts:
+        return AnswerSize(1, _NUMBER_BYTES * len(aggregation.functions), small=few)
+    else:
+        rows = estimated_rows(plan)
+    size = rows * row_bytes(columns, plan)
+    if aggregation is None:
+        return AnswerSize(rows, size, small=few and rows <= DRIVER_ROWS and size <= DRIVER_BYTES)
+    rows_read, rows = rows, rows if aggregation.by else 1
+    small = few and rows_read <= (DRIVER_ROWS if aggregation.by else 10 * DRIVER_ROWS)
+    return AnswerSize(rows, rows * row_bytes(columns, plan), small=small)
+
+
+def estimated_rows(plan: ScanPlan) -> int:
+    """How many rows match, at most: as the index tells without reading rows. Of many splits some are asked.
+
+    A split that was not asked is taken to hold the largest share of matches that was seen.
+    """
+    task = ScanTask(plan)
+    step = -(-len(plan.splits) // _SAMPLE)
+    asked = plan.splits[:: step or 1]
+    counts = list(task.in_order(lambda entry: _matches(task, entry), asked))
+    rows = [entry.num_records or 0 for entry in asked]
+    if step <= 1:
+        return sum(counts)
+    share = max((count / total for count, total in zip(counts, rows, strict=True) if total), default=1.0)
+    rest = sum(entry.num_records or 0 for entry in plan.splits) - sum(rows)
+    return sum(counts) + int(np.ceil(share * rest))
+
+
+def _matches(task: ScanTask, entry: SplitEntry) -> int:
+    query = task.plan.query
+    if query is None and entry.num_records is not None:
+        return entry.num_records
+    split = task.open(entry)
+    with open_query(split, query or AllRows()) as opened:
+        return opened.count() if opened.whole() is not None else split.num_rows
+
+
+def row_bytes(columns: StructType, plan: ScanPlan) -> int:
+    """What a row of some columns takes in memory; of texts, as far as the size of the splits tells."""
+    texts = sum(field.dataType.typeName() not in _NUMBERS for field in columns)
+    rows = sum(entry.num_records or 0 for entry in plan.splits)
+    of_split = 2 * sum(entry.size for entry in plan.splits) // rows if rows else 0
+    numbers = _NUMBER_BYTES * (len(columns) - texts)
+    return max(1, numbers + (max(texts * _TEXT_BYTES, min(of_split, 1 << 20)) if texts else 0))
+
+
+_NUMBERS = {
+    *(
+        "boolean",
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "date",
+        "timestamp",
+        "timestamp_ntz",
+        "decimal",
+    ),
+}
+
+
+def as_stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
+    """Batches as one stream of Arrow."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream
+
+
+def is_null_free(files: pa.Table, column: str) -> bool:
+    """Whether the log says that no row of any file has a null in a column."""
+    counts = [json.loads(stats or "{}").get("nullCount", {}).get(column) for stats in files["stats"].to_pylist()]
+    return all(count == 0 for count in counts)
+
+
+def check_sum(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Results in the types that Spark expects; a sum that does not fit is the error that Spark has for it."""
+    columns = []
+    for column, field in zip(table.columns, schema, strict=True):
+        try:
+            columns.append(column.cast(field.type))
+        except pa.ArrowInvalid as error:
+            message = f"ARITHMETIC_OVERFLOW: a sum does not fit into {field.type}."
+            raise InvalidInputError(message, hint="Sum the column as DECIMAL(38, 0), or use try_sum.") from error
+    return pa.table(columns, schema=schema)

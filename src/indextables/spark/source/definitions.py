@@ -1,0 +1,193 @@
+"""What CREATE, REPLACE and ALTER TABLE say, as the catalog in Spark's driver hands it over (`java/TableDefinition.java`).
+
+TBLPROPERTIES and OPTIONS hold settings of the table (how its columns are indexed) and words of users, which are kept beside
+them. A key that can only be a slip for a setting is refused, and so is what another format would understand: nothing that
+is said of a table may do nothing in silence.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from pyspark.sql.types import StructType
+
+from indextables import config
+from indextables.config import PREFIX
+from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedError
+from indextables.model.schema_registry import KEY_PREFIX
+from indextables.spark.schemas import arrow_schema
+from indextables.spark.settings import bare
+from indextables.spark.source.options import SPARKS_OWN, with_column_case
+from indextables.table import Table
+from indextables.table.handle import open_log
+from indextables.table.planning import finish_rows, plan_definition
+from indextables.write.row_write import RowWrite
+
+OPTION_PREFIX = "option."
+_REPLACES = {"create": False, "adopt": False, "replace": True, "create or replace": None}
+_OTHER_FORMATS = ("delta.", "iceberg.", "hoodie.", "write.format")
+_ROOTS = frozenset(key.split(".")[0].lower() for key in config.REGISTRY.settings)
+
+
+class TableDefinition(Struct, frozen=True):
+    """A table as a statement defines it."""
+
+    path: str
+    schema: StructType
+    partition_columns: tuple[str, ...]
+    settings: Mapping[str, str]
+    properties: Mapping[str, str]
+    description: str | None = None
+    mode: str = "create"
+    like: str | None = None
+    """The path of the table whose index the new one gets."""
+
+    @classmethod
+    def parse(cls, text: str | Mapping[str, Any]) -> TableDefinition:
+        """A definition from its JSON; what cannot be done is an error that names what can."""
+        document: Mapping[str, Any] = json.loads(text) if isinstance(text, str) else text
+        schema = StructType.fromJson(json.loads(document["schema"]))
+        for name in document.get("computed", ()):
+            raise UnsupportedError(
+                f"Column {name!r} has a default, an identity or an expression, which a table does not keep.",
+                hint="Leave it out, and give the value where rows are written: INSERT INTO t SELECT ..., 7.",
+                column=name,
+            )
+        for field in schema:
+            if not field.nullable:
+                raise UnsupportedError(
+                    f"Column {field.name!r} is NOT NULL, which a table does not enforce.",
+                    hint="Leave NOT NULL out, and filter what is written: INSERT INTO t SELECT ... WHERE "
+                    f"{field.name} IS NOT NULL.",
+                    column=field.name,
+                )
+        given = {key: value for key, value in document["properties"].items() if key.lower() not in SPARKS_OWN}
+        settings, properties = table_properties(given, schema.names)
+        return cls(
+            path=document["path"],
+            schema=schema,
+            partition_columns=_partition_columns(document["partitions"]),
+            settings=settings,
+            properties=properties,
+            description=document["properties"].get("comment"),
+            mode=document["mode"],
+            like=document.get("like"),
+        )
+
+    def plan(self, settings: Mapping[str, object]) -> RowWrite:
+        """The first rows of the table that is defined; it is checked against what is there."""
+        like = {} if self.like is None else _definition_of(Table.open(self.like, options=settings))
+        return plan_definition(
+            open_log(self.path, settings),
+            arrow_schema(self.schema),
+            options={**settings, **like, **self.settings},
+            partition_columns=self.partition_columns,
+            description=self.description,
+            properties=self.properties,
+            replaces=_REPLACES[self.mode],
+        )
+
+    def create(self, settings: Mapping[str, object]) -> Table:
+        """Create or replace the table, without rows."""
+        if self.mode == "adopt":
+            existing = self._existing(settings)
+            if existing is not None:
+                return existing
+        if not self.schema.names:
+            raise InvalidInputError(
+                f"There is no table at {self.path}, and no columns are given for a new one.",
+                hint="Write CREATE TABLE t (id BIGINT, message STRING) USING indextables.",
+                path=self.path,
+            )
+        plan = self.plan(settings)
+        finish_rows(open_log(self.path, settings), plan, [])
+        return Table.open(self.path, options=settings)
+
+    def _existing(self, settings: Mapping[str, object]) -> Table | None:
+        """The table that is at the place already, if what is said of it is true."""
+        try:
+            table = Table.open(self.path, options=settings)
+        except TableNotFoundError:
+            return None
+        columns = arrow_schema(self.schema)
+        said = [(field.name, field.type) for field in columns]
+        if said and said != [(field.name, field.type) for field in table.schema]:
+            raise TableExistsError(
+                f"The table at {table.path} has other columns than those given.",
+                hint="Leave the columns out: CREATE TABLE t USING indextables LOCATION '...'.",
+                path=table.path,
+            )
+        if self.partition_columns and list(self.partition_columns) != list(table.partition_columns):
+            raise TableExistsError(
+                f"The table at {table.path} is partitioned by {', '.join(table.partition_columns) or 'nothing'}.",
+                hint="Leave PARTITIONED BY out.",
+                path=table.path,
+            )
+        for key in (*self.settings, *self.properties):
+            raise TableExistsError(
+                f"There is a table at {table.path} already, with properties of its own.",
+                hint=f"Leave {key} out, and use ALTER TABLE t SET TBLPROPERTIES afterwards.",
+                path=table.path,
+            )
+        return table
+
+
+def plan_defined_write(definition: TableDefinition, settings: Mapping[str, object]) -> RowWrite:
+    """The rows of a CREATE or REPLACE ... AS SELECT."""
+    return definition.plan(settings)
+
+
+def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Settings of the table and words of users, told apart. Spark gives OPTIONS twice, with and without a prefix."""
+    settings: dict[str, str] = {}
+    words: dict[str, str] = {}
+    for key, value in given.items():
+        name = bare(key.removeprefix(OPTION_PREFIX))
+        if name.lower() in SPARKS_OWN:
+            continue
+        if key.lower().startswith(PREFIX) or name.split(".")[0].lower() in _ROOTS:
+            config.REGISTRY.find(name)  # an error with the nearest names, if there is no such setting
+            settings[name] = value
+        elif name.lower().startswith(_OTHER_FORMATS):
+            raise UnsupportedError(
+                f"{name} is a property of another format and would do nothing here.",
+                hint="Leave it out. Settings of a table are listed in docs/reference/settings.md.",
+                key=name,
+            )
+        else:
+            words[name] = value
+    settings = with_column_case(settings, columns)
+    config.refuse_settings_of_callers(settings)
+    return settings, words
+
+
+def shown_properties(table: Table) -> dict[str, str]:
+    """What SHOW TBLPROPERTIES says: settings that the table carries and words of users."""
+    configuration = table.metadata.configuration or {}
+    properties = {key: value for key, value in configuration.items() if not key.startswith(KEY_PREFIX)}
+    if table.metadata.description:
+        properties["comment"] = table.metadata.description
+    return properties
+
+
+def _definition_of(table: Table) -> dict[str, object]:
+    """The settings that a table carries, for one that is made like it."""
+    return dict(config.settings_of_table(table.metadata.configuration or {}))
+
+
+def _partition_columns(transforms: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    names = []
+    for kind, *columns in transforms:
+        if kind != "identity":
+            form = "CLUSTER BY" if kind == "cluster_by" else f"{kind}({', '.join(columns)})"
+            raise UnsupportedError(
+                f"A table cannot be laid out by {form}.",
+                hint="Write PARTITIONED BY (column); for a part of a time add a column that holds it, such as "
+                "day DATE with CAST(time AS DATE).",
+                transform=kind,
+            )
+        names.append(columns[0])
+    return tuple(names)

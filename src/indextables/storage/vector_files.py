@@ -1,0 +1,102 @@
+"""The deletion vectors of a table where they are stored: read from the log's text or from their files, and written.
+
+All vectors of one commit that are too large for the log lie in one file. Of a file only the vector that is asked for is read,
+and it is held against its checksum. Rows are remembered by the place of their vector: a file is never changed.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+from indextables.errors import BadFileError, NotFoundError
+from indextables.model.deletion_vector import (
+    VECTOR_FOLDER,
+    VECTOR_SUFFIX,
+    RowSet,
+    VectorPlace,
+    inline_rows,
+    vectors_of,
+)
+from indextables.storage.store import PutOutcome, Store
+
+_MOST_BYTES = 32 << 20
+_known: OrderedDict[tuple[str, str], RowSet] = OrderedDict()
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """In a forked child: a lock that a thread of the parent held at the fork would never be released here."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def load_vector(store: Store, vector: str, *, records: int | None = None, fresh: bool = False) -> RowSet:
+    """The rows that a vector of the log names. BadFileError if it is damaged, gone, or of another number of rows.
+
+    With `fresh` it is read from the store, whatever this process remembers of it.
+    """
+    place = VectorPlace.of(vector)
+    rows = inline_rows(vector) if place is None else _from_file(store, place, fresh=fresh)
+    if records is not None and len(rows) != records:
+        name = "a deletion vector of the log" if place is None else str(place)
+        raise BadFileError(
+            f"The deletion vector {name} names {len(rows)} rows; the log says {records}.", path=store.url, vector=vector
+        )
+    return rows
+
+
+def _from_file(store: Store, place: VectorPlace, *, fresh: bool) -> RowSet:
+    key = store.url, str(place)
+    with _lock:
+        known = None if fresh else _known.get(key)
+        if known is not None:
+            _known.move_to_end(key)
+            return known
+    try:
+        rows = place.rows(store.get_range(place.path, *place.span))
+    except NotFoundError as gone:
+        raise BadFileError(
+            f"{place.path}, which says which rows are deleted, is gone from {store.url}.", path=place.path
+        ) from gone
+    rows.setflags(write=False)
+    with _lock:
+        _known[key] = rows
+        while sum(each.nbytes for each in _known.values()) > _MOST_BYTES and len(_known) > 1:
+            _known.popitem(last=False)
+    return rows
+
+
+class VectorWriter:
+    """Writes the vectors of one commit. What it wrote is remembered, for a commit that fails."""
+
+    def __init__(self, store: Store, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+        self.store = store
+        self.written: list[str] = []
+        self._new_name = new_name
+        self._last: tuple[list[bytes], list[str]] = ([], [])
+
+    def load(self, vector: str | None, records: int | None = None) -> RowSet | None:
+        """The rows of a vector, None for no vector."""
+        return None if vector is None else load_vector(self.store, vector, records=records)
+
+    def save(self, sets: Sequence[RowSet]) -> list[str]:
+        """The vectors as texts of the log, in their order; a file is written if some are too large for that."""
+        same = [rows.tobytes() for rows in sets]
+        if same and same == self._last[0]:
+            return self._last[1]  # others were first, but not with rows of these splits
+        path = f"{VECTOR_FOLDER}/vectors-{self._new_name()}{VECTOR_SUFFIX}"
+        texts, body = vectors_of(sets, path)
+        if body:
+            self.written.append(path)
+            created = self.store.put_if_absent(path, body) is PutOutcome.CREATED
+            if not created and self.store.get(path) != body:  # a request that was answered twice, or not at all
+                raise BadFileError(f"Another file lies at {path} of {self.store.url}.", path=path)
+        self._last = same, texts
+        return texts

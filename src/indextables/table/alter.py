@@ -1,0 +1,461 @@
+"""`table.alter`: columns that are added, renamed, dropped, widened and described. No split is touched by any of it.
+
+A rename or a drop changes what people call the columns, not what the splits do (`model/column_names.py`). A path such as
+`payload.user` means a field inside a struct; in a list or a map, `element`, `key` and `value` stand for what is inside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import InvalidInputError
+from indextables.log.transaction import Changes
+from indextables.model import protocol as protocols
+from indextables.model.arguments import names_list, text, unexpected
+from indextables.model.column_defaults import DEFAULT_KEY, default_metadata
+from indextables.model.column_names import (
+    SparkJson,
+    column_names,
+    dumped,
+    logical_name,
+    with_name,
+)
+from indextables.model.conflicts import Operation
+from indextables.model.schema import check_reserved, check_schema, find_column, normalize, schema_to_json
+from indextables.model.schema_registry import without_registry
+from indextables.model.spark_types import field_from_json, type_name
+from indextables.model.stat_text import decode_value
+from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
+from indextables.table import definition
+from indextables.table.handle import ENGINE_INFO, TableHandle
+
+if TYPE_CHECKING:
+    from indextables.model.actions import MetadataAction
+
+_INSIDE = {"element": "elementType", "key": "keyType", "value": "valueType"}
+_NEW = "new"
+"""Marks a field that has no name in the splits yet."""
+Fields = list[SparkJson]
+
+
+class ColumnChange:
+    """What the changes of columns share: finding a column by its path, checking, and the commit."""
+
+    def __init__(self, table: TableHandle) -> None:
+        self._table = table
+
+    def _path(self, name: str, *, is_parent: bool = False) -> tuple[str, ...]:
+        """The column that a name means, in parts, as the schema spells them."""
+        given = text("name", name)
+        fields = json.loads(self._table._names.logical_json)["fields"]
+        if given in (f["name"] for f in fields):
+            return (given,)
+        found: list[str] = []
+        kind: SparkJson = {"type": "struct", "fields": fields}
+        for part in given.split("."):
+            if isinstance(kind, dict) and _INSIDE.get(part) in kind:
+                kind = kind[_INSIDE[part]]
+                found.append(part)
+                continue
+            inside = kind["fields"] if isinstance(kind, dict) and kind.get("type") == "struct" else []
+            field = next((f for f in inside if f["name"] == part), None)
+            field = field or next((f for f in inside if f["name"].lower() == part.lower()), None)
+            if field is None:
+                where = f" in {'.'.join(found)!r}" if found else ""
+                names = ", ".join(repr(f["name"]) for f in inside) or "none"
+                raise InvalidInputError(
+                    f"There is no column {part!r}{where}.", hint=f"There are {names}.", column=given
+                )
+            found.append(field["name"])
+            kind = field["type"]
+        if not is_parent and self._field_at(tuple(found)) is None:
+            raise InvalidInputError(f"{given!r} is no field of a struct.", column=given)
+        return tuple(found)
+
+    def _field_at(self, path: tuple[str, ...]) -> SparkJson | None:
+        kind: SparkJson = json.loads(self._table._names.logical_json)
+        field = None
+        for part in path:
+            field = None
+            if kind.get("type") == "struct":
+                field = next((f for f in kind["fields"] if f["name"] == part), None)
+                kind = field["type"] if field else {}
+            else:
+                kind = kind.get(_INSIDE.get(part, ""), {})
+            kind = kind if isinstance(kind, dict) else {}
+        return field
+
+    def _new_field(
+        self, name: str, kind: pa.DataType | str, comment: str | None, default: Any
+    ) -> tuple[tuple[str, ...], SparkJson]:
+        parent, _, last = text("name", name).rpartition(".")
+        inside = bool(parent) and parent.split(".")[0].lower() in (n.lower() for n in self._table.schema.names)
+        path = (*self._path(parent, is_parent=True), last) if inside else (name,)
+        if len(path) == 1:
+            check_reserved([name])
+        elif default is not None:
+            raise InvalidInputError(f"Only a whole column can have a default; {name!r} is inside one.", column=name)
+        wide = spark_type(name, kind)
+        arrow = field_from_json({"name": path[-1], "type": wide}).type
+        metadata: dict[str, Any] = {} if comment is None else {"comment": text("comment", comment)}
+        if default is not None:
+            metadata |= default_metadata(name, arrow, default)
+        return path, {"name": path[-1], "type": wide, "nullable": True, "metadata": metadata, _NEW: True}
+
+    def _check_droppable(self, name: str) -> None:
+        table = self._table
+        if name in table.partition_columns:
+            message = f"{name!r} is a partition column; the folders of the table are made of it."
+            raise InvalidInputError(message, hint="Write the rows to another table to drop it.", column=name)
+        for key, value in (table.metadata.configuration or {}).items():
+            match = config.REGISTRY.lookup(key)
+            if match is None or not match[0].names_columns or match[0].key == "indexing.nonindexed":
+                continue
+            parsed = match[0].type.parse(value)
+            if name in [each.partition("^")[0] for each in ([parsed] if isinstance(parsed, str) else parsed)]:
+                hint = f"Change the setting first: update_metadata(unset=({match[0].key!r},))."
+                raise InvalidInputError(f"The setting {match[0].key} names {name!r}.", hint=hint, column=name)
+        if len(table.schema) - len(table.partition_columns) == 1:
+            raise InvalidInputError(f"{name!r} is the only column that is no partition column.", column=name)
+
+    def _check_widened(self, path: tuple[str, ...], wide: SparkJson) -> None:
+        table, name = self._table, ".".join(path)
+        field = self._field_at(path)
+        if field is None:
+            raise InvalidInputError(f"{name!r} is no column whose type can be widened.", column=name)
+        self._widened(name, field, wide)
+        old, new = field_from_json(field).type, field_from_json({**field, "type": wide}).type
+        if path[0] in table.partition_columns and not (pa.types.is_integer(old) and pa.types.is_integer(new)):
+            message = f"{name!r} is a partition column; of those only whole numbers can be widened."
+            raise InvalidInputError(message, column=name)
+
+    @staticmethod
+    def _widened(name: str, field: SparkJson, wide: SparkJson) -> SparkJson:
+        old, new = field_from_json({**field, "metadata": {}}).type, field_from_json({**field, "type": wide}).type
+        if not is_wider(old, new):
+            raise InvalidInputError(
+                f"Column {name!r} is {type_name(old)} and cannot become {type_name(new)}: values that are there would not "
+                "be the same, or not every reader could read them.",
+                hint="Add a column of the other type, and fill it by writing the rows again.",
+                column=name,
+            )
+        return wide
+
+    def _check_without_nulls(self, name: str) -> None:
+        nulls = self._table.count(where=f"`{name.replace('`', '``')}` IS NULL")  # type: ignore[attr-defined]
+        if nulls:
+            message = f"Column {name!r} holds {nulls} null(s)."
+            raise InvalidInputError(message, hint="Delete or fill those rows first.", column=name)
+
+    def _commit(
+        self,
+        parent: tuple[str, ...],
+        change: Callable[[Fields], Fields],
+        parameters: Mapping[str, Any],
+        *,
+        features: tuple[str, ...] = (),
+        options: Mapping[str, object] | None = None,
+        alone: bool = False,
+    ) -> int:
+        """Commit the columns as they are after a change of the fields inside a struct, or of all columns."""
+        table = self._table
+        table._refuse_if_pinned()
+        old = without_registry(table._snapshot.metadata)
+        protocol = table.protocol
+        if features:
+            newest = protocols.SUPPORTED_VERSION
+            protocol = protocols.upgraded(
+                protocol, min_reader_version=newest, min_writer_version=newest, features=features
+            )
+        metadata = self._changed(old, parent, change, options or {})
+        if metadata == old:
+            return table.version
+        changes = Changes(
+            Operation.ALTER,
+            metadata=metadata,
+            protocol=None if protocol == table.protocol else protocol,
+            reindexes=alone,
+            parameters={key: value for key, value in parameters.items() if value is not None},
+            engine_info=ENGINE_INFO,
+        )
+        return table._commit(changes) or table.version
+
+    def _changed(
+        self,
+        old: MetadataAction,
+        parent: tuple[str, ...],
+        change: Callable[[Fields], Fields],
+        options: Mapping[str, object],
+    ) -> MetadataAction:
+        table = self._table
+        schema = changed_at(json.loads(old.schema_string), parent, self._with_new_names(change))
+        names = column_names(dumped(schema))
+        check_schema(names.logical)
+        config.refuse_settings_of_callers(options)
+        gone = set(table._names.physical.names) - set(names.physical.names)
+        configuration = {
+            **config.without_columns(old.configuration or {}, gone),
+            **config.table_configuration(names.options(options)),
+        }
+        definition.check_indexing(names.physical, table._partition_columns, configuration)
+        recorded = with_decisions(schema, names.physical, table._partition_columns, configuration)
+        return replace(old, schema_string=dumped(recorded), configuration=configuration)
+
+    def _with_new_names(self, change: Callable[[Fields], Fields]) -> Callable[[Fields], Fields]:
+        """The change, after which fields that were not there have a name that no split ever used for another."""
+
+        def renamed(fields: Fields) -> Fields:
+            return [self._fresh(f) if _NEW in f else f for f in change(fields)]
+
+        return renamed
+
+    def _fresh(self, field: SparkJson) -> SparkJson:
+        kind, field = field["type"], {key: value for key, value in field.items() if key != _NEW}
+        if isinstance(kind, dict):
+            empty = column_names('{"type":"struct","fields":[]}')
+            arrow = normalize(pa.schema([field_from_json(field)]))
+            named = json.loads(empty.extended(arrow, self._table._new_column_name).schema_json)["fields"][0]
+            return {**named, "metadata": {**(field.get("metadata") or {}), **named["metadata"]}}
+        return with_name({**field, "name": self._table._new_column_name(field["name"])}, field["name"])
+
+
+class Alteration(ColumnChange):
+    """What can be changed about the columns of a table. Each call is one version, or an error and none."""
+
+    def add_column(
+        self,
+        name: str,
+        kind: pa.DataType | str,
+        *,
+        comment: str | None = None,
+        default: Any = None,
+        first: bool = False,
+        after: str | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> int:
+        """Add a column, or a field inside a struct (`payload.user`); rows that are there hold `default`, or null.
+
+        `kind` is an Arrow type or the name of a Spark type (`bigint`). It comes last, `first`, or `after` another. `options`
+        are settings of how it is indexed. Returns the version. Raises InvalidInputError for a name that is taken.
+
+            t.alter.add_column("region", pa.string(), default="eu", options={"indexing.typemap.region": "string"})
+        """
+        path, field = self._new_field(name, kind, comment, default)
+
+        def change(fields: Fields) -> Fields:
+            check_free(fields, path[-1], ".".join(path[:-1]))
+            return inserted(fields, field, first=first, after=after)
+
+        features = (protocols.COLUMN_DEFAULTS,) if default is not None else ()
+        return self._commit(path[:-1], change, {"addColumn": name}, features=features, options=options or {})
+
+    def rename_column(self, name: str, new_name: str) -> int:
+        """Give a column, or a field inside a struct, another name. Splits, settings and conditions follow.
+
+        `new_name` is the last part alone. Older versions keep the old name. Returns the version. Raises InvalidInputError
+        for a column that is not there, and for a name that is taken.
+
+            t.alter.rename_column("msg", "message")
+        """
+        path, new = self._path(name), text("new_name", new_name)
+        if len(path) == 1:
+            check_reserved([new])
+
+        def change(fields: Fields) -> Fields:
+            check_free([f for f in fields if logical_name(f) != path[-1]], new, ".".join(path[:-1]))
+            return [with_name(f, new) if logical_name(f) == path[-1] else f for f in fields]
+
+        parameters = {"renameColumn": name, "to": new}
+        return self._commit(path[:-1], change, parameters, features=(protocols.COLUMN_MAPPING,))
+
+    def drop_column(self, name: str) -> int:
+        """Take a column, or a field inside a struct, away. Its values stay in the splits until these are written anew.
+
+        A column of that name that is added later is another one. Returns the version. Raises InvalidInputError for a
+        partition column, for the last column, and for one that settings such as `merge.clusterBy` need.
+
+            t.alter.drop_column("debug")
+        """
+        path = self._path(name)
+        if len(path) == 1:
+            self._check_droppable(path[0])
+
+        def change(fields: Fields) -> Fields:
+            left = [f for f in fields if logical_name(f) != path[-1]]
+            if not left:
+                raise InvalidInputError(
+                    f"{name!r} is the last column there.", hint="Drop the whole column, or the table."
+                )
+            return left
+
+        return self._commit(path[:-1], change, {"dropColumn": name}, features=(protocols.COLUMN_MAPPING,))
+
+    def widen_column(self, name: str, kind: pa.DataType | str) -> int:
+        """Give a column a wider type, in which every value that is there is the same.
+
+        byte, short, int to any wider of them up to long; byte, short, int to double; float to double; whole numbers to
+        decimals that hold them all; decimals to more digits; date to timestamp without a zone. Returns the version.
+        Raises InvalidInputError for anything else.
+
+            t.alter.widen_column("bytes", pa.int64())
+        """
+        path, wide = self._path(name), spark_type(name, kind)
+
+        def change(fields: Fields) -> Fields:
+            return [{**f, "type": self._widened(name, f, wide)} if logical_name(f) == path[-1] else f for f in fields]
+
+        self._check_widened(path, wide)
+        parameters = {"widenColumn": name, "type": wide}
+        return self._commit(path[:-1], change, parameters, features=(protocols.TYPE_WIDENING,))
+
+    def reorder(self, columns: Sequence[str]) -> int:
+        """Put columns into another order: those named come first, in this order, the others follow as they are.
+
+        t.alter.reorder(["ts", "level"])
+        """
+        table = self._table
+        names = [find_column(table.schema, name) for name in names_list("columns", columns)]
+        if len(set(names)) < len(names):
+            raise InvalidInputError(f"A column is named twice: {', '.join(names)}.", hint="Name each once.")
+
+        def change(fields: Fields) -> Fields:
+            by_name = {logical_name(f): f for f in fields}
+            return [*(by_name[name] for name in names), *(f for f in fields if logical_name(f) not in names)]
+
+        return self._commit((), change, {"reorderColumns": names})
+
+    def set_nullable(self, name: str, nullable: bool) -> int:
+        """Say whether a column may hold nulls. Raises InvalidInputError if it may not and does.
+
+        t.alter.set_nullable("id", False)
+        """
+        path = self._path(name)
+        if not nullable and len(path) > 1:
+            raise InvalidInputError(f"Only a whole column can be made not null; {name!r} is inside one.", column=name)
+        if not nullable:
+            self._check_without_nulls(path[0])
+
+        def change(fields: Fields) -> Fields:
+            return [{**f, "nullable": bool(nullable)} if logical_name(f) == path[-1] else f for f in fields]
+
+        return self._commit(path[:-1], change, {"column": name, "nullable": nullable}, alone=not nullable)
+
+    def set_comment(self, name: str, comment: str | None) -> int:
+        """Describe a column; None takes the description away: `t.alter.set_comment("ts", "when it arrived")`."""
+        path = self._path(name)
+
+        def described(field: SparkJson) -> SparkJson:
+            metadata = {key: value for key, value in (field.get("metadata") or {}).items() if key != "comment"}
+            return {
+                **field,
+                "metadata": metadata if comment is None else {**metadata, "comment": text("comment", comment)},
+            }
+
+        def change(fields: Fields) -> Fields:
+            return [described(f) if logical_name(f) == path[-1] else f for f in fields]
+
+        return self._commit(path[:-1], change, {"column": name, "comment": comment})
+
+
+def changed_at(kind: SparkJson, parent: tuple[str, ...], change: Callable[[Fields], Fields]) -> SparkJson:
+    """A type whose fields at a path, in people's names, are changed."""
+    if not parent:
+        if not isinstance(kind, dict) or kind.get("type") != "struct":
+            raise InvalidInputError(
+                "Fields can only be changed inside a struct.", hint="Name a column that is a struct."
+            )
+        return {**kind, "fields": change(kind["fields"])}
+    first, rest = parent[0], parent[1:]
+    if kind.get("type") != "struct":
+        inside = _INSIDE[first]
+        return {**kind, inside: changed_at(kind[inside], rest, change)}
+    fields = [
+        {**f, "type": changed_at(f["type"], rest, change)} if logical_name(f) == first else f for f in kind["fields"]
+    ]
+    return {**kind, "fields": fields}
+
+
+def with_decisions(
+    schema: SparkJson, physical: pa.Schema, partition_columns: Sequence[str], configuration: Mapping[str, str]
+) -> SparkJson:
+    """The schema in which columns with a default say how they are indexed: splits that do not have them cannot."""
+    body = pa.schema([field for field in physical if field.name not in partition_columns])
+    mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
+    fields = []
+    for field in schema["fields"]:
+        metadata, column = field.get("metadata") or {}, mapping.find(field["name"])
+        if DEFAULT_KEY in metadata and INDEX_KEY not in metadata and column is not None and column.indexed:
+            field = {**field, "metadata": {**metadata, INDEX_KEY: decision(column)}}
+        fields.append(field)
+    return {**schema, "fields": fields}
+
+
+def check_free(fields: Fields, name: str, parent: str) -> None:
+    """Refuse a name that another field beside it has; case makes no difference."""
+    if not name:
+        raise InvalidInputError("A column needs a name.")
+    taken = next((logical_name(f) for f in fields if logical_name(f).lower() == name.lower()), None)
+    if taken is not None:
+        where = f" in {parent!r}" if parent else ""
+        raise InvalidInputError(
+            f"There is a column {taken!r}{where} already.", hint="Choose another name.", column=name
+        )
+
+
+def inserted(fields: Fields, field: SparkJson, *, first: bool, after: str | None) -> Fields:
+    """The fields with a new one at its place."""
+    if first and after is not None:
+        raise InvalidInputError("A column comes first or after another, not both.", column=field["name"])
+    if after is None:
+        return [field, *fields] if first else [*fields, field]
+    places = [n for n, f in enumerate(fields) if logical_name(f).lower() == after.lower()]
+    if not places:
+        hint = f"There are {', '.join(map(logical_name, fields))}."
+        raise InvalidInputError(f"There is no column {after!r} to come after.", hint=hint, column=after)
+    return [*fields[: places[0] + 1], field, *fields[places[0] + 1 :]]
+
+
+def spark_type(name: str, kind: pa.DataType | str) -> SparkJson:
+    """A type as schemas in the log spell it, from an Arrow type or the name of a Spark type."""
+    if isinstance(kind, str):
+        arrow = field_from_json({"name": name, "type": kind}).type
+    elif isinstance(kind, pa.DataType):
+        arrow = kind
+    else:
+        raise unexpected("kind", "an Arrow type, or the name of a Spark type", kind)
+    schema = normalize(pa.schema([pa.field("x", arrow)]))
+    return json.loads(schema_to_json(schema))["fields"][0]["type"]
+
+
+def default_from_text(name: str, kind: str, default: str) -> Any:
+    """A default that was written on a command line, as a value of the column's type."""
+    arrow = field_from_json({"name": name, "type": kind}).type
+    value = decode_value(default, arrow)
+    if value is None:
+        raise InvalidInputError(f"The default {default!r} of column {name!r} is no {type_name(arrow)}.", column=name)
+    return value
+
+
+def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether every value of a type is the same in another, and every reader of old splits can make it so."""
+    kinds = pa.types
+    if kinds.is_integer(old) and kinds.is_integer(new):
+        return bool(old.bit_width < new.bit_width)
+    if kinds.is_integer(old) and kinds.is_float64(new):
+        return bool(old.bit_width <= 32)
+    if kinds.is_integer(old) and kinds.is_decimal(new):
+        digits = {8: 3, 16: 5, 32: 10, 64: 20}[old.bit_width]
+        return bool(new.precision - new.scale >= digits)
+    if kinds.is_decimal(old) and kinds.is_decimal(new):
+        more = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        return bool(more and old != new)
+    if kinds.is_float32(old) and kinds.is_float64(new):
+        return True
+    return bool(kinds.is_date(old) and kinds.is_timestamp(new) and new.tz is None)

@@ -1,0 +1,323 @@
+"""A table as the frames of other libraries: pandas, Polars (lazily, with what is asked for pushed down), DuckDB, Arrow.
+
+What Polars filters by is pushed down where it means the same here: comparisons of columns that are no floating-point
+numbers with literals, and, or, null or not. Polars' own filter is applied to what comes back, so nothing depends on it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import operator
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from indextables.errors import InvalidInputError, UnsupportedError
+from indextables.model.arguments import text, whole_number
+from indextables.model.predicate import Predicate, all_of
+from indextables.model.predicate.where import Where, bound_predicate
+from indextables.scan.search import TableSearch
+from indextables.scan.task import ScanTask, limited
+from indextables.table import feeds, planning
+from indextables.table.handle import TableHandle
+
+if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
+    from indextables.table.feeds import ParquetView
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SEARCH_MACRO = """CREATE OR REPLACE TEMP MACRO indextables_search(name, query) AS TABLE SELECT * FROM query(
+'SELECT * FROM "' || name || '_search"(''' || replace(query, '''', '''''') || ''')')"""
+
+
+class FrameVerbs(TableHandle):
+    """What a table is to other libraries. `len(t)` counts its rows, iterating yields them, each as a dict."""
+
+    def head(self, n: int = 5) -> pa.Table:
+        """The first `n` rows, in the table's order.
+
+        t.head()
+        """
+        return self._reader(limit=whole_number("n", n)).read_all()
+
+    def to_pandas(
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Any:
+        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a pandas frame.
+
+        Raises UnsupportedError where pandas is not installed.
+
+            t.to_pandas(where="day = '2026-11-02'")
+        """
+        reader = self._reader(query=query, where=where, columns=columns, limit=limit)
+        try:
+            return reader.read_pandas()
+        except ImportError:
+            hint = "Install it: pip install pandas."
+            raise UnsupportedError("This needs pandas, which is not installed.", hint=hint) from None
+
+    def to_polars(
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pl.DataFrame:
+        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a Polars frame.
+
+        t.to_polars(query="timeout", columns=["ts", "message"])
+        """
+        import polars as pl  # noqa: PLC0415 (half of what a search loads)
+
+        frame = pl.from_arrow(self._reader(query=query, where=where, columns=columns, limit=limit).read_all())
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def scan_polars(self, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
+        """A lazy Polars frame of the rows that match `query` and `where`, at the version that the table shows.
+
+        The columns, the filter and the first rows that a Polars query asks for are pushed down: splits that cannot match
+        are not opened.
+
+            t.scan_polars().filter(pl.col("status") >= 500).select("message").collect()
+        """
+        import polars as pl  # noqa: PLC0415
+        from polars.io.plugins import register_io_source  # noqa: PLC0415
+
+        tree = None if query is None else planning.plan_scan(self, query=query, where=where, columns=()).query
+        first = None if where is None else planning.plan_scan(self, where=where, columns=()).where
+
+        def source(
+            names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
+        ) -> Iterator[pl.DataFrame]:
+            asked = None if filter_ is None else pushed(filter_, self.schema)
+            parts = [p for p in (first, asked) if p is not None]
+            both = all_of(parts) if parts else None
+            needed = names if names is None or filter_ is None else _columns(names, filter_, self.schema.names)
+            plan = planning.plan_scan(self, query=tree, where=both, columns=needed)
+            for batch in limited(ScanTask(plan, self._log.store).batches(), None if filter_ is not None else rows):
+                frame = pl.from_arrow(batch)
+                assert isinstance(frame, pl.DataFrame)
+                shown = frame if filter_ is None else frame.filter(filter_)
+                yield shown if names is None else shown.select(names)
+
+        empty = pl.from_arrow(self.schema.empty_table())
+        assert isinstance(empty, pl.DataFrame)
+        return register_io_source(source, schema=empty.schema)
+
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection | None = None, name: str | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """Show the table to DuckDB under `name`, in a `connection` or a new one, which is returned.
+
+        `name` is a view into which columns and filters are pushed down; `name_search(query)` is a table function of the rows
+        that a query finds, with their `_score`, and so is `indextables_search('name', query)`. Without a name it is that
+        of the table's folder. Raises UnsupportedError where DuckDB is not installed (the extra `duckdb`), and
+        InvalidInputError for a name that is no identifier.
+
+            t.to_duckdb(name="logs").sql("SELECT level, count(*) FROM logs_search('timeout') GROUP BY level")
+        """
+        view = text("name", name) if name is not None else self.path.rstrip("/").rpartition("/")[2]
+        if not _IDENTIFIER.fullmatch(view):
+            hint = "Give a name of letters, digits and _, which does not begin with a digit."
+            raise InvalidInputError(f"{view!r} cannot be the name of a table in DuckDB.", hint=hint, name=view)
+        try:
+            import duckdb  # noqa: PLC0415
+        except ImportError:
+            hint = "Install it: pip install 'indextables[duckdb]'."
+            raise UnsupportedError("This needs DuckDB, which is not installed.", hint=hint) from None
+        opened: Any = duckdb.connect() if connection is None else connection
+        opened.register(view, self.scan_polars())
+        types = opened.execute(f'SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "{view}")').fetchall()
+        fields = ", ".join(f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in types)
+        function = f"{view}_rows"
+        if opened.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [function]).fetchall()[0][
+            0
+        ]:
+            opened.remove_function(function)
+        opened.create_function(
+            function,
+            self._searched,
+            ["VARCHAR"],
+            f'STRUCT({fields}, "_score" FLOAT)[]',
+            type="arrow",
+        )
+        opened.execute(
+            f'CREATE OR REPLACE TEMP MACRO "{view}_search"(query) AS TABLE '
+            f'SELECT unnest("{function}"(query), max_depth := 2)'
+        )
+        opened.execute(_SEARCH_MACRO)
+        shown: duckdb.DuckDBPyConnection = opened
+        return shown
+
+    def changes(
+        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows that came and went with the versions from `from_version` to `to_version` (the newest), both included.
+
+        Beside `columns` (all of them) there are `_change_type` (insert, delete, update_preimage, update_postimage),
+        `_commit_version` and `_commit_timestamp`. Merges change no row. Columns are those of the version that this table
+        shows. Raises VersionNotFoundError for versions that are gone or not there yet; reading raises NotFoundError where
+        a purge has deleted rows that went.
+
+            for batch in t.changes(12, columns=["id"]): ...
+        """
+        first = whole_number("from_version", from_version)
+        last = None if to_version is None else whole_number("to_version", to_version)
+        return feeds.change_feed(self, first, last, columns)
+
+    def to_parquet_view(self, directory: str) -> ParquetView:
+        """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
+
+        One file per split, in folders by partition. A split of which no row is deleted is linked, not copied, where the
+        file system can. The files are of this version for good. Raises RefusedError for a folder that is not empty.
+
+            t.to_parquet_view("/data/logs-parquet")
+        """
+        return feeds.parquet_view(self, Path(text("directory", directory)))
+
+    def __len__(self) -> int:
+        return ScanTask(planning.plan_scan(self, columns=()), self._log.store).count()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._reader():
+            yield from batch.to_pylist(maps_as_pydicts="lossy")
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._reader().__arrow_c_stream__(requested_schema)
+
+    def _reader(
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pa.RecordBatchReader:
+        most = None if limit is None else whole_number("limit", limit)
+        plan = planning.plan_scan(self, query=query, where=where, columns=columns)
+        return pa.RecordBatchReader.from_batches(
+            plan.output_schema, limited(ScanTask(plan, self._log.store).batches(), most)
+        )
+
+    def _searched(self, queries: pa.ChunkedArray) -> pa.Array:
+        """For each query, the rows that match it, as a list of structs."""
+        found = []
+        for query in queries.to_pylist():
+            plan = planning.plan_scan(self, query=text("query", query))
+            rows = TableSearch.of(plan, score=True).run(self._log.store)
+            found.append(rows.combine_chunks())
+        whole = pa.concat_tables(found) if found else self.schema.empty_table()
+        structs = whole.to_struct_array()
+        flat = structs.combine_chunks() if isinstance(structs, pa.ChunkedArray) else structs
+        values = flat if isinstance(flat, pa.Array) else pa.concat_arrays(flat.chunks)
+        ends = [0]
+        for rows in found:
+            ends.append(ends[-1] + rows.num_rows)
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
+
+
+def _columns(names: Sequence[str], filter_: pl.Expr, known: Sequence[str]) -> list[str]:
+    """The columns that are shown and those that are filtered by, as the table has them."""
+    some = {*names, *filter_.meta.root_names()}
+    return [name for name in known if name in some]
+
+
+_COMPARISONS = {
+    "Eq": operator.eq,
+    "NotEq": operator.ne,
+    "Lt": operator.lt,
+    "LtEq": operator.le,
+    "Gt": operator.gt,
+    "GtEq": operator.ge,
+}
+
+
+def pushed(expression: pl.Expr, schema: pa.Schema) -> Predicate | None:
+    """What every row fulfils that a Polars expression keeps, bound to the table's columns; None if nothing is known."""
+    try:
+        tree = json.loads(expression.meta.serialize(format="json"))
+        return bound_predicate(_part(tree, schema), schema)
+    except (ValueError, TypeError, InvalidInputError):
+        return None
+
+
+def _part(tree: Any, schema: pa.Schema) -> Any:
+    """The part of an expression that means the same here; half of an `and` is enough, of an `or` it is not."""
+    if not isinstance(tree, Mapping) or len(tree) != 1:
+        return None
+    (kind, body) = next(iter(tree.items()))
+    if kind == "Function" and isinstance(body, Mapping):
+        return _null_test(body, schema)
+    if kind != "BinaryExpr" or not isinstance(body, Mapping):
+        return None
+    left, right, how = body.get("left"), body.get("right"), body.get("op")
+    if how in ("And", "LogicalAnd", "Or", "LogicalOr"):
+        parts = [_part(left, schema), _part(right, schema)]
+        if how in ("Or", "LogicalOr"):
+            return None if None in [p if p is None else True for p in parts] else parts[0] | parts[1]
+        some = [part for part in parts if part is not None]
+        return None if not some else some[0] if len(some) == 1 else some[0] & some[1]
+    column, value = _column(left, schema), _literal(right)
+    if column is None or value is None or not isinstance(how, str) or how not in _COMPARISONS:
+        return None
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        return _COMPARISONS[how](pc.field(column), pa.scalar(value, schema.field(column).type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError, ValueError):
+        return None
+
+
+def _null_test(body: Mapping[str, Any], schema: pa.Schema) -> Any:
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    inputs, function = body.get("input"), body.get("function")
+    name = _column(inputs[0], schema) if isinstance(inputs, list) and len(inputs) == 1 else None
+    if name is None or function not in ({"Boolean": "IsNull"}, {"Boolean": "IsNotNull"}):
+        return None
+    return pc.field(name).is_null() if function == {"Boolean": "IsNull"} else pc.field(name).is_valid()
+
+
+def _column(tree: Any, schema: pa.Schema) -> str | None:
+    name = tree.get("Column") if isinstance(tree, Mapping) else None
+    if not isinstance(name, str) or name not in schema.names:
+        return None
+    kind = schema.field(name).type
+    odd = pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_decimal(kind)
+    return None if odd else name
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MICROS = {"Microseconds": 1, "Milliseconds": 1_000}
+
+
+def _literal(tree: Any) -> Any:
+    scalar = tree.get("Literal") if isinstance(tree, Mapping) else None
+    held = (scalar.get("Scalar") or scalar.get("Dyn")) if isinstance(scalar, Mapping) else None
+    if not isinstance(held, Mapping) or len(held) != 1:
+        return None
+    kind, value = next(iter(held.items()))
+    if kind in ("String", "Boolean") or kind.startswith(("Int", "UInt")):
+        return value
+    if kind == "Date" and isinstance(value, int):
+        return (_EPOCH + dt.timedelta(days=value)).date()
+    if kind == "Datetime" and isinstance(value, list) and len(value) == 3 and value[1] in _MICROS:
+        moment = _EPOCH + dt.timedelta(microseconds=value[0] * _MICROS[value[1]])
+        return moment if value[2] is not None else moment.replace(tzinfo=None)
+    return None

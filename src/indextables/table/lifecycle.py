@@ -1,0 +1,207 @@
+"""Verbs over the life of a table: columns that change, rows that grow too old, columns indexed in another way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config.indexing import IndexingSettings
+from indextables.config.upkeep import ExpirySettings, MergeSettings
+from indextables.errors import InvalidInputError
+from indextables.log.transaction import Changes
+from indextables.model import protocol as protocols
+from indextables.model.actions import MetadataAction
+from indextables.model.arguments import Moment, text, to_epoch_ms
+from indextables.model.column_names import column_names, dumped
+from indextables.model.conflicts import Operation
+from indextables.model.predicate.where import Where, partition_predicate
+from indextables.model.report import Progress, Report, counted, silent, was
+from indextables.model.schema import find_column
+from indextables.model.schema_registry import without_registry
+from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
+from indextables.table import alter, definition, row_changes
+from indextables.table.frames import FrameVerbs
+from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.upkeep import expiry, merge
+from indextables.upkeep import operation as operations
+
+if TYPE_CHECKING:
+    from indextables.table.alter import Alteration
+    from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+    from indextables.upkeep.merge import MergeOutcome, MergeTask
+    from indextables.upkeep.operation import Execute
+
+
+class ReindexReport(Report, frozen=True):
+    """What a reindexing did. Splits that are left are searched through their rows until they are written anew."""
+
+    table_path: str
+    status: str
+    columns: tuple[str, ...]
+    splits_rewritten: int
+    splits_left: int
+    version: int | None
+    message: str
+
+
+class LifecycleVerbs(FrameVerbs):
+    """Columns that change, rows that grow too old, and columns that are to be indexed in another way."""
+
+    @property
+    def alter(self) -> Alteration:
+        """Columns that change: `t.alter.add_column(...)`, `rename_column`, `drop_column`, `widen_column`, `reorder`, ..."""
+        return alter.Alteration(self)
+
+    def expire(
+        self,
+        *,
+        now: Moment | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[DeleteTask, DeleteOutcome] | None = None,
+    ) -> DeleteReport:
+        """Delete the rows whose time is over: `retention.column` lies further back than `retention.period`.
+
+        Whole splits go by their bounds in the log; of splits on the edge the rows are deleted as by `delete`. Rows without
+        a time stay. `now` is the clock, a datetime, ISO text or milliseconds since 1970; `dry_run` only counts; `progress`
+        is called at every step; `execute` rewrites splits elsewhere than in threads of this process. Raises
+        InvalidInputError if the table has no retention, and ConflictError.
+
+            t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"}); t.expire(dry_run=True)
+        """
+        self._refuse_if_pinned()
+        newest = self._newest()
+        moment = self._log.now_ms() if now is None else to_epoch_ms(now)
+        over = expiry.expired_rows(newest.schema, newest.settings.group(ExpirySettings), moment)
+        report = row_changes.delete_rows(
+            self, where=over, query=None, dry_run=dry_run, progress=progress, execute=execute
+        )
+        return report if dry_run else self._moved_on(report)
+
+    def reindex(
+        self,
+        columns: Mapping[str, str] | Sequence[str],
+        *,
+        tokenizer: str | None = None,
+        where: Where | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[MergeTask, MergeOutcome] | None = None,
+    ) -> ReindexReport:
+        """Index columns in another way, rows that are there included: `columns` maps each to text, string, json, ip or none.
+
+        With names alone the kind stays and the `tokenizer` changes. The decision is one version; then splits are written
+        anew, in batches, each a version. Until then theirs are answered from their rows: right, only slower. What is
+        interrupted goes on with the same call; `where` chooses partitions to begin with; `dry_run` only counts; `progress`
+        is called at every step; `execute` runs the work elsewhere. Raises InvalidInputError for what does not fit.
+
+            t.reindex({"message": "text"}, tokenizer="en_stem")
+        """
+        self._refuse_if_pinned()
+        names = _decided_names(self, columns)
+        metadata = _redefined(self, names, tokenizer)
+        old = without_registry(self._snapshot.metadata)
+        if metadata != old and not dry_run:
+            newest = protocols.SUPPORTED_VERSION
+            protocol = protocols.upgraded(
+                self.protocol, min_reader_version=newest, min_writer_version=newest, features=(protocols.DECISIONS,)
+            )
+            self._commit(
+                Changes(
+                    Operation.REINDEX,
+                    metadata=metadata,
+                    protocol=None if protocol == self.protocol else protocol,
+                    parameters={"columns": dict(names), "tokenizer": tokenizer or ""},
+                    engine_info=ENGINE_INFO,
+                )
+            )
+        return _rewritten(self, tuple(names), metadata, where, dry_run=dry_run, progress=progress, execute=execute)
+
+
+def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str]) -> dict[str, str | None]:
+    given: Mapping[str, str | None] = (
+        columns if isinstance(columns, Mapping) else dict.fromkeys([columns] if isinstance(columns, str) else columns)
+    )
+    if not given:
+        raise InvalidInputError("Nothing says which columns to index.", hint='Give columns={"message": "text"}.')
+    return {find_column(table.schema, text("The name of a column", name)): kind for name, kind in given.items()}
+
+
+def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
+    """The metadata that says how the columns are indexed from now on; what does not fit is an error."""
+    old = without_registry(table._snapshot.metadata)
+    names = table._names
+    physical = {names.column(name): kind for name, kind in columns.items()}
+    known = dict(table._indexing.configuration)
+    configuration: dict[str, str] = {}
+    for key, value in known.items():
+        match = config.REGISTRY.lookup(key)
+        if (
+            match is not None
+            and match[1] in physical
+            and (physical[match[1]] is not None or "tokenizer" in key.lower())
+        ):
+            continue
+        if match is not None and match[0].key == "indexing.nonindexed":
+            value = ",".join(n for n in match[0].type.parse(value) if n not in physical)
+        configuration[key] = value
+    for name, kind in physical.items():
+        if kind is not None:
+            configuration[f"indexing.typemap.{name}"] = kind
+        if tokenizer is not None:
+            configuration[f"indexing.tokenizer.{name}"] = tokenizer
+    definition.check_indexing(names.physical, table._partition_columns, configuration)
+    body = pa.schema([f for f in names.physical if f.name not in table._partition_columns])
+    mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
+    schema = json.loads(old.schema_string)
+    for field in schema["fields"]:
+        column = mapping.find(field["name"]) if field["name"] in physical else None
+        if column is not None:
+            field["metadata"] = {**(field.get("metadata") or {}), INDEX_KEY: decision(column)}
+    schema_json = dumped(schema) if column_names(dumped(schema)).schema_json != old.schema_string else old.schema_string
+    return replace(old, schema_string=schema_json, configuration=configuration)
+
+
+def _rewritten(
+    table: TableHandle,
+    columns: tuple[str, ...],
+    metadata: MetadataAction,
+    where: Where | None,
+    *,
+    dry_run: bool,
+    progress: Progress,
+    execute: Execute[MergeTask, MergeOutcome] | None,
+) -> ReindexReport:
+    """Write the splits anew that index a column otherwise than was decided, as far as `where` chooses them."""
+    snapshot = table._log.fresh()
+    if dry_run:
+        snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))
+    chosen = None if where is None else partition_predicate(where, table.schema, table.partition_columns)
+    bounds = merge.MergeBounds.of(table._settings.group(MergeSettings))
+    now_ms = table._log.now_ms()
+    physical = table._names.optional_predicate(chosen)
+    plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
+    files = sum(len(group.sources) for group in plan.groups)
+    if dry_run or not files:
+        message = f"{counted(files, 'split')} would be written anew." if files else "Every split is indexed so."
+        status = operations.DRY_RUN if dry_run and files else operations.NO_ACTION
+        return ReindexReport(table.path, status, columns, 0, files, None, message)
+    report = merge.run(
+        plan,
+        table._log,
+        spec=table._spec,
+        settings=table._search_settings,
+        execute=execute,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
+    table._moved_on(report)
+    left = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
+    rest = sum(len(group.sources) for group in left.groups)
+    message = f"{counted(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
+    return ReindexReport(table.path, operations.SUCCESS, columns, report.merged_files, rest, report.version, message)

@@ -1,0 +1,394 @@
+"""A view of a table, carried out: the hits of a page, how many there are, facets, a histogram over time, what it cost.
+
+    exploration = TableView(table, View(query="timeout"))
+    exploration.page(), exploration.count(), exploration.facets(), exploration.histogram()
+
+Each part is asked for by itself, so that hits are shown before anything that takes longer is counted.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+
+from indextables.config.indexing import IndexingSettings
+from indextables.errors import InvalidInputError
+from indextables.model.predicate import Predicate, all_of
+from indextables.model.predicate.where import bound_predicate
+from indextables.model.schema import find_column
+from indextables.scan.aggregate.result import aggregate_table
+from indextables.scan.explain import ScanReport, explain
+from indextables.scan.plan import ScanPlan, parse_query
+from indextables.scan.search import TableSearch
+from indextables.scan.task import ScanTask
+from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.query import tree
+from indextables.splits.search.search import OrderBy
+from indextables.splits.search.snippets import Snippet, snippets
+from indextables.table import Table, planning
+from indextables.web.view import View
+
+START, END = "\ue000", "\ue001"
+"""Around what matched, in a text that is then split there: characters of nobody's alphabet."""
+_WHOLE = 1 << 30
+_FACETS, _VALUES = 8, 8
+_SAMPLE = 1_000
+_BUCKETS = 60
+SCORE, NEWEST = "score", "newest"
+_STEPS = (
+    (1, "1s"),
+    (5, "5s"),
+    (10, "10s"),
+    (30, "30s"),
+    (60, "1m"),
+    (300, "5m"),
+    (600, "10m"),
+    (1_800, "30m"),
+    (3_600, "1h"),
+    (10_800, "3h"),
+    (21_600, "6h"),
+    (43_200, "12h"),
+    (86_400, "1d"),
+    (604_800, "7d"),
+)
+
+
+class HitPage(Struct, frozen=True):
+    """The hits of one page, the texts of columns with what matched marked, and whether there are more."""
+
+    rows: pa.Table
+    marked: Mapping[str, Sequence[str | None]]
+    more: bool
+
+
+class FacetValue(Struct, frozen=True):
+    """A value of a column, how many hits have it, and the filter that leaves those."""
+
+    label: str
+    count: int
+    filter: str
+
+
+class Facet(Struct, frozen=True):
+    """The most frequent values of a column among the hits."""
+
+    column: str
+    values: tuple[FacetValue, ...]
+
+
+class TimeBar(Struct, frozen=True):
+    """A stretch of time and how many hits fall into it."""
+
+    start: dt.datetime
+    end: dt.datetime
+    count: int
+
+
+class Histogram(Struct, frozen=True):
+    """The hits over time."""
+
+    column: str
+    step: str
+    bars: tuple[TimeBar, ...]
+
+
+class Steps(Struct, frozen=True):
+    """What a search cost: milliseconds of each step, and what was pruned, opened and read."""
+
+    milliseconds: Mapping[str, float]
+    report: ScanReport
+
+
+class TableView:
+    """A view of a table. Syntax errors of the query, the condition and the filters are raised when it is made."""
+
+    def __init__(self, table: Table, view: View) -> None:
+        self.table = table
+        self.view = view
+        fields = table.schema, table.partition_columns, table._search_settings
+        self.query = parse_query(view.query or "*", *fields)
+        filters = tuple(parse_query(text, *fields) for text in view.filters)
+        self.tree = tree.all_of((self.query, *filters)) if filters else self.query
+        self.where = self._condition()
+
+    @cached_property
+    def time_columns(self) -> list[str]:
+        """The columns of moments, then those of days."""
+        moments = [f.name for f in self.table.schema if pa.types.is_timestamp(f.type)]
+        return moments + [f.name for f in self.table.schema if pa.types.is_date(f.type)]
+
+    @cached_property
+    def time_column(self) -> str | None:
+        """The column that the histogram is over: the one that is chosen, else the first of moments or days."""
+        chosen = self.view.time
+        if chosen and chosen not in self.time_columns:
+            hint = f"Columns of times: {', '.join(self.time_columns) or 'none'}."
+            raise InvalidInputError(f"{chosen!r} is no column of times.", hint=hint, column=chosen)
+        return chosen or next(iter(self.time_columns), None)
+
+    @cached_property
+    def order(self) -> OrderBy | None:
+        """The order of the hits; None is by score. Without a query the newest come first."""
+        sort = self.view.sort or (SCORE if self.view.query else NEWEST)
+        if sort == NEWEST:
+            return None if self.time_column is None else OrderBy(self.time_column, descending=True)
+        return None if sort == SCORE else OrderBy.parse(sort, self.table.schema.names)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are shown: those that are chosen, else all, the time and the texts before the others."""
+        if self.view.columns:
+            return self.chosen_columns
+        texts = {name for name, mapping in column_mappings(self.table).items() if mapping.kind == "text"}
+        names = self.table.schema.names
+        return sorted(names, key=lambda name: (name != self.time_column, name not in texts, names.index(name)))
+
+    @property
+    def chosen_columns(self) -> list[str]:
+        """The columns that are chosen, else all, as the table has them."""
+        return [find_column(self.table.schema, name) for name in self.view.columns] or self.table.schema.names
+
+    def page(self) -> HitPage:
+        """The hits of the page, marked."""
+        view = self.view
+        rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
+        shown = rows.slice(0, view.size)
+        return HitPage(shown, self._marked(shown), rows.num_rows > view.size)
+
+    def count(self) -> int:
+        """How many hits there are."""
+        return self._task(()).count()
+
+    def task(self, columns: Sequence[str]) -> ScanTask:
+        """The scan that reads some columns of every hit, for an export."""
+        return self._task(columns)
+
+    def facets(self) -> list[Facet]:
+        """The most frequent values of columns that have few, among the hits."""
+        names = facet_columns(self.table)
+        if not names:
+            return []
+        spec = {f"f{n}": {"terms": {"field": name, "size": _VALUES}} for n, name in enumerate(names)}
+        rows = aggregate_table(self._task(()), spec).to_pylist()
+        by_name: dict[str, list[FacetValue]] = {name: [] for name in names}
+        for row in rows:
+            number = row.get("aggregation") or ("f0" if len(names) == 1 else None)
+            if number is not None:
+                name, value = names[int(number[1:])], row[number]
+                by_name[name].append(FacetValue(shown_value(value), row["count"], filter_of(name, value)))
+        return [Facet(name, tuple(values)) for name, values in by_name.items() if values]
+
+    def histogram(self) -> Histogram | None:
+        """The hits over time, in at most some sixty bars; None without a column of times or without hits."""
+        name = self.time_column
+        if name is None:
+            return None
+        task = self._task(())
+        ends = aggregate_table(task, {"low": {"min": {"field": name}}, "high": {"max": {"field": name}}}).to_pylist()[0]
+        if ends["low"] is None:
+            return None
+        low, high = _moment(ends["low"]), _moment(ends["high"])
+        step, options = _interval(
+            (high - low).total_seconds(), days=pa.types.is_date(self.table.schema.field(name).type)
+        )
+        spec = {"bar": {"date_histogram": {"field": name, "min_doc_count": 0, **options}}}
+        rows = [r for r in aggregate_table(task, spec).to_pylist() if r["bar"] is not None]
+        starts = [_moment(row["bar"]) for row in rows]
+        ends_of = [*starts[1:], _after(starts[-1], options)] if starts else []
+        bars = (TimeBar(s, e, row["count"]) for s, e, row in zip(starts, ends_of, rows, strict=True))
+        return Histogram(name, step, tuple(bars))
+
+    def steps(self) -> Steps:
+        """The search once more, step by step with a clock, and what it touched."""
+        clock: dict[str, float] = {}
+        with _Timer(clock, "read the query"):
+            parse_query(
+                self.view.query or "*", self.table.schema, self.table.partition_columns, self.table._search_settings
+            )
+        with _Timer(clock, "plan"):
+            search = self._search(limit=self.view.size + 1, offset=self.view.offset)
+            task = ScanTask(search.plan, self.table._log.store)
+        with _Timer(clock, "weigh the words"):
+            search = search.weighed(task)
+        with _Timer(clock, "find and read the page"):
+            search.merged(task)
+        with _Timer(clock, "count"):
+            self.count()
+        return Steps(clock, explain(self._task(())))
+
+    def _search(self, *, limit: int, offset: int) -> TableSearch:
+        plan = self._plan(self.columns, order_by=None if self.order is None else self.order.column)
+        return TableSearch.of(plan, limit=limit, offset=offset, order_by=self.order)
+
+    def _plan(self, columns: Sequence[str], *, order_by: str | None = None) -> ScanPlan:
+        return planning.plan_scan(self.table, query=self.tree, where=self.where, columns=columns, order_by=order_by)
+
+    def _task(self, columns: Sequence[str]) -> ScanTask:
+        return ScanTask(self._plan(columns), self.table._log.store)
+
+    def _condition(self) -> Predicate | None:
+        parts = [bound_predicate(self.view.where, self.table.schema)] if self.view.where else []
+        if self.view.since or self.view.until:
+            if self.time_column is None:
+                raise InvalidInputError("The table has no column of times.", hint="Leave out since and until.")
+            field = self.table.schema.field(self.time_column)
+            for text, compare in ((self.view.since, pc.greater_equal), (self.view.until, pc.less)):
+                if text:
+                    bound = pa.scalar(_parsed_moment(text, field.type), field.type)
+                    parts.append(bound_predicate(compare(pc.field(field.name), bound), self.table.schema))
+        some = [part for part in parts if part is not None]
+        return all_of(some) if some else None
+
+    def _marked(self, rows: pa.Table) -> dict[str, list[str | None]]:
+        searched = set(tree.columns(self.tree))
+        return {
+            name: snippets(rows.column(name), self.tree, mapping, Snippet(name, _WHOLE, START, END)).to_pylist()
+            for name, mapping in column_mappings(self.table).items()
+            if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
+        }
+
+
+def column_mappings(table: Table) -> dict[str, ColumnMapping]:
+    """How the columns of texts and values are indexed, by name; json columns are found by paths, not by words."""
+    body = pa.schema([f for f in table.schema if f.name not in table.partition_columns])
+    mapping = DocMapping.from_settings(body, table.settings.group(IndexingSettings))
+    return {column.name: column for column in mapping.columns if column.kind in ("text", "string")}
+
+
+def filter_of(column: str, value: Any) -> str:
+    """The query for rows that have a value in a column, or none."""
+    if value is None:
+        return f"NOT {tree.Exists(tree.Target(column))}"
+    text = str(value).lower() if isinstance(value, bool) else shown_value(value)
+    return str(tree.Words(tree.Target(column), text, quoted=True))
+
+
+def shown_value(value: Any) -> str:
+    """A value of a column as text."""
+    if value is None:
+        return "(none)"
+    if isinstance(value, dt.date):
+        return value.isoformat()
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_FEW: dict[tuple[str, int], list[str]] = {}
+
+
+def facet_columns(table: Table) -> list[str]:
+    """Columns whose values repeat, by a look at some rows: values and partitions first, then numbers."""
+    key = table.path, table.version
+    if key not in _FEW:
+        if len(_FEW) > 256:
+            _FEW.clear()
+        _FEW[key] = _with_few_values(table)
+    return _FEW[key]
+
+
+def _with_few_values(table: Table) -> list[str]:
+    texts = column_mappings(table)
+    whole = [f.name for f in table.schema if _is_facet(f, texts.get(f.name))]
+    if not whole:
+        return []
+    rows = table.scan(columns=whole, limit=_SAMPLE).read_all()
+    most = min(rows.num_rows // 2, max(20, rows.num_rows // 20))
+    few = [n for n in whole if len(rows.column(n).unique()) <= max(1, most)]
+    order = sorted(few, key=lambda n: (pa.types.is_integer(table.schema.field(n).type), whole.index(n)))
+    return order[:_FACETS]
+
+
+def _is_facet(field: pa.Field, mapping: ColumnMapping | None) -> bool:
+    kind = field.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind):
+        return True
+    return is_text(kind) and (mapping is None or mapping.kind == "string")
+
+
+def values_of(table: Table, column: str) -> list[tuple[str, int]]:
+    """The most frequent values of a column with few, for completion."""
+    if column not in facet_columns(table):
+        return []
+    task = ScanTask(planning.plan_scan(table, columns=()), table._log.store)
+    rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": 200}}}).to_pylist()
+    return [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
+
+
+def _interval(seconds: float, *, days: bool) -> tuple[str, dict[str, str]]:
+    for step, name in _STEPS:
+        if seconds / step <= _BUCKETS and not (days and step < 86_400):
+            return name, {"fixed_interval": name}
+    unit = "month" if seconds < _BUCKETS * 31 * 86_400 else "year"
+    return f"1 {unit}", {"calendar_interval": unit}
+
+
+def _after(start: dt.datetime, options: Mapping[str, str]) -> dt.datetime:
+    if options.get("calendar_interval") == "year":
+        return start.replace(year=start.year + 1) if start.year < 9999 else start
+    if options.get("calendar_interval") == "month":
+        later = (start.replace(day=28) + dt.timedelta(days=7)).replace(day=1)
+        return later.replace(hour=start.hour, minute=start.minute)
+    seconds = {name: step for step, name in _STEPS}[options["fixed_interval"]]
+    return start + dt.timedelta(seconds=seconds)
+
+
+def _moment(value: Any) -> dt.datetime:
+    if not isinstance(value, dt.datetime):
+        return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
+    return value.replace(tzinfo=dt.UTC) if value.tzinfo is None else value.astimezone(dt.UTC)
+
+
+def _parsed_moment(text: str, kind: pa.DataType) -> dt.date:
+    try:
+        moment = _moment(dt.datetime.fromisoformat(text))
+    except ValueError:
+        hint = "Write it as 2026-11-15 or 2026-11-15T12:00:00Z."
+        raise InvalidInputError(f"{text!r} is no moment.", hint=hint, moment=text) from None
+    if pa.types.is_date(kind):
+        return moment.date()
+    return moment.replace(tzinfo=None) if kind.tz is None else moment
+
+
+class _Timer:
+    """Writes down how long a block took."""
+
+    def __init__(self, clock: dict[str, float], name: str) -> None:
+        self.clock, self.name = clock, name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self.clock[self.name] = (time.perf_counter() - self.start) * 1000
+
+
+Completion = tuple[str, str]
+"""What is put in, and what is said of it."""
+
+
+def completions(table: Table, text: str, *, most: int = 12) -> Iterator[Completion]:
+    """What may come after a text that ends within a word: a column, or a value of the column before the colon."""
+    word = _last_word(text)
+    column, colon, start = word.partition(":")
+    if colon and column in table.schema.names:
+        found: Callable[[str], bool] = lambda value: value.lower().startswith(start.strip('"').lower())  # noqa: E731
+        some = [(v, n) for v, n in values_of(table, column) if found(v)][:most]
+        yield from ((filter_of(column, value), f"{count:,} rows") for value, count in some)
+        return
+    kinds = {f.name: str(f.type) for f in table.schema}
+    names = [name for name in kinds if name.lower().startswith(word.lower().lstrip("(+-"))]
+    yield from ((f"{tree.Target(name)}:", kinds[name]) for name in names[:most])
+
+
+def _last_word(text: str) -> str:
+    """The word that a text ends with; a quote that is open belongs to it."""
+    start = max(text.rfind(mark) for mark in " (") + 1
+    if text.count('"') % 2:
+        start = max(text[: text.rfind('"')].rfind(mark) for mark in " (") + 1
+    return text[start:].lstrip("+-")

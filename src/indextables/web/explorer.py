@@ -1,0 +1,309 @@
+"""The explorer as an application: which page is at which address, and what each may take.
+
+Only GET is answered, and no page calls a verb that changes a table: it is read-only by what it is made of. A request runs
+in a thread of a small pool; hits have threads of their own, so that facets, exports and checks, which may take long,
+never stand in their way. What takes longer than its limit, or whose reader has gone, is ended between two splits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import (
+    HTMLResponse,
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
+from starlette.routing import Route
+
+from indextables.errors import (
+    AccessDeniedError,
+    IndexTablesError,
+    InvalidInputError,
+    NotFoundError,
+    QuerySyntaxError,
+    RefusedError,
+    StorageError,
+)
+from indextables.metrics import METRICS
+from indextables.scan.task import ENOUGH
+from indextables.table import Table
+from indextables.web import search_page as search_pages
+from indextables.web import table_pages
+from indextables.web.exploration import TableView, completions
+from indextables.web.export import export
+from indextables.web.layout import problem
+from indextables.web.report import report_html
+from indextables.web.svg import Markup
+from indextables.web.view import View
+from indextables.web.warehouse import Warehouse
+
+T = TypeVar("T")
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+REPORT_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+)
+_ASSETS = {"explorer.css": "text/css", "explorer.js": "text/javascript", "icon.svg": "image/svg+xml"}
+
+
+class Limits:
+    """How many requests run at once, and for how long: the quick ones and the slow ones apart."""
+
+    def __init__(self, *, quick: int = 8, slow: int = 2, seconds: float = 30.0) -> None:
+        self.seconds = seconds
+        self._pools = {
+            "quick": ThreadPoolExecutor(quick, thread_name_prefix="indextables-quick"),
+            "slow": ThreadPoolExecutor(slow, thread_name_prefix="indextables-slow"),
+        }
+
+    async def run(self, request: Request, work: Callable[[], T], *, slow: bool = False) -> T:
+        """The work's result, from a thread; RefusedError if it took too long, nothing if its reader has gone."""
+        gone = [False]
+        check = partial(_check, time.monotonic() + self.seconds, self.seconds, gone)
+        context = contextvars.copy_context()
+        context.run(ENOUGH.set, check)
+
+        def started() -> T:
+            check()
+            return work()
+
+        loop = asyncio.get_running_loop()
+        future = loop.run_in_executor(self._pools["slow" if slow else "quick"], context.run, started)
+        watch = asyncio.create_task(_watch(request, gone))
+        try:
+            return await asyncio.wait_for(asyncio.shield(future), self.seconds)
+        except TimeoutError:
+            future.add_done_callback(lambda done: done.exception())
+            raise _too_long(self.seconds) from None
+        finally:
+            watch.cancel()
+
+    def close(self) -> None:
+        """End the threads when they are done."""
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _check(deadline: float, seconds: float, gone: list[bool]) -> None:
+    if gone[0]:
+        raise RefusedError("Nobody waits for the answer any more.", hint="Ask again.")
+    if time.monotonic() > deadline:
+        raise _too_long(seconds)
+
+
+def _too_long(seconds: float) -> RefusedError:
+    hint = "Narrow it: a condition on a partition or a time, a column for each word, no leading wildcard."
+    return RefusedError(f"This took longer than {seconds:g} seconds and was ended.", hint=hint, seconds=seconds)
+
+
+async def _watch(request: Request, gone: list[bool]) -> None:
+    while not gone[0]:
+        gone[0] = await request.is_disconnected()
+        await asyncio.sleep(0.2)
+
+
+class Explorer:
+    """The pages over the tables of a warehouse."""
+
+    def __init__(self, warehouse: Warehouse, limits: Limits) -> None:
+        self.warehouse = warehouse
+        self.limits = limits
+        self._assets = {name: files("indextables.web").joinpath("assets", name).read_bytes() for name in _ASSETS}
+
+    def routes(self) -> list[Route]:
+        """Every address, below the secret."""
+        pages = {
+            "schema": table_pages.schema_page,
+            "partitions": table_pages.partitions_page,
+            "files": table_pages.files_page,
+            "history": table_pages.history_page,
+            "upkeep": table_pages.upkeep_page,
+        }
+        parts = {
+            "histogram": lambda e: search_pages.histogram_part(e.histogram(), e.view),
+            "facets": lambda e: search_pages.facets_part(e.facets(), e.view),
+            "count": lambda e: search_pages.count_part(e.count()),
+            "cost": lambda e: search_pages.cost_part(e.steps()),
+        }
+        return [
+            Route("/", self.home),
+            Route("/metrics", self.metrics),
+            Route("/assets/{name}", self.asset),
+            Route("/t/{table}/search", self.search),
+            Route("/t/{table}/live", self.live),
+            Route("/t/{table}/completions", self.completions),
+            Route("/t/{table}/export", self.export),
+            Route("/t/{table}/report", self.report),
+            *(Route(f"/t/{{table}}/{name}", partial(self.page, make)) for name, make in pages.items()),
+            *(Route(f"/t/{{table}}/{name}", partial(self.part, make)) for name, make in parts.items()),
+        ]
+
+    async def metrics(self, _request: Request) -> Response:
+        """What this process has done, as text that Prometheus scrapes."""
+        return PlainTextResponse(METRICS.prometheus(), media_type="text/plain; version=0.0.4")
+
+    async def asset(self, request: Request) -> Response:
+        """A file of the pages: style, script, icon."""
+        name = request.path_params["name"]
+        if name not in _ASSETS:
+            return Response(status_code=404)
+        return Response(self._assets[name], media_type=_ASSETS[name])
+
+    async def home(self, request: Request) -> Response:
+        """Every table; the one there is, if there is one."""
+        shown = await self.limits.run(request, self.warehouse.tables)
+        if len(shown) == 1:
+            return RedirectResponse(f"t/{quote(shown[0].name, safe='')}/search", status_code=302)
+        return await self._answer(request, lambda: table_pages.home_page(self.warehouse), up="")
+
+    async def search(self, request: Request) -> Response:
+        """The page of hits. An error of the query stands at its place, and the choices stay."""
+        return await self._answer(request, lambda: self._search(request))
+
+    def _search(self, request: Request) -> Markup | tuple[Markup, int]:
+        view, name = View.of(request.query_params.multi_items()), request.path_params["table"]
+        table = self.warehouse.open(name, version=view.version)
+        try:
+            exploration = TableView(table, view)
+            hits = exploration.page()
+            if not view.panels:
+                return search_pages.search_page(name, table, view, exploration, hits)
+            parts, count = _panels(exploration), exploration.count()
+            return search_pages.search_page(name, table, view, exploration, hits, parts=parts, count=count)
+        except InvalidInputError as error:
+            of = view.where if isinstance(error, QuerySyntaxError) and "query" not in error.context else view.query
+            return search_pages.error_page(name, table, view, error, of=of), 400
+
+    async def part(self, make: Callable[[TableView], Markup], request: Request) -> Response:
+        """A part of the search page, which the page fetches when its hits are shown."""
+        slow = not request.url.path.endswith("/count")
+
+        def work() -> Markup:
+            view = View.of(request.query_params.multi_items())
+            return make(TableView(self.warehouse.open(request.path_params["table"], version=view.version), view))
+
+        return await self._answer(request, work, slow=slow, alone=True)
+
+    async def live(self, request: Request) -> Response:
+        """How many hits a query would have, or what is wrong with it and where, while it is typed."""
+
+        def work() -> dict[str, Any]:
+            view = View.of(request.query_params.multi_items())
+            table = self.warehouse.open(request.path_params["table"], version=view.version)
+            try:
+                return {"count": TableView(table, view).count()}
+            except InvalidInputError as error:
+                return {"message": error.message.split("\n")[0], "position": error.context.get("position")}
+
+        return await self._json(request, work)
+
+    async def completions(self, request: Request) -> Response:
+        """What may come next in the box."""
+
+        def work() -> dict[str, Any]:
+            table = self.warehouse.open(request.path_params["table"])
+            return {"completions": list(completions(table, request.query_params.get("q", "")[:2000]))}
+
+        return await self._json(request, work)
+
+    async def export(self, request: Request) -> Response:
+        """Every hit as a file."""
+        name = request.path_params["table"]
+
+        def work() -> tuple[Any, Iterator[bytes]]:
+            view = View.of(request.query_params.multi_items())
+            exploration = TableView(self.warehouse.open(name, version=view.version), view)
+            return export(exploration, request.query_params.get("format", "csv"))
+
+        try:
+            form, parts = await self.limits.run(request, work)
+        except IndexTablesError as error:
+            return self._failed(error, up="../../", name=name)
+        headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}.{form.suffix}"}
+        return StreamingResponse(self._stream(request, parts), media_type=form.media_type, headers=headers)
+
+    async def _stream(self, request: Request, parts: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The parts of a file, each within the limit of a request."""
+        end = object()
+        while True:
+            part = await self.limits.run(request, partial(next, parts, end), slow=True)
+            if part is end:
+                return
+            assert isinstance(part, bytes)
+            yield part
+
+    async def report(self, request: Request) -> Response:
+        """The report, a page that holds everything it shows."""
+        name = request.path_params["table"]
+
+        def work() -> Markup:
+            return Markup(report_html(self.warehouse.open(name)))
+
+        answer = await self._answer(request, work, slow=True)
+        answer.headers["Content-Security-Policy"] = REPORT_POLICY if answer.status_code == 200 else POLICY
+        return answer
+
+    async def page(self, make: Callable[[str, Table, dict[str, str]], Markup], request: Request) -> Response:
+        """A page on the table itself."""
+        name, parameters = request.path_params["table"], dict(request.query_params)
+        return await self._answer(request, lambda: make(name, self.warehouse.open(name), parameters), slow=True)
+
+    async def _answer(
+        self,
+        request: Request,
+        work: Callable[[], Markup | tuple[Markup, int]],
+        *,
+        slow: bool = False,
+        up: str = "../../",
+        alone: bool = False,
+    ) -> Response:
+        try:
+            made = await self.limits.run(request, work, slow=slow)
+        except IndexTablesError as error:
+            if alone:
+                return HTMLResponse(problem(error), status_code=status_of(error))
+            return self._failed(error, up=up, name=request.path_params.get("table"))
+        markup, status = made if isinstance(made, tuple) else (made, 200)
+        return HTMLResponse(markup, status_code=status)
+
+    def _failed(self, error: IndexTablesError, *, up: str, name: str | None) -> Response:
+        known = None if isinstance(error, NotFoundError) else name
+        return HTMLResponse(table_pages.error_page(error, up=up, name=known), status_code=status_of(error))
+
+    async def _json(self, request: Request, work: Callable[[], dict[str, Any]]) -> Response:
+        try:
+            return JSONResponse(await self.limits.run(request, work))
+        except IndexTablesError as error:
+            return JSONResponse({"message": error.message}, status_code=status_of(error))
+
+
+def _panels(exploration: TableView) -> list[Markup]:
+    view = exploration.view
+    histogram = search_pages.histogram_part(exploration.histogram(), view)
+    return [histogram, search_pages.facets_part(exploration.facets(), view)]
+
+
+def status_of(error: IndexTablesError) -> int:
+    """The HTTP status that an error is told with."""
+    if isinstance(error, NotFoundError):
+        return 404
+    if isinstance(error, RefusedError):
+        return 503
+    if isinstance(error, AccessDeniedError):
+        return 403
+    return 400 if isinstance(error, InvalidInputError) else 502 if isinstance(error, StorageError) else 500

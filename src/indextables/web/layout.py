@@ -1,0 +1,212 @@
+"""The frame of every page of the explorer: head, navigation, and the small parts that pages are made of."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from html import unescape
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from indextables.config.release import VERSION
+from indextables.errors import IndexTablesError
+from indextables.model.report import Report
+from indextables.web.exploration import END, START
+from indextables.web.svg import Markup, element, joined, text
+
+EMPTY = Markup("")
+NULL = element("span", text("null"), class_="null")
+PAGES = {
+    "search": "Search",
+    "schema": "Columns",
+    "partitions": "Partitions",
+    "files": "Files",
+    "history": "History",
+    "upkeep": "Upkeep",
+    "report": "Report",
+}
+_FOLD = 240
+_DOCTYPE = Markup("<!DOCTYPE html>\n")
+
+
+def frame(title: str, *content: Markup, up: str, name: str | None = None, page: str = "", note: str = "") -> Markup:
+    """A whole page. `up` leads to the first page; `name` is the table whose pages are in the navigation."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", text(f"{title} · IndexTables")),
+        element("link", rel="stylesheet", href=f"{up}assets/explorer.css"),
+        element("link", rel="icon", href=f"{up}assets/icon.svg", type="image/svg+xml"),
+        element("script", EMPTY, src=f"{up}assets/explorer.js", defer="defer"),
+    )
+    body = element(
+        "body",
+        element("a", text("Skip to the content"), href="#content", class_="skip"),
+        _top(up, name, page),
+        element("main", *content, id="content", tabindex="-1"),
+        element(
+            "footer",
+            text(f"IndexTables {VERSION}"),
+            element("span", text(note)),
+            element("span", text("Press ? for keys"), class_="keys"),
+        ),
+    )
+    return joined(_DOCTYPE, element("html", head, body, lang="en"), Markup("\n"))
+
+
+def _top(up: str, name: str | None, page: str) -> Markup:
+    brand = element("a", _mark(), element("span", text("IndexTables")), href=up or "./", class_="brand")
+    toggle = element(
+        "button", text("Theme"), type="button", class_="theme quiet", data_theme_toggle="", aria_label="Light or dark"
+    )
+    if name is None:
+        return element("header", brand, toggle, class_="top")
+    links = [
+        element("a", text(title), href=key, class_="tab", aria_current="page" if key == page else None)
+        for key, title in PAGES.items()
+    ]
+    here = element("span", text(name), class_="here")
+    return element("header", brand, here, element("nav", *links, aria_label="Pages of the table"), toggle, class_="top")
+
+
+def _mark() -> Markup:
+    bars = [
+        element("rect", x=3, y=4, width=18, height=4, rx=1.5, class_="m1"),
+        element("rect", x=3, y=10, width=12, height=4, rx=1.5, class_="m2"),
+        element("rect", x=3, y=16, width=7, height=4, rx=1.5, class_="m3"),
+    ]
+    return element("svg", *bars, viewBox="0 0 24 24", width=22, height=22, aria_hidden="true", class_="logo")
+
+
+def table_address(name: str, page: str = "search") -> str:
+    """Where a page of a table is, from the first page."""
+    return f"t/{quote(name, safe='')}/{page}"
+
+
+def problem(error: IndexTablesError, *, of: str = "") -> Markup:
+    """An error as a part of a page: what happened, where in the text, and the way out."""
+    position, source = error.context.get("position"), error.context.get("query") or of
+    message = error.message.split("\n", 1)[0].rstrip(":")
+    parts = [element("p", element("strong", text(message)))]
+    if isinstance(position, int) and source:
+        place = max(0, min(position, len(source)))
+        word = source[place : place + 1] or " "
+        shown = [text(source[:place]), element("mark", text(word), class_="here"), text(source[place + 1 :])]
+        parts.append(element("pre", *shown))
+    return element("div", *parts, element("p", text(error.hint)), class_="problem", role="alert")
+
+
+def cards(figures: Mapping[str, object]) -> Markup:
+    """Figures with their names."""
+    items = [
+        element("div", element("dt", text(name)), element("dd", text(value)), class_="card")
+        for name, value in figures.items()
+    ]
+    return element("dl", *items, class_="cards")
+
+
+def listing(rows: Sequence[Mapping[str, Any]], *, caption: str, empty: str = "None.") -> Markup:
+    """Rows as a table that scrolls by itself; numbers stand to the right. A value that is markup already stays so."""
+    if not rows:
+        return element("p", text(empty), class_="soft")
+    names = list(rows[0])
+    right = {name for name in names if all(_is_number(row[name]) for row in rows)}
+    head = [element("th", text(name), scope="col", class_="number" if name in right else None) for name in names]
+    lines = [
+        element("tr", *(element("td", _cell(row[name]), class_="number" if name in right else None) for name in names))
+        for row in rows
+    ]
+    table = element(
+        "table",
+        element("caption", text(caption), class_="sr"),
+        element("thead", element("tr", *head)),
+        element("tbody", *lines),
+    )
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """A cell of a listing that is markup already."""
+
+    markup: Markup
+
+
+def _cell(value: Any) -> Markup:
+    if isinstance(value, Cell):
+        return value.markup
+    return text(f"{value:,}") if _is_number(value) and value is not None and isinstance(value, int) else plain(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def report_parts(report: Report, *, most: int = 100) -> Markup:
+    """A report: its summary as figures, and its details as listings, the first of each."""
+    summary = {
+        key.replace("_", " "): "" if value is None else _figure(value) for key, value in report.summary().items()
+    }
+    parts = [cards(summary)]
+    for name, rows in report.details().items():
+        if rows:
+            shown = f"{name} ({len(rows):,}{f', the first {most}' if len(rows) > most else ''})".replace("_", " ")
+            parts += [element("h3", text(shown)), listing(rows[:most], caption=shown)]
+    return joined(*parts)
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def plain(value: Any) -> Markup:
+    """A value as text: times in ISO form, nested values as JSON; a long text is folded."""
+    if value is None:
+        return NULL
+    return folded(value_text(value))
+
+
+def value_text(value: Any) -> str:
+    """A value as the text of a cell."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ").removesuffix("+00:00")
+    if isinstance(value, dict | list | tuple):
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def folded(value: str) -> Markup:
+    """A text; of a long one the start, and the whole on demand."""
+    if len(value) <= _FOLD:
+        return text(value)
+    return element(
+        "details", element("summary", text(value[:_FOLD] + "…")), element("div", text(value), class_="whole")
+    )
+
+
+def marked(value: str) -> Markup:
+    """A text from `TableView`, which is escaped, with what matched between START and END; a long one is folded."""
+    raw = unescape(value)
+    if len(raw) <= _FOLD:
+        return _passages(raw)
+    around = max(0, raw.find(START) - 80)
+    short = f"{'…' if around else ''}{raw[around : around + _FOLD]}…"
+    return element("details", element("summary", _passages(short)), element("div", _passages(raw), class_="whole"))
+
+
+def _passages(raw: str) -> Markup:
+    first, *others = raw.split(START)
+    parts = [text(first.replace(END, ""))]
+    for other in others:
+        inside, _, after = other.partition(END)
+        parts += [element("mark", text(inside)), text(after.replace(END, ""))]
+    return joined(*parts)

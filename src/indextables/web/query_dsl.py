@@ -1,0 +1,358 @@
+"""The query DSL of Elasticsearch as queries of a table. What is not understood is refused by its name, never left out.
+
+A leaf becomes text of the query language and is parsed by it, so that types, times, addresses and paths mean the same in
+both; leaves are put together as a tree. Clauses of `filter` count for nothing in the score.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest
+from indextables.splits.index.analyzers import analyze
+from indextables.splits.query import tree
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.parser import parse
+
+_LUCENE_OWN = {"analyze_wildcard", "lenient", "auto_generate_synonyms_phrase_query"}
+"""Options whose values change nothing here: wildcards are analysed, and a value of another type is an error."""
+_BOUNDS = {"gt": "{", "gte": "[", "lt": "}", "lte": "]"}
+_DEEPEST = 50
+
+
+def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
+    """The error for a part that is not understood."""
+    near = nearest(what, known)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    listed = f"Known: {', '.join(known)}." if known else "Leave it out."
+    return InvalidInputError(f"{what!r} is not supported.", hint=hint + listed, part=what)
+
+
+def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
+    """The options of a part, which must all be known."""
+    if not isinstance(given, Mapping):
+        raise InvalidInputError(f"{where} must be an object, not {given!r}.", hint="See its documentation.")
+    unknown = next((key for key in given if key not in known), None)
+    if unknown is not None:
+        near = nearest(str(unknown), known)
+        hint = f"Did you mean {near[0]!r}? " if near else ""
+        message = f"{unknown!r} in {where} is not supported."
+        raise InvalidInputError(message, hint=f"{hint}Known: {', '.join(known)}.", part=str(unknown))
+    return dict(given)
+
+
+class QueryDsl:
+    """Queries over the columns of one table."""
+
+    def __init__(self, fields: QueryFields) -> None:
+        self.fields = fields
+        self._kinds: dict[str, Callable[[Any, int], tree.Query]] = {
+            "match_all": lambda body, _: self._all(body),
+            "match_none": lambda _b, _d: tree.Bool(must_not=(tree.AllRows(),)),
+            "bool": self._bool,
+            "match": lambda body, _: self._match(body),
+            "match_phrase": lambda body, _: self._phrase(body, prefix=False),
+            "match_phrase_prefix": lambda body, _: self._phrase(body, prefix=True),
+            "multi_match": lambda body, _: self._multi_match(body),
+            "term": lambda body, _: self._term(body),
+            "terms": lambda body, _: self._terms(body),
+            "range": lambda body, _: self._range(body),
+            "prefix": lambda body, _: self._pattern(body, "prefix"),
+            "wildcard": lambda body, _: self._pattern(body, "wildcard"),
+            "regexp": lambda body, _: self._pattern(body, "regexp"),
+            "fuzzy": lambda body, _: self._fuzzy(body),
+            "exists": lambda body, _: self._parse(f"{self.name(_one(options(body, ['field'], 'exists'), 'field'))}:*"),
+            "query_string": lambda body, _: self._query_string(body),
+            "simple_query_string": lambda body, _: self._simple(body),
+        }
+
+    def query(self, body: Any, depth: int = 0) -> tree.Query:
+        """A query of the DSL as a tree."""
+        if depth > _DEEPEST:
+            raise InvalidInputError(f"The query is nested deeper than {_DEEPEST} times.", hint="Make it flatter.")
+        if not isinstance(body, Mapping) or len(body) != 1:
+            raise InvalidInputError(
+                f"A query is an object with one key, not {str(body)[:80]!r}.", hint="Use bool for several."
+            )
+        kind = next(iter(body))
+        if kind not in self._kinds:
+            raise refuse(str(kind), known=list(self._kinds))
+        return self._kinds[kind](body[kind], depth)
+
+    def column(self, field: Any) -> str:
+        """The column that a field means; `level.keyword` is `level`."""
+        name = str(field)
+        names = self.fields.schema.names
+        if name in names:
+            return name
+        base = name.removesuffix(".keyword")
+        if base in names:
+            return base
+        raise InvalidInputError(f"There is no column {name!r}.", hint=f"Columns: {', '.join(names)}.", field=name)
+
+    def name(self, field: Any) -> str:
+        """A field as the query language names it; a path inside a json column is its own name."""
+        name = str(field)
+        if self.fields.resolve(tuple(name.split("."))) is not None and name not in self.fields.schema.names:
+            return name
+        return str(tree.Target(self.column(name)))
+
+    def _parse(self, text: str, fields: QueryFields | None = None) -> tree.Query:
+        return parse(text, fields or self.fields)
+
+    def _all(self, body: Any) -> tree.Query:
+        return _boosted(tree.AllRows(), options(body, ["boost"], "match_all"))
+
+    def _bool(self, body: Any, depth: int) -> tree.Query:
+        known = ["must", "filter", "should", "must_not", "minimum_should_match", "boost"]
+        given = options(body, known, "bool")
+        parts = {
+            key: tuple(self.query(part, depth + 1) for part in _several(given.get(key)))
+            for key in ("must", "filter", "should", "must_not")
+        }
+        must = parts["must"] + tuple(tree.Boost(part, 0.0) for part in parts["filter"])
+        should, minimum = parts["should"], _minimum(given.get("minimum_should_match"), len(parts["should"]))
+        if minimum is None:
+            minimum = 0 if must else int(bool(should))
+        if minimum > len(should):
+            return tree.Bool(must_not=(tree.AllRows(),))
+        if not must and not should and not parts["must_not"]:
+            return _boosted(tree.AllRows(), given)
+        if should and minimum == 0 and not must:
+            must = (tree.Boost(tree.AllRows(), 0.0),)
+        return _boosted(
+            tree.Bool(
+                must,
+                should,
+                parts["must_not"],
+                minimum=minimum if (should and minimum > 1) or (must and minimum) else 0,
+            ),
+            given,
+        )
+
+    def _match(self, body: Any) -> tree.Query:
+        field, given = _field_body(body, "match", "query", ["operator", "minimum_should_match", "boost"])
+        words = self._words(field, given["query"])
+        return _boosted(_combined(words, given), given)
+
+    def _words(self, field: Any, value: Any) -> tuple[tree.Query, ...]:
+        """The words of a text as a column has them; of a column of values, the value."""
+        column = (
+            self.fields.column(self.column(field))
+            if "." not in str(field) or field in self.fields.schema.names
+            else None
+        )
+        if column is None or column.kind != "text" or not isinstance(value, str):
+            return (self._value(field, value),)
+        found = dict.fromkeys(value[t.start : t.end] for t in analyze(value, column.tokenizer or "default"))
+        return tuple(self._value(field, word) for word in found)
+
+    def _value(self, field: Any, value: Any) -> tree.Query:
+        return self._parse(f"{self.name(field)}:{_quoted(value)}")
+
+    def _phrase(self, body: Any, *, prefix: bool) -> tree.Query:
+        kind = "match_phrase_prefix" if prefix else "match_phrase"
+        field, given = _field_body(body, kind, "query", ["slop", "boost"])
+        slop = "" if not given.get("slop") else f"~{int(given['slop'])}"
+        return _boosted(
+            self._parse(f"{self.name(field)}:{_quoted(given['query'])}{'*' if prefix else ''}{slop}"), given
+        )
+
+    def _multi_match(self, body: Any) -> tree.Query:
+        known = ["query", "fields", "type", "operator", "minimum_should_match", "boost", "lenient"]
+        given = options(body, known, "multi_match")
+        kind = given.get("type", "best_fields")
+        if kind not in ("best_fields", "most_fields", "phrase"):
+            raise refuse(str(kind), known=["best_fields", "most_fields", "phrase"])
+        names = [str(f) for f in _several(given.get("fields"))]
+        if not names or names == ["*"]:
+            names = [target.column for target in self.fields.default_targets()]
+        parts = []
+        for name in names:
+            field, _, weight = name.partition("^")
+            text = given.get("query", "")
+            one = self._value(field, text) if kind == "phrase" else _combined(self._words(field, text), given)
+            parts.append(tree.Boost(one, float(weight)) if weight else one)
+        return _boosted(tree.any_of(tuple(parts)), given)
+
+    def _term(self, body: Any) -> tree.Query:
+        field, given = _field_body(body, "term", "value", ["boost"])
+        return _boosted(self._value(field, given["value"]), given)
+
+    def _terms(self, body: Any) -> tree.Query:
+        given = dict(body) if isinstance(body, Mapping) else {}
+        boost = {"boost": given.pop("boost")} if "boost" in given else {}
+        if len(given) != 1:
+            raise InvalidInputError("terms needs one field with a list of values.", hint='Write {"level": ["a", "b"]}.')
+        field, values = next(iter(given.items()))
+        if not isinstance(values, list):
+            raise InvalidInputError("terms needs a list of values.", hint='Write {"level": ["a", "b"]}.', field=field)
+        if not values:
+            return tree.Bool(must_not=(tree.AllRows(),))
+        return _boosted(tree.any_of(tuple(self._value(field, value) for value in values)), boost)
+
+    def _range(self, body: Any) -> tree.Query:
+        field, given = _field_body(body, "range", None, [*_BOUNDS, "format", "time_zone", "boost", "from", "to"])
+        if str(given.get("time_zone", "UTC")).upper() not in ("UTC", "Z", "+00:00"):
+            raise refuse(f"time_zone {given['time_zone']}")
+        scale = {"epoch_millis": 1000, "epoch_second": 1}.get(str(given.get("format", "")).split("||")[0])
+        low = [key for key in ("gt", "gte") if given.get(key) is not None]
+        high = [key for key in ("lt", "lte") if given.get(key) is not None]
+        if not low and not high:
+            return self._parse(f"{self.name(field)}:*")
+        bounds = [_quoted(_moment(given[k[0]], scale)) if k else "*" for k in (low, high)]
+        opening, closing = _BOUNDS[low[0]] if low else "[", _BOUNDS[high[0]] if high else "]"
+        return _boosted(self._parse(f"{self.name(field)}:{opening}{bounds[0]} TO {bounds[1]}{closing}"), given)
+
+    def _pattern(self, body: Any, kind: str) -> tree.Query:
+        field, given = _field_body(body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"])
+        pattern = str(given.get("value", given.get("wildcard", "")))
+        if kind == "regexp":
+            slashes = re.sub(r"(?<!\\)/", r"\\/", pattern)
+            flag = "i" if given.get("case_insensitive") else ""
+            return _boosted(self._parse(f"{self.name(field)}:/{slashes}/{flag}"), given)
+        if given.get("case_insensitive"):
+            raise refuse("case_insensitive")
+        target = self._parse(f"{self.name(field)}:*")
+        if not isinstance(target, tree.Exists):
+            raise refuse(f"{kind} of {field}")
+        shown = re.sub(r"([*?\\])", r"\\\1", pattern) + "*" if kind == "prefix" else pattern
+        return _boosted(tree.Wildcard(target.target, shown), given)
+
+    def _fuzzy(self, body: Any) -> tree.Query:
+        field, given = _field_body(body, "fuzzy", "value", ["fuzziness", "boost"])
+        word, fuzziness = str(given["value"]), str(given.get("fuzziness", "AUTO"))
+        distance = (
+            (0 if len(word) < 3 else 1 if len(word) < 6 else 2) if fuzziness.upper() == "AUTO" else int(fuzziness)
+        )
+        if not distance:
+            return _boosted(self._value(field, word), given)
+        return _boosted(self._parse(f"{self.name(field)}:{_escaped(word)}~{distance}"), given)
+
+    def _query_string(self, body: Any) -> tree.Query:
+        known = ["query", "default_field", "fields", "default_operator", "boost", *_LUCENE_OWN]
+        given = options(body, known, "query_string")
+        both = str(given.get("default_operator", "or")).lower()
+        if both not in ("and", "or"):
+            raise refuse(f"default_operator {both}", known=["and", "or"])
+        text = str(_one(given, "query")).strip() or "*"
+        return _boosted(self._parse(text, replace(self._within(given), all_words=both == "and")), given)
+
+    def _within(self, given: Mapping[str, Any]) -> QueryFields:
+        names = [str(f) for f in _several(given.get("fields") or given.get("default_field"))]
+        if not names or names == ["*"]:
+            return self.fields
+        return self.fields.within(*(self.column(name) for name in names))
+
+    def _simple(self, body: Any) -> tree.Query:
+        known = ["query", "fields", "default_operator", "boost", *_LUCENE_OWN]
+        given = options(body, known, "simple_query_string")
+        both = str(given.get("default_operator", "or")).lower() == "and"
+        text = _simple_text(str(_one(given, "query")), " AND " if both else " OR ")
+        if not text:
+            return tree.Bool(must_not=(tree.AllRows(),))
+        try:
+            return _boosted(self._parse(text, self._within(given)), given)
+        except QuerySyntaxError as error:
+            raise InvalidInputError(error.message.split("\n")[0], hint=error.hint) from None
+
+
+def _simple_text(query: str, between: str) -> str:
+    """A simple query string as the query language says it: words are words, whatever signs are in them."""
+    text, joint = "", ""
+    for token in re.findall(r'"[^"]*"(?:~\d+)?|[()|+]|-(?=\S)|[^\s()"|+]+', query):
+        if token in ("|", "+"):
+            joint = {"|": " OR ", "+": " AND "}[token]
+        elif token == ")":
+            text, joint = text + ")", ""
+        else:
+            lead = joint or between
+            text += "" if not text or text.endswith(("(", "NOT ")) else lead
+            joint = ""
+            if token in ("(", "-"):
+                text += "(" if token == "(" else "NOT "
+            elif token.startswith('"') or token == "*":
+                text += token
+            else:
+                text += f"{_escaped(token[:-1])}*" if token.endswith("*") else _quoted(token)
+    return text
+
+
+def _combined(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Query:
+    if not words:
+        return tree.Bool(must_not=(tree.AllRows(),))
+    operator = str(given.get("operator", "or")).lower()
+    if operator not in ("and", "or"):
+        raise refuse(f"operator {operator}", known=["and", "or"])
+    if operator == "and":
+        return tree.all_of(words)
+    minimum = _minimum(given.get("minimum_should_match"), len(words))
+    if minimum is not None and minimum > 1:
+        return tree.Bool(should=words, minimum=min(minimum, len(words)))
+    return tree.any_of(words)
+
+
+def _minimum(value: Any, count: int) -> int | None:
+    if value is None:
+        return None
+    text = str(value).strip()
+    match = re.fullmatch(r"(-?\d+)(%?)", text)
+    if match is None:
+        raise refuse(f"minimum_should_match {text}")
+    number = int(match[1])
+    if match[2]:
+        number = count * number // 100 if number >= 0 else count - count * -number // 100
+    return max(0, number if number >= 0 else count + number)
+
+
+def _boosted(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
+    boost = given.get("boost", 1)
+    if not isinstance(boost, int | float) or isinstance(boost, bool) or boost < 0:
+        raise InvalidInputError(f"A boost is a number from 0 up, not {boost!r}.", hint="Leave it out.")
+    return query if boost == 1 else tree.Boost(query, float(boost))
+
+
+def _field_body(body: Any, kind: str, value: str | None, known: Sequence[str]) -> tuple[Any, dict[str, Any]]:
+    """The field of a leaf, and its options; `{"field": text}` is short for its value."""
+    if not isinstance(body, Mapping) or len(body) != 1:
+        raise InvalidInputError(f"{kind} needs one field.", hint=f'Write {{"{kind}": {{"message": ...}}}}.')
+    field, given = next(iter(body.items()))
+    if not isinstance(given, Mapping):
+        if value is None:
+            raise InvalidInputError(f"{kind} of {field!r} needs an object.", hint='Write {"gte": 1}.')
+        return field, {value: given}
+    found = options(given, [*([value] if value else []), *known], f"{kind} of {field!r}")
+    if value is not None and value not in found and "wildcard" not in found:
+        raise InvalidInputError(f"{kind} of {field!r} has no {value!r}.", hint=f"Give {value!r}.")
+    return field, found
+
+
+def _one(given: Mapping[str, Any], key: str) -> Any:
+    if key not in given:
+        raise InvalidInputError(f"{key!r} is missing.", hint=f"Give {key!r}.")
+    return given[key]
+
+
+def _several(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, list) else [value]
+
+
+def _moment(value: Any, scale: int | None) -> Any:
+    if scale is None or not str(value).lstrip("-").isdigit():
+        return value
+    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=int(value) / scale)
+    return moment.isoformat()
+
+
+def _quoted(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _escaped(word: str) -> str:
+    return re.sub(r"([\\:\"'()\[\]{}^~*?+\-!<>/\s])", r"\\\1", word)

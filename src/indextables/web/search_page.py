@@ -1,0 +1,551 @@
+"""The search page: the box, the choices, hits as a table or as records, facets, the histogram, what a search cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from indextables.errors import IndexTablesError
+from indextables.table import Table
+from indextables.web.exploration import NEWEST, SCORE, Facet, Histogram, HitPage, Steps, TableView
+from indextables.web.layout import EMPTY, NULL, cards, frame, listing, marked, plain, problem, value_text
+from indextables.web.svg import Markup, element, elements, joined, label, number, rect, round_top, short, size, text
+from indextables.web.view import SIZES, View
+
+_SCORE = "_score"
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 960.0, 84.0, 40.0, 20.0
+_WIDEST = 60.0
+_SHORT_TEXT = 28
+EXPORTS = {"csv": "CSV", "jsonl": "JSON lines", "parquet": "Parquet"}
+
+
+def search_page(
+    name: str,
+    table: Table,
+    view: View,
+    exploration: TableView | None,
+    hits: HitPage | None,
+    *,
+    parts: Sequence[Markup] = (),
+    count: int | None = None,
+) -> Markup:
+    """The whole page. `parts` are histogram and facets, where they are asked for at once with the `count`."""
+    wide = hits is not None and exploration is not None
+    results = _results(exploration, hits, count) if exploration is not None and hits is not None else EMPTY
+    panels = list(parts) if parts else ([_later(view, exploration)] if wide and exploration is not None else [])
+    return frame(
+        f"{view.query or 'Search'} · {name}",
+        element("h1", text(f"Search {name}"), class_="sr"),
+        _form(table, view),
+        _chips(view),
+        _version_note(table, view),
+        *panels[:1],
+        element("div", *panels[1:], *([_facets_later(view)] if wide and not parts else []), results, class_="panes"),
+        up="../../",
+        name=name,
+        page="search",
+        note=f"version {table.version}",
+    )
+
+
+def error_page(name: str, table: Table, view: View, error: IndexTablesError, *, of: str) -> Markup:
+    """The search page with the error where the hits would be."""
+    content = [
+        element("h1", text(f"Search {name}"), class_="sr"),
+        _form(table, view, error=problem(error, of=of)),
+        _chips(view),
+    ]
+    return frame(f"{view.query or 'Search'} · {name}", *content, up="../../", name=name, page="search")
+
+
+def _form(table: Table, view: View, *, error: Markup = EMPTY) -> Markup:
+    box = element(
+        "input",
+        id="q",
+        name="q",
+        type="search",
+        value=view.query,
+        placeholder='timeout AND level:ERROR   "a phrase"   status:>=500',
+        autocomplete="off",
+        autocapitalize="off",
+        spellcheck="false",
+        role="combobox",
+        aria_expanded="false",
+        aria_controls="completions",
+        aria_autocomplete="list",
+        aria_describedby="live",
+        enterkeyhint="search",
+    )
+    bar = element(
+        "div",
+        element("label", text("Search"), for_="q", class_="sr"),
+        box,
+        element("button", text("Search"), type="submit", class_="go"),
+        element("ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"),
+        class_="bar",
+    )
+    hidden = [
+        element("input", type="hidden", name=key, value=value)
+        for key, value in view.parameters("q", "where", "sort", "as", "n", "from", "since", "until")
+    ]
+    return element(
+        "form",
+        bar,
+        element("p", EMPTY, id="live", role="status", class_="soft"),
+        error,
+        _choices(table, view),
+        *hidden,
+        action="search",
+        method="get",
+        role="search",
+        id="search",
+    )
+
+
+def _choices(table: Table, view: View) -> Markup:
+    sorts = {"": "best first" if view.query else "newest first", SCORE: "by score", NEWEST: "newest first"}
+    for name in table.schema.names:
+        sorts |= {name: f"{name} ↑", f"{name} desc": f"{name} ↓"}
+    condition = element(
+        "input",
+        id="where",
+        name="where",
+        value=view.where,
+        placeholder="status >= 500 AND day = '2026-11-15'",
+        size="34",
+    )
+    since, until = (
+        element("input", id=key, name=key, value=value, placeholder="2026-11-15T12:00Z", size="17")
+        for key, value in (("since", view.since), ("until", view.until))
+    )
+    return element(
+        "div",
+        _labelled("Order", "sort", _select("sort", sorts, view.sort)),
+        _labelled("Show as", "as", _select("as", {"table": "table", "records": "records"}, view.shape)),
+        _labelled("Hits", "n", _select("n", {str(n): str(n) for n in SIZES}, str(view.size))),
+        _menu(
+            "Condition and time",
+            _labelled("Condition", "where", condition),
+            _labelled("From", "since", since),
+            _labelled("Until", "until", until),
+            element("button", text("Apply"), type="submit"),
+            id="conditions",
+        ),
+        _column_picker(table, view),
+        _versions(table, view),
+        _exports(view),
+        element("button", text("Copy link"), type="button", class_="quiet", data_copy="", hidden="hidden"),
+        class_="choices",
+    )
+
+
+def _labelled(name: str, for_: str, field: Markup) -> Markup:
+    return element("div", element("label", text(name), for_=for_), field, class_="field")
+
+
+def _select(name: str, values: Mapping[str, str], chosen: str) -> Markup:
+    options = [
+        element("option", text(title), value=value, selected="selected" if value == chosen else None)
+        for value, title in values.items()
+    ]
+    return element("select", *options, name=name, id=name, data_submit="")
+
+
+def _menu(title: str, *content: Markup, id: str) -> Markup:  # noqa: A002
+    return element("details", element("summary", text(title)), element("div", *content, class_="menu"), id=id)
+
+
+def _column_picker(table: Table, view: View) -> Markup:
+    names = table.schema.names
+    boxes = [
+        element(
+            "label",
+            element(
+                "input",
+                type="checkbox",
+                value=name,
+                data_column="",
+                checked="checked" if not view.columns or name in view.columns else None,
+            ),
+            text(name),
+        )
+        for name in names
+    ]
+    links = [
+        element("a", text(f"only {name}"), href=view.address(columns=(name,), offset=view.offset)) for name in names
+    ]
+    every = element("a", text("all columns"), href=view.address(columns=(), offset=view.offset))
+    apply = element("button", text("Show these"), type="button", data_apply_columns="", hidden="hidden")
+    chosen = f"Columns ({len(view.columns)})" if view.columns else "Columns"
+    without_scripts = element("noscript", *links)
+    return _menu(
+        chosen,
+        element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes),
+        apply,
+        every,
+        without_scripts,
+        id="columns",
+    )
+
+
+def _versions(table: Table, view: View) -> Markup:
+    rows = table.history(limit=30).to_pylist()
+    newest = rows[0]["version"] if rows else table.version
+    links = [
+        element(
+            "a",
+            element("b", text(row["version"])),
+            text(f" {row['operation'] or ''} "),
+            element("small", text("" if row["timestamp"] is None else f"{row['timestamp']:%Y-%m-%d %H:%M:%S}")),
+            href=view.address(version=None if row["version"] == newest else row["version"]),
+            aria_current="true" if row["version"] == table.version else None,
+        )
+        for row in rows
+        if row["is_readable"]
+    ]
+    readable = [row["version"] for row in rows if row["is_readable"]]
+    slider = element(
+        "input",
+        type="range",
+        min=min(readable, default=0),
+        max=newest,
+        value=table.version,
+        data_versions="",
+        data_newest=newest,
+        aria_label="Version",
+        hidden="hidden",
+    )
+    title = f"Version {table.version}" + ("" if view.version is None else f" of {newest}")
+    return _menu(title, slider, element("output", EMPTY), *links, id="versions")
+
+
+def _exports(view: View) -> Markup:
+    links = [
+        element(
+            "a",
+            text(title),
+            href=f"{view.address('export', offset=0)}{'&' if view.parameters('from') else '?'}format={kind}",
+            download="",
+        )
+        for kind, title in EXPORTS.items()
+    ]
+    return _menu("Export", element("p", text("Every hit, in the table's order."), class_="soft"), *links, id="exports")
+
+
+def _chips(view: View) -> Markup:
+    """What narrows the search beside the query, each with the way to take it off."""
+    chips = [_chip(f, f"the filter {f}", view.without_filter(f)) for f in view.filters]
+    if view.where:
+        chips.append(_chip(view.where, f"the condition {view.where}", view.address(where="")))
+    if view.since or view.until:
+        stretch = f"{view.since or '…'} to {view.until or '…'}"
+        chips.append(_chip(stretch, f"the time {stretch}", view.address(since="", until="")))
+    return element("p", *chips, class_="chips", aria_label="Filters", role="group") if chips else EMPTY
+
+
+def _chip(shown: str, what: str, address: str) -> Markup:
+    cross = element("span", text(" ×"), aria_hidden="true")
+    return element("a", text(shown), cross, href=address, aria_label=f"Remove {what}", class_="chip")
+
+
+def _version_note(table: Table, view: View) -> Markup:
+    if view.version is None:
+        return EMPTY
+    newest = element("a", text("Show the newest"), href=view.address(version=None))
+    return element(
+        "p", text(f"This is version {table.version}, not the newest. "), newest, class_="note", role="status"
+    )
+
+
+def _later(view: View, exploration: TableView) -> Markup:
+    """What is fetched when the hits are shown; without scripts, a link to the page with everything in it."""
+    whole = element("a", text("Show count, histogram and facets"), href=view.address(panels=True, offset=view.offset))
+    lazy = element("div", EMPTY, data_load=view.address("histogram"), class_="histogram loading", aria_busy="true")
+    return joined(lazy if exploration.time_column is not None else EMPTY, element("noscript", element("p", whole)))
+
+
+def _facets_later(view: View) -> Markup:
+    return element(
+        "aside", EMPTY, data_load=view.address("facets"), class_="facets loading", aria_label="Facets", aria_busy="true"
+    )
+
+
+def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup:
+    view, rows = exploration.view, hits.rows
+    first, last = view.offset + 1, view.offset + rows.num_rows
+    if rows.num_rows:
+        about = element("span", text(f"Hits {number(first)} to {number(last)} "))
+    else:
+        about = element("span", text("No hits here. " if view.offset else "No row matches. "))
+    later = view.address("count") if total is None else None
+    count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
+    head = element("div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead")
+    body = _records(rows, hits.marked) if view.shape == "records" else _hit_table(rows, hits.marked, view)
+    cost = element(
+        "details",
+        element("summary", text("What did this cost?")),
+        element("div", EMPTY, data_open_load=view.address("cost", offset=view.offset)),
+        element("noscript", element("a", text("Show"), href=view.address("cost", offset=view.offset))),
+        class_="cost",
+    )
+    bottom = (
+        element("div", _pager(view, hits, "Pages of hits, again"), class_="resulthead")
+        if hits.more or view.offset
+        else EMPTY
+    )
+    return element("section", head, body if rows.num_rows else EMPTY, bottom, cost, id="hits", aria_label="Hits")
+
+
+def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
+    links = []
+    if view.offset:
+        links.append(
+            element(
+                "a",
+                text("← Previous"),
+                href=view.address(offset=max(0, view.offset - view.size)),
+                rel="prev",
+                class_="button",
+            )
+        )
+    if hits.more:
+        links.append(
+            element("a", text("Next →"), href=view.address(offset=view.offset + view.size), rel="next", class_="button")
+        )
+    return element("nav", *links, class_="pager", aria_label=label) if links else EMPTY
+
+
+def _hit_table(rows: pa.Table, marks: Mapping[str, Sequence[str | None]], view: View) -> Markup:
+    names = [name for name in rows.schema.names if name != _SCORE]
+    right = {
+        n
+        for n in names
+        if pa.types.is_integer(rows.schema.field(n).type) or pa.types.is_floating(rows.schema.field(n).type)
+    }
+    heads = [_sort_head(name, view, right) for name in names]
+    columns = [_cells(rows.column(name).to_pylist(**_MAPS), marks.get(name), is_number=name in right) for name in names]
+    lines = elements("tr", [joined(*cells) for cells in zip(*columns, strict=True)], tabindex="-1", class_="hit")
+    table = element(
+        "table",
+        element("caption", text("Hits"), class_="sr"),
+        element("thead", element("tr", *heads)),
+        element("tbody", *lines),
+    )
+    return element("div", table, class_="scroll hits", tabindex="0", role="region", aria_label="Hits as a table")
+
+
+_MAPS: dict[str, Any] = {"maps_as_pydicts": "lossy"}
+
+
+def _cells(values: Sequence[Any], marks: Sequence[str | None] | None, *, is_number: bool) -> list[Markup]:
+    """The cells of a column, all of one class. Short values stand on one line."""
+    texts = [None if value is None else value_text(value) for value in values]
+    narrow = max((len(t) for t in texts if t is not None), default=0) <= _SHORT_TEXT
+    kind = " ".join(k for k, yes in (("number", is_number), ("narrow", narrow)) if yes) or None
+    if marks is None and narrow:
+        return elements("td", [NULL if t is None else text(t) for t in texts], class_=kind)
+    return elements("td", [_value(value, marks, place) for place, value in enumerate(values)], class_=kind)
+
+
+def _sort_head(name: str, view: View, right: set[str]) -> Markup:
+    down = view.sort in (name, f"{name} asc")
+    order = "ascending" if down else "descending" if view.sort == f"{name} desc" else None
+    arrow = {"ascending": " ↑", "descending": " ↓"}.get(order or "", "")
+    link = element("a", text(name + arrow), href=view.address(sort=f"{name} desc" if down else name))
+    return element("th", link, scope="col", aria_sort=order, class_="number" if name in right else None)
+
+
+def _value(value: Any, marks: Sequence[str | None] | None, place: int) -> Markup:
+    own = None if marks is None else marks[place]
+    return marked(own) if own is not None else plain(value)
+
+
+def _records(rows: pa.Table, marks: Mapping[str, Sequence[str | None]]) -> Markup:
+    """A hit after the other, a line for each column that has a value."""
+    items = []
+    for place, row in enumerate(rows.to_pylist(**_MAPS)):
+        lines = [
+            joined(element("dt", text(name)), element("dd", _record_value(value, marks.get(name), place)))
+            for name, value in row.items()
+            if value is not None and name != _SCORE
+        ]
+        score = row.get(_SCORE)
+        about = element("p", text(f"score {score:.3f}"), class_="score") if isinstance(score, float) else EMPTY
+        items.append(element("li", about, element("dl", *lines), tabindex="-1", class_="hit"))
+    return element("ol", *items, class_="records")
+
+
+def _record_value(value: Any, marks: Sequence[str | None] | None, place: int) -> Markup:
+    nested = value if isinstance(value, dict | list) else _as_json(value)
+    if nested is not None and (marks is None or "\ue000" not in (marks[place] or "")):
+        pretty = msgspec.json.format(msgspec.json.encode(nested, enc_hook=str), indent=2).decode()
+        return element("pre", text(pretty), class_="json")
+    return _value(value, marks, place)
+
+
+def _as_json(value: Any) -> Any:
+    """What a text holds that is a JSON object or list; None for any other."""
+    if not isinstance(value, str) or value[:1] not in ("{", "["):
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return None
+
+
+def facets_part(facets: Sequence[Facet], view: View) -> Markup:
+    """The facets; a value that is clicked becomes a filter."""
+    if not facets:
+        return element(
+            "aside",
+            element("p", text("No column has few values."), class_="soft"),
+            class_="facets",
+            aria_label="Facets",
+        )
+    return element("aside", *(_facet(facet, view) for facet in facets), class_="facets", aria_label="Facets")
+
+
+def _facet(facet: Facet, view: View) -> Markup:
+    most = max(value.count for value in facet.values) or 1
+    items = []
+    for value in facet.values:
+        share = element(
+            "svg",
+            rect(0, 0, 100 * value.count / most, 4, class_="share"),
+            viewBox="0 0 100 4",
+            preserveAspectRatio="none",
+            aria_hidden="true",
+        )
+        chosen = value.filter in view.filters
+        link = element(
+            "a",
+            element("span", text(value.label), class_="value"),
+            element("span", text(number(value.count)), class_="n"),
+            share,
+            href=view.without_filter(value.filter) if chosen else view.with_filter(value.filter),
+            aria_current="true" if chosen else None,
+        )
+        negation = f"NOT {value.filter}" if not value.filter.startswith("NOT ") else value.filter.removeprefix("NOT ")
+        without = element(
+            "a", text("−"), href=view.with_filter(negation), class_="not", aria_label=f"Without {value.label}"
+        )
+        items.append(element("li", link, without))
+    return element("section", element("h2", text(facet.column)), element("ul", *items))
+
+
+def histogram_part(histogram: Histogram | None, view: View) -> Markup:
+    """The hits over time. A bar leads to its stretch; with scripts a stretch can be drawn over several."""
+    if histogram is None or not histogram.bars:
+        return element("div", element("p", text("No hit has a time."), class_="soft"), class_="histogram")
+    bars, highest = histogram.bars, round_top(max(bar.count for bar in histogram.bars))
+    room = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
+    drawn = []
+    for place, bar in enumerate(bars):
+        tall = (_HEIGHT - 8) * bar.count / highest
+        tip = f"{bar.start:%Y-%m-%d %H:%M:%S}: {number(bar.count)}"
+        x = _LEFT + place * room
+        shape = [
+            rect(x, 0, room, _HEIGHT, class_="reach"),
+            rect(
+                x + 0.5,
+                _HEIGHT - max(tall, 1.5 if bar.count else 0),
+                max(0.5, room - 1),
+                max(tall, 1.5 if bar.count else 0),
+                class_="bar",
+                rx=1,
+            ),
+        ]
+        address = view.address(since=_iso(bar.start), until=_iso(bar.end), time=view.time)
+        drawn.append(
+            element(
+                "a",
+                element("title", text(tip)),
+                *shape,
+                href=address,
+                aria_label=tip,
+                data_since=_iso(bar.start),
+                data_until=_iso(bar.end),
+            )
+        )
+    lines = [
+        joined(
+            element("line", x1=_LEFT, x2=_WIDTH, y1=y, y2=y, class_="grid"),
+            label(_LEFT - 6, y + 4, short(highest * part), text_anchor="end"),
+        )
+        for part in (0.5, 1.0)
+        for y in ((_HEIGHT - (_HEIGHT - 8) * part),)
+    ]
+    svg = element(
+        "svg",
+        *lines,
+        *drawn,
+        *_time_axis(histogram),
+        viewBox=f"0 0 {_WIDTH:g} {_HEIGHT + _BOTTOM:g}",
+        role="group",
+        aria_label=f"Hits over {histogram.column}",
+        data_brush="",
+    )
+    about = element("p", text(f"{histogram.column}, a bar is {histogram.step}. Click or draw to zoom."), class_="soft")
+    return element("div", svg, about, class_="histogram")
+
+
+def _time_axis(histogram: Histogram) -> list[Markup]:
+    bars = histogram.bars
+    room = min(_WIDEST, (_WIDTH - _LEFT) / len(bars))
+    whole = (bars[-1].end - bars[0].start).total_seconds()
+    form = "%H:%M:%S" if whole < 7_200 else "%d %b %H:%M" if whole < 15 * 86_400 else "%Y-%m-%d"
+    every = max(1, -(-len(bars) // 7))
+    return [
+        label(_LEFT + place * room, _HEIGHT + 15, f"{bar.start:{form}}", class_="minor" if place // every % 3 else None)
+        for place, bar in enumerate(bars)
+        if place % every == 0 and place * room < _WIDTH - _LEFT - 80
+    ]
+
+
+def _iso(moment: Any) -> str:
+    return str(moment.isoformat().replace("+00:00", "Z"))
+
+
+def count_part(count: int) -> Markup:
+    """How many hits there are."""
+    return text(f"of {number(count)}")
+
+
+def cost_part(steps: Steps) -> Markup:
+    """What a search cost, in time and in bytes."""
+    report = steps.report
+    times = {name: f"{value:.1f} ms" for name, value in steps.milliseconds.items()}
+    figures = {
+        "splits in the table": number(report.splits_considered),
+        "left out by partition": number(report.splits_pruned_by_partition),
+        "left out by statistics": number(report.splits_skipped_by_statistics),
+        "answered by the log": number(report.splits_answered_by_log),
+        "opened": number(report.splits_opened),
+        "bytes read": size(report.bytes_read),
+        "of bytes in opened splits": size(report.bytes_in_opened_splits),
+    }
+    rows = [
+        {
+            "split": s.path,
+            "rows": s.rows,
+            "matched": s.rows_matched,
+            "answered by": s.answered_by,
+            "requests": s.requests,
+            "bytes": s.bytes_read,
+        }
+        for s in report.splits[:50]
+    ]
+    understood = element(
+        "p", text("Read as "), element("code", text(report.query or "*")), text(f" {value_text(report.where or '')}")
+    )
+    return element(
+        "div",
+        understood,
+        cards(times),
+        cards(figures),
+        listing(rows, caption="Splits that were opened"),
+        class_="cost-body",
+    )

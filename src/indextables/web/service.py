@@ -1,0 +1,357 @@
+"""The search service: tables over HTTP as JSON, and in the dialect of Elasticsearch that log tools speak.
+
+It holds no state but what is remembered of tables, so any number of them may stand before the same tables. Every request
+needs the token: as the first part of the path, or as `Authorization: Bearer`, `ApiKey` or the password of `Basic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from indextables.config.release import VERSION
+from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError
+from indextables.metrics import METRICS
+from indextables.web.elastic import ElasticSearch
+from indextables.web.explorer import Limits, status_of
+from indextables.web.layout import frame, listing
+from indextables.web.svg import element, text
+from indextables.web.warehouse import ShownTable, Warehouse
+
+_LARGEST = 1 << 20
+_MOST_ROWS = 10_000
+_HARMLESS = {
+    *(
+        "ignore_unavailable",
+        "allow_no_indices",
+        "expand_wildcards",
+        "max_concurrent_shard_requests",
+        "preference",
+        "pretty",
+    ),
+    *("human", "request_cache", "format", "h", "v", "s", "master_timeout", "error_trace", "local", "include_type_name"),
+}
+"""Parameters of Elasticsearch that ask for what is the case here anyway."""
+_PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
+
+
+class Service:
+    """The addresses of the service over the tables of a warehouse."""
+
+    def __init__(self, warehouse: Warehouse, limits: Limits) -> None:
+        self.warehouse = warehouse
+        self.limits = limits
+
+    def routes(self) -> list[Route]:
+        """Every address, below the guard."""
+        own = {
+            "/api": self._page,
+            "/metrics": self._metrics,
+            "/api/openapi.json": self._own(lambda _r, _b: openapi()),
+            "/api/tables": self._own(lambda _r, _b: {"tables": [t.name for t in self.warehouse.tables()]}),
+            "/api/tables/{table}": self._own(lambda r, _b: self._describe(r)),
+            "/api/tables/{table}/search": self._own(self._search),
+            "/api/tables/{table}/count": self._own(self._count),
+            "/api/tables/{table}/aggregate": self._own(self._aggregate),
+            "/api/tables/{table}/history": self._own(self._history),
+        }
+        elastic = {
+            "/": self._elastic(lambda _r, _b: _info()),
+            "/_cluster/health": self._elastic(lambda _r, _b: {"cluster_name": "indextables", "status": "green"}),
+            "/_cat/indices": self._elastic(lambda _r, _b: self._indices()),
+            "/_cat/indices/{index}": self._elastic(lambda r, _b: self._indices(r.path_params["index"])),
+            "/_msearch": self._elastic(self._msearch, lines=True),
+            "/{index}/_msearch": self._elastic(self._msearch, lines=True),
+            "/{index}/_search": self._elastic(lambda r, b: self._one(r).search(_with_parameters(r, b))),
+            "/{index}/_count": self._elastic(lambda r, b: {"count": self._one(r).count(b), "_shards": _shards()}),
+            "/{index}/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
+            "/{index}/_field_caps": self._elastic(self._field_caps),
+            "/_field_caps": self._elastic(self._field_caps),
+        }
+        return [Route(path, handler, methods=["GET", "POST"]) for path, handler in {**own, **elastic}.items()]
+
+    async def _page(self, _request: Request) -> Response:
+        """What can be asked for, for people."""
+        rows = [{"address": path, "what": about["get"]["summary"]} for path, about in openapi()["paths"].items()]
+        content = [element("h1", text("Search service")), listing(rows, caption="Addresses")]
+        return HTMLResponse(frame("Search service", *content, up="./"))
+
+    async def _metrics(self, _request: Request) -> Response:
+        """What this process has done, for a scraper."""
+        return PlainTextResponse(METRICS.prometheus(), media_type="text/plain; version=0.0.4")
+
+    def _own(self, work: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
+        async def handler(request: Request) -> Response:
+            try:
+                body = await _object(request)
+                return _json(await self.limits.run(request, lambda: work(request, body)))
+            except IndexTablesError as error:
+                return _json({"error": error.to_dict()}, status_of(error))
+
+        return handler
+
+    def _elastic(self, work: Callable[[Request, Any], Any], *, lines: bool = False) -> Callable[[Request], Any]:
+        async def handler(request: Request) -> Response:
+            try:
+                body = await (_lines(request) if lines else _object(request))
+                answer = await self.limits.run(request, lambda: work(request, body))
+                return _json(answer, headers=_PRODUCT)
+            except IndexTablesError as error:
+                return _json(_elastic_error(error), status_of(error), headers=_PRODUCT)
+
+        return handler
+
+    def _describe(self, request: Request) -> dict[str, Any]:
+        table = self.warehouse.open(request.path_params["table"])
+        return {**table.to_dict(), "rows": table.count()}
+
+    def _search(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        given = _given(request, body, "q", "where", "columns", "limit", "offset", "order_by", "snippet", "version")
+        table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
+        limit, offset = _whole(given, "limit", 10), _whole(given, "offset", 0) or 0
+        if limit is None or limit + offset > _MOST_ROWS:
+            hint = "Narrow the search, or read the table itself."
+            raise InvalidInputError(f"At most {_MOST_ROWS:,} rows are answered.", hint=hint)
+        columns = given.get("columns")
+        names = columns.split(",") if isinstance(columns, str) else columns
+        rows = table.search(
+            given.get("q") or "*",
+            where=given.get("where") or None,
+            columns=names,
+            limit=limit,
+            offset=offset,
+            order_by=given.get("order_by") or None,
+            snippet=given.get("snippet") or None,
+        )
+        return {"version": table.version, "rows": rows.to_pylist(maps_as_pydicts="lossy")}
+
+    def _count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        given = _given(request, body, "q", "where", "version")
+        table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
+        return {
+            "version": table.version,
+            "count": table.count(query=given.get("q") or None, where=given.get("where") or None),
+        }
+
+    def _aggregate(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        given = _given(request, body, "q", "where", "version", "aggs")
+        spec = given.get("aggs")
+        if isinstance(spec, str):
+            spec = _decoded(spec.encode(), "aggs")
+        table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
+        rows = table.aggregate(spec or {}, query=given.get("q") or None, where=given.get("where") or None)
+        return {"version": table.version, "rows": rows.to_pylist()}
+
+    def _history(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        limit = _whole(_given(request, body, "limit"), "limit", 20)
+        return {"versions": self.warehouse.open(request.path_params["table"]).history(limit=limit).to_pylist()}
+
+    def _matching(self, pattern: str) -> list[ShownTable]:
+        """The tables that an index pattern means: names with commas between them, and `*`."""
+        parts = [p.strip() for p in pattern.split(",")]
+        return [t for t in self.warehouse.tables() if any(p == "_all" or fnmatchcase(t.name, p) for p in parts)]
+
+    def _open(self, pattern: str) -> ElasticSearch:
+        found = self._matching(pattern)
+        if not found:
+            names = ", ".join(t.name for t in self.warehouse.tables())
+            raise NotFoundError(f"no such index [{pattern}]", hint=f"The tables are {names}.", index=pattern)
+        if len(found) > 1:
+            names = ", ".join(t.name for t in found)
+            hint = f"Name one of {names}."
+            raise InvalidInputError(f"A search over several tables ({names}) is not supported.", hint=hint)
+        return ElasticSearch(self.warehouse.open(found[0].name), found[0].name)
+
+    def _one(self, request: Request) -> ElasticSearch:
+        _check_parameters(
+            request,
+            {"size", "from", "q", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"},
+        )
+        return self._open(request.path_params["index"])
+
+    def _msearch(self, request: Request, searches: list[Any]) -> dict[str, Any]:
+        _check_parameters(request, {"max_concurrent_searches", "typed_keys"})
+        answers = []
+        for header, body in zip(searches[::2], searches[1::2], strict=True):
+            index = header.get("index", request.path_params.get("index", "_all"))
+            try:
+                name = ",".join(index) if isinstance(index, list) else str(index)
+                answers.append({**self._open(name).search(body), "status": 200})
+            except IndexTablesError as error:
+                answers.append(_elastic_error(error))
+        return {"took": sum(a.get("took", 0) for a in answers), "responses": answers}
+
+    def _mappings(self, request: Request) -> dict[str, Any]:
+        found = self._matching(request.path_params["index"])
+        if not found:
+            self._open(request.path_params["index"])
+        return {t.name: {"mappings": ElasticSearch(self.warehouse.open(t.name), t.name).mapping()} for t in found}
+
+    def _field_caps(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        _check_parameters(request, {"fields", "include_unmapped", "include_empty_fields", "filters"})
+        fields = body.get("fields") or request.query_params.get("fields", "*")
+        patterns = fields.split(",") if isinstance(fields, str) else [str(f) for f in fields]
+        found = self._matching(request.path_params.get("index", "_all"))
+        caps: dict[str, dict[str, Any]] = {}
+        for shown in found:
+            for name, kinds in ElasticSearch(self.warehouse.open(shown.name), shown.name).field_caps(patterns).items():
+                caps.setdefault(name, {}).update(kinds)
+        return {"indices": [t.name for t in found], "fields": caps}
+
+    def _indices(self, pattern: str = "_all") -> list[dict[str, str]]:
+        rows = []
+        for shown in self._matching(pattern):
+            table = self.warehouse.open(shown.name)
+            size = sum(table.files().column("size").to_pylist())
+            common = {"health": "green", "status": "open", "index": shown.name, "uuid": table.metadata.id}
+            rows.append({**common, "pri": "1", "rep": "0", "docs.count": str(table.count()), "store.size": str(size)})
+        return rows
+
+
+def _info() -> dict[str, Any]:
+    return {
+        "name": "indextables",
+        "cluster_name": "indextables",
+        "cluster_uuid": "indextables",
+        "version": {"number": "9.0.0", "build_flavor": "default", "lucene_version": "10.0.0", "indextables": VERSION},
+        "tagline": "Tables of full-text search indexes",
+    }
+
+
+def _shards() -> dict[str, int]:
+    return {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+
+
+def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a search with what its address says."""
+    merged = dict(body)
+    for key in ("size", "from"):
+        if key in request.query_params:
+            merged[key] = _whole(dict(request.query_params), key)
+    if "q" in request.query_params:
+        merged["query"] = {"query_string": {"query": request.query_params["q"]}}
+    if "track_total_hits" in request.query_params:
+        merged["track_total_hits"] = request.query_params["track_total_hits"] != "false"
+    if "sort" in request.query_params:
+        pairs = (part.partition(":") for part in request.query_params["sort"].split(","))
+        merged["sort"] = [{name: order or "asc"} for name, _, order in pairs]
+    if "_source" in request.query_params:
+        value = request.query_params["_source"]
+        merged["_source"] = value == "true" if value in ("true", "false") else value.split(",")
+    return merged
+
+
+def _check_parameters(request: Request, known: set[str]) -> None:
+    for key, value in request.query_params.items():
+        switched_off = key in ("typed_keys", "rest_total_hits_as_int") and value in ("false", "")
+        if key not in _HARMLESS | known or (key in ("typed_keys", "rest_total_hits_as_int") and not switched_off):
+            hint = f"Known: {', '.join(sorted(known))}."
+            raise InvalidInputError(f"The parameter {key!r} is not supported.", hint=hint, part=key)
+
+
+def _given(request: Request, body: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    found = {**request.query_params, **body}
+    unknown = next((key for key in found if key not in known), None)
+    if unknown is not None:
+        raise InvalidInputError(f"{unknown!r} is not known here.", hint=f"Known: {', '.join(known)}.", part=unknown)
+    return found
+
+
+def _whole(given: Mapping[str, Any], key: str, default: int | None = None) -> int | None:
+    value = given.get(key)
+    if value is None or value == "":
+        return default
+    if isinstance(value, bool) or not str(value).isdigit() or len(str(value)) > 15:
+        raise InvalidInputError(f"{key}={value!r} is not a whole number.", hint="Give digits alone.", key=key)
+    return int(value)
+
+
+async def _body(request: Request) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _LARGEST:
+            raise InvalidInputError(f"The request is larger than {_LARGEST:,} bytes.", hint="Ask for less at once.")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _decoded(data: bytes, what: str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"{what} is no JSON: {error}.", hint="Send a JSON object.") from None
+
+
+async def _object(request: Request) -> dict[str, Any]:
+    data = await _body(request)
+    found = _decoded(data, "The body") if data.strip() else {}
+    if not isinstance(found, dict):
+        raise InvalidInputError("The body must be a JSON object.", hint="Send a JSON object.")
+    return found
+
+
+async def _lines(request: Request) -> list[dict[str, Any]]:
+    found = [_decoded(line, "A line") for line in (await _body(request)).splitlines() if line.strip()]
+    if len(found) % 2 or not all(isinstance(line, dict) for line in found):
+        raise InvalidInputError(
+            "_msearch takes pairs of lines: a header and a search.", hint="Send both for each search."
+        )
+    return found
+
+
+def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    content = msgspec.json.encode(value, enc_hook=str)
+    return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
+
+
+def _elastic_error(error: IndexTablesError) -> dict[str, Any]:
+    kind = "index_not_found_exception" if isinstance(error, NotFoundError) else "parsing_exception"
+    reason = {"type": kind, "reason": f"{error.message.splitlines()[0]} {error.hint}"}
+    return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
+
+
+def openapi() -> dict[str, Any]:
+    """The JSON addresses, as OpenAPI says it."""
+    search = ("q", "where", "columns", "limit", "offset", "order_by", "snippet", "version")
+    about = {
+        "/api/tables": ("The names of the tables.", ()),
+        "/api/tables/{table}": ("What a table is.", ()),
+        "/api/tables/{table}/search": ("The best rows for a query, or the first by a column.", search),
+        "/api/tables/{table}/count": ("How many rows match.", ("q", "where", "version")),
+        "/api/tables/{table}/aggregate": ("Aggregations over all rows that match.", ("q", "where", "version", "aggs")),
+        "/api/tables/{table}/history": ("What was committed.", ("limit",)),
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "IndexTables search service", "version": VERSION},
+        "paths": {path: _operations(path, summary, names) for path, (summary, names) in about.items()},
+    }
+
+
+def _operations(path: str, summary: str, names: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        method: {
+            "summary": summary,
+            "parameters": list(_parameters(path, names)),
+            "responses": {
+                "200": {"description": "The answer."},
+                "400": {"description": "What is wrong, and the way out."},
+            },
+        }
+        for method in ("get", "post")
+    }
+
+
+def _parameters(path: str, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    if "{table}" in path:
+        yield {"name": "table", "in": "path", "required": True, "schema": {"type": "string"}}
+    for name in names:
+        kind = "integer" if name in ("limit", "offset", "version") else "string"
+        yield {"name": name, "in": "query", "required": False, "schema": {"type": kind}}

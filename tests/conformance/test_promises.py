@@ -1,0 +1,33 @@
+"""The table of promises holds: every row names a test that exists, and a reason where it differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.promises import HOW, Promise, promises
+from tools.reference import with_parts
+
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+ROWS = promises()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.text} {row.promise[:50]}")
+def test_a_promise_names_what_shows_it(row: Promise) -> None:
+    assert row.how in HOW and row.promise and row.done
+    if row.how == "otherwise":
+        assert row.why, "a deviation has a reason"
+    if row.how == "absent":
+        assert row.test == "docs" and (ROOT / row.why).exists()
+        return
+    file, _, name = row.test.partition("::")
+    assert f"def {name or 'test_'}" in (TESTS / file).read_text(encoding="utf-8")
+
+
+def test_the_table_is_whole_and_on_its_page() -> None:
+    assert {row.text for row in ROWS} == {"000", "001", "002", "003", "004"} and len(ROWS) > 100
+    assert len({(row.text, row.promise) for row in ROWS}) == len(ROWS)
+    page = with_parts((ROOT / "docs/reference/conformance.md").read_text(encoding="utf-8"))
+    assert all(row.done.split("|")[0] in page for row in ROWS)

@@ -1,0 +1,149 @@
+"""A real cluster: a master and two workers in processes of their own, executors in another environment and folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from indextables.spark.jvm import java_home
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+def free_port() -> int:
+    with closing(socket.socket()) as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def until_open(port: int) -> None:
+    for _ in range(240):
+        with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), 1)):
+            return
+        time.sleep(0.5)
+    raise TimeoutError(f"nobody listens on port {port}")
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a standalone cluster."""
+    folder = tmp_path_factory.mktemp("cluster")
+    port = free_port()
+    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_NO_DAEMONIZE": "1"}
+    home = java_home()
+    environment |= {} if home is None else {"JAVA_HOME": home}
+    for name in ("PYSPARK_PYTHON", "PYTHONPATH"):
+        environment.pop(name, None)
+    url = f"spark://127.0.0.1:{port}"
+
+    def start(name: str, *arguments: str) -> subprocess.Popen[bytes]:
+        place = folder / name
+        place.mkdir()
+        command = [str(SPARK_HOME / "bin" / "spark-class"), *arguments]
+        with (folder / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(command, cwd=place, env=environment, stdout=log, stderr=log)
+
+    kind = "org.apache.spark.deploy"
+    at = ("--host", "127.0.0.1")
+    processes = [start("master", f"{kind}.master.Master", *at, "--port", str(port), "--webui-port", str(free_port()))]
+    try:
+        until_open(port)
+        for name in ("one", "two"):
+            more = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{name}"))
+            processes.append(start(name, f"{kind}.worker.Worker", *at, *more, "--webui-port", str(free_port()), url))
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+
+
+def environment_with(folder: Path, names: list[str] | None) -> str:
+    """The Python of a new environment that has all packages of this one, or some of them by name."""
+    venv.create(folder, symlinks=True)
+    packages = next(folder.glob("lib/python*/site-packages"))
+    here = Path(pyspark.__file__).parents[1]
+    if names is None:
+        lines = [str(here), str(Path(__file__).parents[2] / "src")]
+        (packages / "all.pth").write_text("\n".join(lines) + "\n")
+    for name in names or []:
+        (packages / name).symlink_to(here / name)
+    return str(folder / "bin" / "python")
+
+
+PROGRAM = """
+import indextables.spark as its
+from indextables import Table
+spark = its.session("cluster", master={master!r}, conf={{
+    "spark.pyspark.python": {python!r}, "spark.executor.memory": "600m", "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "700m", "spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false",
+}})
+rows = spark.range(0, 4000, 1, 4).selectExpr("id", "concat('line ', id % 7, if(id % 50 = 0, ' rare', '')) as message")
+its.write(rows, {path!r}, options={{"indexing.typemap.message": "text", "write.optimizeWrite.enabled": "false"}})
+its.write(rows, {path!r}, options={{"write.optimizeWrite.enabled": "false"}})
+its.write(rows, {path!r}, options={{"write.optimizeWrite.enabled": "false"}})
+table = its.table(spark, {path!r})
+table.createOrReplaceTempView("t")
+hosts = spark.sparkContext.parallelize(range(4), 4).map(lambda _: __import__("sys").executable).distinct().collect()
+print("PYTHON", hosts)
+print("SCAN", table.count(), table.selectExpr("sum(id)").first()[0])
+found = its.search(spark, {path!r}, "message:rare", options={{"read.driverSplits": 0}})
+print("SEARCH", found.count(), its.count(spark, {path!r}, query="message:rare"))
+print("SQL", spark.sql("SELECT count(*) FILTER (WHERE message TEXTSEARCH 'rare') FROM t").first()[0])
+its.merge(spark, {path!r})
+print("MERGE", Table.open({path!r}).count(), Table.open({path!r}).count(query="message:rare"))
+print("VERIFY", its.verify(spark, {path!r}, full=True).healthy)
+spark.stop()
+"""
+
+
+def run(master: str, python: str, path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    program = PROGRAM.format(master=master, python=python, path=str(path))
+    clean = {key: value for key, value in os.environ.items() if key not in ("PYSPARK_PYTHON", "SPARK_HOME")}
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+
+
+def test_everything_runs_in_executors_of_another_environment(master: str, tmp_path: Path) -> None:
+    python = environment_with(tmp_path / "other", None)
+    ended = run(master, python, tmp_path / "t", tmp_path)
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    told = dict(line.split(" ", 1) for line in ended.stdout.splitlines() if line.split(" ")[0].isupper())
+    assert told == {
+        "PYTHON": f"['{python}']",
+        "SCAN": f"12000 {3 * sum(range(4000))}",
+        "SEARCH": "240 240",
+        "SQL": "240",
+        "MERGE": "12000 240",
+        "VERIFY": "True",
+    }
+
+
+def test_executors_without_the_package_are_named(master: str, tmp_path: Path) -> None:
+    python = environment_with(tmp_path / "bare", ["pyspark", "py4j"])
+    ended = run(master, python, tmp_path / "t", tmp_path)
+    assert ended.returncode != 0
+    assert "Workers cannot run tasks of IndexTables" in ended.stderr, ended.stderr[-4000:]
+    assert f"{python} on " in ended.stderr and "has no indextables, msgspec" in ended.stderr
+    assert not list((tmp_path / "t").glob("splits/*")) if (tmp_path / "t").exists() else True
+    shutil.rmtree(tmp_path / "t", ignore_errors=True)

@@ -1,0 +1,385 @@
+"""The search service: the official client of Elasticsearch, requests as Grafana sends them, the same answers as `Table`."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import uvicorn
+from elasticsearch import BadRequestError, Elasticsearch, NotFoundError
+from starlette.testclient import TestClient
+
+from indextables import Table
+from indextables.web.explorer import Limits
+from indextables.web.server import LOOPBACK, listening, service_application
+from indextables.web.service import Service
+from indextables.web.warehouse import Warehouse
+
+TOKEN = "the-token-of-these-tests"
+START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
+SCHEMA = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("level", pa.string()),
+        ("status", pa.int32()),
+        ("ms", pa.float64()),
+        ("ok", pa.bool_()),
+        ("message", pa.string()),
+    ]
+)
+WORDS = ("gateway", "timeout", "disk", "full", "login", "user", "cart", "paid")
+ROWS = 300
+
+
+def rows() -> list[dict[str, Any]]:
+    chance = random.Random(11)
+    return [
+        {
+            "id": n,
+            "ts": START + dt.timedelta(minutes=n // 2, microseconds=n % 2),
+            "level": chance.choice(("INFO", "WARN", "ERROR", None)),
+            "status": chance.choice((200, 404, 500, 503)),
+            "ms": round(chance.random() * 100, 2),
+            "ok": chance.random() < 0.5,
+            "message": " ".join(chance.choices(WORDS, k=5)),
+        }
+        for n in range(ROWS)
+    ]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    root = tmp_path_factory.mktemp("served")
+    made = Table.create(str(root / "logs"), schema=SCHEMA, options={"indexing.typemap.message": "text"})
+    for part in (rows()[:180], rows()[180:]):
+        made.append(part)
+    Table.create(str(root / "other"), schema=SCHEMA)
+    return made
+
+
+@pytest.fixture(scope="module")
+def app(table: Table) -> Iterator[Any]:
+    limits = Limits()
+    warehouse = Warehouse([str(Path(table.path).parent)], max_staleness=0)
+    yield service_application(Service(warehouse, limits), TOKEN, names=frozenset())
+    limits.close()
+
+
+@pytest.fixture(scope="module")
+def es(app: Any) -> Iterator[Elasticsearch]:
+    opened = listening(LOOPBACK, 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
+    thread.start()
+    client = Elasticsearch(f"http://{LOOPBACK}:{opened.getsockname()[1]}", api_key=TOKEN)
+    yield client
+    client.close()
+    server.should_exit = True
+    thread.join(30)
+    opened.close()
+
+
+def ids(answer: Any) -> list[int]:
+    return [hit["_source"]["id"] for hit in answer["hits"]["hits"]]
+
+
+def test_the_official_client_searches(es: Elasticsearch, table: Table) -> None:
+    assert es.info()["version"]["number"]
+    answer = es.search(
+        index="logs",
+        query={"bool": {"must": [{"match": {"message": "gateway timeout"}}], "filter": [{"term": {"level": "ERROR"}}]}},
+        size=5,
+        source={"includes": ["id", "mess*"]},
+        highlight={"fields": {"message": {}}},
+    )
+    best = table.search("(message:gateway OR message:timeout) AND level:ERROR", limit=100)
+    assert answer["hits"]["total"] == {"value": best.num_rows, "relation": "eq"} and len(ids(answer)) == 5
+    first = answer["hits"]["hits"][0]
+    assert set(first["_source"]) == {"id", "message"} and "<em>" in first["highlight"]["message"][0]
+    assert first["_score"] == answer["hits"]["max_score"] > 0 and first["_index"] == "logs" and first["_id"]
+    assert es.count(index="logs", query={"exists": {"field": "level"}})["count"] == table.count(query="level:*")
+    indices: Any = es.cat.indices(format="json")
+    assert indices[0]["docs.count"] == str(ROWS)
+    assert es.indices.get_mapping(index="logs")["logs"]["mappings"]["properties"]["message"] == {"type": "text"}
+    caps = es.field_caps(index="logs", fields="*")["fields"]
+    assert caps["ts"]["date"]["aggregatable"] and not caps["message"]["text"]["aggregatable"]
+
+
+def test_requests_as_grafana_sends_them(es: Elasticsearch, table: Table) -> None:
+    low, high = (int((START + dt.timedelta(minutes=m)).timestamp() * 1000) for m in (10, 69))
+    within = (
+        f"ts >= TIMESTAMP '{START + dt.timedelta(minutes=10)}' AND ts <= TIMESTAMP '{START + dt.timedelta(minutes=69)}'"
+    )
+    search = {
+        "size": 0,
+        "query": {
+            "bool": {
+                "filter": [
+                    {"range": {"ts": {"gte": low, "lte": high, "format": "epoch_millis"}}},
+                    {"query_string": {"analyze_wildcard": True, "query": "level:ERROR"}},
+                ]
+            }
+        },
+        "aggs": {
+            "2": {
+                "terms": {"field": "status", "size": 2, "order": {"_key": "asc"}, "min_doc_count": 1},
+                "aggs": {
+                    "3": {
+                        "date_histogram": {
+                            "field": "ts",
+                            "fixed_interval": "10m",
+                            "min_doc_count": 0,
+                            "extended_bounds": {"min": low, "max": high},
+                            "format": "epoch_millis",
+                        },
+                        "aggs": {"1": {"avg": {"field": "ms"}}},
+                    }
+                },
+            }
+        },
+    }
+    logs = {
+        "size": 20,
+        "query": {"bool": {"filter": [{"range": {"ts": {"gte": low, "lte": high, "format": "epoch_millis"}}}]}},
+        "sort": [{"ts": {"order": "desc", "unmapped_type": "boolean"}}, {"_doc": {"order": "desc"}}],
+        "fields": [{"field": "ts", "format": "strict_date_optional_time_nanos"}],
+        "script_fields": {},
+    }
+    wrong: dict[str, Any] = {"query": {"span_near": {}}}
+    answers = es.msearch(
+        searches=[{"index": "logs"}, search, {"index": "logs"}, logs, {"index": "lo*"}, wrong],
+        max_concurrent_searches=5,
+    )["responses"]
+    found = table.count(query="level:ERROR", where=within)
+    assert answers[0]["hits"]["total"]["value"] == found
+    buckets = answers[0]["aggregations"]["2"]["buckets"]
+    assert [b["key"] for b in buckets] == [200, 404]
+    assert answers[0]["aggregations"]["2"]["sum_other_doc_count"] == found - sum(b["doc_count"] for b in buckets)
+    for bucket in buckets:
+        bars = bucket["3"]["buckets"]
+        assert [bar["key"] for bar in bars] == list(range(low // 600_000 * 600_000, high + 1, 600_000))
+        assert sum(bar["doc_count"] for bar in bars) == bucket["doc_count"]
+        own = table.to_polars(query=f"level:ERROR AND status:{bucket['key']}", where=within)
+        shown = [bar["1"]["value"] * bar["doc_count"] for bar in bars if bar["doc_count"]]
+        assert sum(shown) == pytest.approx(own["ms"].sum())
+        assert all(bar["key_as_string"] == str(bar["key"]) for bar in bars)
+    newest = table.search("*", where=within, order_by="ts desc", limit=20).column("id").to_pylist()
+    assert ids(answers[1]) == newest and answers[1]["hits"]["hits"][0]["fields"]["ts"]
+    assert answers[2]["status"] == 400 and "'span_near' is not supported" in answers[2]["error"]["reason"]
+
+
+@pytest.mark.parametrize("sort", [[{"status": "asc"}, "_doc"], [{"level": "desc"}, {"_doc": "asc"}], [{"ts": "desc"}]])
+def test_search_after_shows_every_row_once(es: Elasticsearch, sort: list[Any]) -> None:
+    seen: list[int] = []
+    after = None
+    while True:
+        answer = es.search(index="logs", size=37, sort=sort, search_after=after)
+        if not ids(answer):
+            break
+        seen += ids(answer)
+        after = answer["hits"]["hits"][-1]["sort"]
+    assert len(seen) == ROWS and set(seen) == set(range(ROWS))
+
+
+def leaf(chance: random.Random) -> tuple[dict[str, Any], str]:
+    """A random leaf of the DSL, and the same in the query language."""
+    word, other = chance.choice(WORDS), chance.choice(WORDS)
+    low, high = sorted((chance.randrange(ROWS), chance.randrange(ROWS)))
+    level, status = chance.choice(("INFO", "WARN", "ERROR")), chance.choice((200, 404, 500))
+    at = (START + dt.timedelta(minutes=low // 2)).isoformat()
+    leaves: list[tuple[dict[str, Any], str]] = [
+        ({"match": {"message": f"{word} {other}"}}, f"(message:{word} OR message:{other})"),
+        (
+            {"match": {"message": {"query": f"{word} {other}", "operator": "and"}}},
+            f"(message:{word} AND message:{other})",
+        ),
+        ({"match_phrase": {"message": f"{word} {other}"}}, f'message:"{word} {other}"'),
+        ({"match_phrase": {"message": {"query": f"{word} {other}", "slop": 2}}}, f'message:"{word} {other}"~2'),
+        ({"multi_match": {"query": word, "fields": ["message^2"]}}, f"message:{word}"),
+        ({"term": {"level": {"value": level}}}, f"level:{level}"),
+        ({"term": {"level.keyword": level}}, f"level:{level}"),
+        ({"terms": {"status": [status, 503]}}, f"(status:{status} OR status:503)"),
+        ({"term": {"ok": True}}, "ok:true"),
+        ({"range": {"id": {"gte": low, "lt": high}}}, f"id:[{low} TO {high}}}"),
+        ({"range": {"ts": {"gt": at}}}, f'ts:{{"{at}" TO *]'),
+        ({"range": {"ms": {"lte": 50.5}}}, "ms:[* TO 50.5]"),
+        ({"prefix": {"message": word[:3]}}, f"message:{word[:3]}*"),
+        ({"wildcard": {"message": {"value": f"{word[:2]}*{word[-1]}"}}}, f"message:{word[:2]}*{word[-1]}"),
+        ({"regexp": {"level": "E.*|WARN"}}, "level:/E.*|WARN/"),
+        ({"fuzzy": {"message": {"value": word[:-1] + "x", "fuzziness": 1}}}, f"message:{word[:-1]}x~1"),
+        ({"exists": {"field": "level"}}, "level:*"),
+        ({"query_string": {"query": f"message:{word} AND level:{level}"}}, f"(message:{word} AND level:{level})"),
+        (
+            {"query_string": {"query": f"{word} {other}", "default_operator": "AND"}},
+            f"(message:{word} AND message:{other})",
+        ),
+        ({"simple_query_string": {"query": f"{word} + -{other}"}}, f"(message:{word} AND NOT message:{other})"),
+        (
+            {"simple_query_string": {"query": f'"{word} {other}" | {word[:3]}*'}},
+            f'("{word} {other}" OR message:{word[:3]}*)',
+        ),
+        ({"match_all": {}}, "*"),
+    ]
+    return chance.choice(leaves)
+
+
+def request(chance: random.Random, depth: int = 0) -> tuple[dict[str, Any], str]:
+    """A random query of the DSL, and the same in the query language."""
+    if depth == 2 or chance.random() < 0.4:
+        return leaf(chance)
+    parts = {
+        key: [request(chance, depth + 1) for _ in range(chance.randrange(3))]
+        for key in ("must", "filter", "should", "must_not")
+    }
+    needed = [text for _, text in parts["must"] + parts["filter"]]
+    texts = [f"({text})" for text in needed]
+    if parts["should"] and not needed:
+        texts.append("(" + " OR ".join(f"({text})" for _, text in parts["should"]) + ")")
+    texts += [f"NOT ({text})" for _, text in parts["must_not"]]
+    return {"bool": {key: [dsl for dsl, _ in some] for key, some in parts.items()}}, " AND ".join(texts) or "*"
+
+
+def test_two_hundred_random_requests_have_the_answers_of_the_table(app: Any, table: Table) -> None:
+    chance = random.Random(2)
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+    matched = 0
+    for _ in range(200):
+        dsl, text = request(chance)
+        order = chance.choice(["id", "ts desc", "ms"])
+        size = chance.choice([0, 3, 300])
+        name, _, direction = order.partition(" ")
+        body = {
+            "query": dsl,
+            "size": size,
+            "sort": [{name: direction or "asc"}],
+            "aggs": {
+                "levels": {"terms": {"field": "level", "size": 2}, "aggs": {"ms": {"max": {"field": "ms"}}}},
+                "hours": {"date_histogram": {"field": "ts", "fixed_interval": "1h"}},
+                "all": {"stats": {"field": "ms"}},
+            },
+        }
+        answer = client.post("/logs/_search", json=body)
+        assert answer.status_code == 200, (dsl, answer.text)
+        found = answer.json()
+        count = table.count(query=text)
+        assert found["hits"]["total"]["value"] == count, (dsl, text)
+        assert ids(found) == table.search(text, order_by=order, limit=size).column("id").to_pylist(), (dsl, text)
+        matched += count > 0
+        levels = table.aggregate(
+            {"l": {"terms": {"field": "level", "size": 2}, "aggs": {"m": {"max": {"field": "ms"}}}}}, query=text
+        )
+        shown = [(b["key"], b["doc_count"], b["ms"]["value"]) for b in found["aggregations"]["levels"]["buckets"]]
+        assert shown == [(row["l"], row["count"], row["m"]) for row in levels.to_pylist()], (dsl, text)
+        assert sum(b["doc_count"] for b in found["aggregations"]["hours"]["buckets"]) == count
+        assert found["aggregations"]["all"]["count"] == count
+    assert matched > 100
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"query": {"geo_distance": {}}}, "'geo_distance' is not supported"),
+        ({"query": {"mach": {"message": "x"}}}, "Did you mean 'match'?"),
+        (
+            {"query": {"match": {"message": {"query": "x", "zero_terms_query": "all"}}}},
+            "'zero_terms_query' in match of 'message'",
+        ),
+        ({"query": {"term": {"nope": 1}}}, "There is no column 'nope'"),
+        ({"query": {"bool": {"musst": []}}}, "'musst' in bool is not supported"),
+        ({"query": {"query_string": {"query": "level:("}}}, "position"),
+        ({"query": {"range": {"status": {"gte": "abc"}}}}, "abc"),
+        ({"rescore": {}}, "'rescore' in the request is not supported"),
+        ({"aggs": {"a": {"significant_terms": {"field": "level"}}}}, "'significant_terms' is not supported"),
+        ({"aggs": {"a": {"terms": {"field": "level", "include": "x"}}}}, "'include' in the aggregation 'a'"),
+        (
+            {"aggs": {"a": {"date_histogram": {"field": "ts", "fixed_interval": "1h", "time_zone": "Asia/Tokyo"}}}},
+            "time_zone",
+        ),
+        ({"sort": [{"status": "asc"}, {"level": "asc"}]}, "sort by status and level"),
+        ({"size": 20_000}, "at most 10,000"),
+        ({"size": -1}, "size is a whole number"),
+        ({"search_after": [1]}, "search_after needs"),
+        ({"script_fields": {"x": {}}}, "'script_fields' is not supported"),
+        ({"_source": 5}, "_source is no list of columns"),
+        ({"query": []}, "A query is an object"),
+    ],
+)
+def test_what_is_not_understood_is_refused_by_its_name(app: Any, body: dict[str, Any], said: str) -> None:
+    client = TestClient(app, headers={"Authorization": f"ApiKey {TOKEN}"})
+    answer = client.post("/logs/_search", json=body)
+    assert answer.status_code == 400 and said in answer.json()["error"]["reason"], answer.text
+
+
+def test_errors_are_those_of_the_client(es: Elasticsearch) -> None:
+    with pytest.raises(NotFoundError, match="no such index"):
+        es.search(index="nothing")
+    with pytest.raises(BadRequestError, match="several tables"):
+        es.search(index="*")
+    with pytest.raises(BadRequestError, match="filter_path"):
+        es.search(index="logs", filter_path="hits")
+
+
+def test_only_who_has_the_token_is_answered(app: Any) -> None:
+    client = TestClient(app)
+    basic = base64.b64encode(f"elastic:{TOKEN}".encode()).decode()
+    for header in (f"Bearer {TOKEN}", f"ApiKey {TOKEN}", f"Basic {basic}"):
+        assert client.get("/_cat/indices", headers={"Authorization": header}).status_code == 200
+    assert client.get(f"/{TOKEN}/_cat/indices").status_code == 200
+    for header in ("", "Bearer x", f"Digest {TOKEN}", "Basic !!", f"Basic {base64.b64encode(b'a:b').decode()}"):
+        answer = client.post("/logs/_search", headers={"Authorization": header}, json={})
+        assert (answer.status_code, answer.text) == (403, "Forbidden")
+    for method in ("PUT", "DELETE", "PATCH"):
+        assert client.request(method, "/logs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+
+
+def test_the_json_addresses(app: Any, table: Table) -> None:
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+
+    def asked(address: str, status: int = 200, **given: Any) -> Any:
+        answer = client.get(f"/api/{address}", params=given)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    assert asked("tables") == {"tables": ["logs", "other"]}
+    assert asked("tables/logs")["rows"] == ROWS
+    found = asked(
+        "tables/logs/search", q="timeout", where="status = 500", columns="id,message", limit=3, snippet="message"
+    )
+    assert found["rows"] == json.loads(
+        json.dumps(
+            table.search(
+                "timeout", where="status = 500", columns=["id", "message"], limit=3, snippet="message"
+            ).to_pylist()
+        )
+    )
+    assert asked("tables/logs/count", q="timeout", version=1) == {
+        "version": 1,
+        "count": Table.open(table.path, version=1).count(query="timeout"),
+    }
+    spec = json.dumps({"l": {"terms": {"field": "level"}}})
+    assert asked("tables/logs/aggregate", aggs=spec)["rows"] == table.aggregate(json.loads(spec)).to_pylist()
+    assert [v["version"] for v in asked("tables/logs/history", limit=2)["versions"]] == [2, 1]
+    paths = asked("openapi.json")["paths"]
+    for path in paths:
+        assert (
+            client.get(
+                path.replace("{table}", "logs"), params={"aggs": spec} if "aggregate" in path else {}
+            ).status_code
+            == 200
+        )
+    assert "Search service" in client.get("/api").text and "indextables_load_seconds" in client.get("/metrics").text
+    assert asked("tables/logs/search", 400, q="level:(")["error"]["kind"] == "query_syntax"
+    assert asked("tables/logs/search", 400, query="x")["error"]["message"].startswith("'query' is not known")
+    assert asked("tables/logs/search", 400, limit=100_000)["error"]["kind"] == "invalid_input"
+    assert asked("tables/none", 404)["error"]["kind"] == "not_found"
+    assert client.post("/api/tables/logs/count", content=b"{").status_code == 400
+    assert client.post("/api/tables/logs/count", content=b" " * (2 << 20)).status_code == 400
