@@ -28,7 +28,7 @@ from indextables.model.column_names import (
     with_name,
 )
 from indextables.model.conflicts import Operation
-from indextables.model.schema import check_reserved, check_schema, find_column, normalize, schema_to_json
+from indextables.model.schema import check_reserved, check_schema, find_column, is_wider, normalize, schema_to_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.spark_types import field_from_json, type_name
 from indextables.model.stat_text import decode_value
@@ -441,21 +441,3 @@ def default_from_text(name: str, kind: str, default: str) -> Any:
     if value is None:
         raise InvalidInputError(f"The default {default!r} of column {name!r} is no {type_name(arrow)}.", column=name)
     return value
-
-
-def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether every value of a type is the same in another, and every reader of old splits can make it so."""
-    kinds = pa.types
-    if kinds.is_integer(old) and kinds.is_integer(new):
-        return bool(old.bit_width < new.bit_width)
-    if kinds.is_integer(old) and kinds.is_float64(new):
-        return bool(old.bit_width <= 32)
-    if kinds.is_integer(old) and kinds.is_decimal(new):
-        digits = {8: 3, 16: 5, 32: 10, 64: 20}[old.bit_width]
-        return bool(new.precision - new.scale >= digits)
-    if kinds.is_decimal(old) and kinds.is_decimal(new):
-        more = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-        return bool(more and old != new)
-    if kinds.is_float32(old) and kinds.is_float64(new):
-        return True
-    return bool(kinds.is_date(old) and kinds.is_timestamp(new) and new.tz is None)

@@ -36,6 +36,7 @@ from indextables.model.retention import HOUR_MS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
+from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,9 @@ class TableHandle:
         names = self._names
         gone = set(before.physical.names) - set(names.physical.names)
         options = {k: v for k, v in self._options.items() if not config.names_a_column(k, map(before.shown, gone))}
+        # How a column is indexed that was indexed anew is decided: what the handle was opened with is the past.
+        decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
+        options = config.without_index_of(options, [before.shown(column.name) for column in decided])
         return config.with_columns(options, lambda name: names.shown(before.column(name)))
 
     def _newest(self) -> TableHandle:

@@ -132,7 +132,9 @@ class Table(LifecycleVerbs):
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        return type(self)(self._log, self._log.newest(), self._options)
+        newest = type(self)(self._log, self._snapshot, self._options)
+        newest._show(self._log.newest())
+        return newest
 
     # Finding rows.
 

@@ -177,6 +177,10 @@ class TableSplit:
         starts, bounds = groups
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
 
+    def stored_type(self, column: str) -> pa.DataType | None:
+        """The type that a column has in the file; None if the file does not have it."""
+        return self.reader.schema.field(column).type if column in self._present else None
+
     def _is_as_stored(self, column: str) -> bool:
         """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
         return bool(self.reader.schema.field(column).type == self._kind(column))
