@@ -173,7 +173,7 @@ def _alter(arguments: Document, settings: Settings) -> Document:
 
 
 def _alter_columns(table: Table, changes: list[Document]) -> None:
-    """The changes of columns that a statement asks for, each one version; what can be seen beforehand is checked first."""
+    """The changes of columns that a statement asks for, in one version."""
     for change in changes:
         name = ".".join(change["column"])
         if change["change"] == "AddColumn" and (change["position"] or change["default"] or not change["nullable"]):
@@ -182,11 +182,19 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
                 hint=f"Write ALTER TABLE t ADD COLUMNS ({name} {_type(change).simpleString()}); Table.alter has the rest.",
                 column=name,
             )
-    if len(changes) > 1 and {change["change"] for change in changes} not in ({"AddColumn"}, {"DeleteColumn"}):
+    names = [".".join(change["column"]) for change in changes]
+    kinds = {change["change"] for change in changes}
+    if len(changes) == 1:
+        _COLUMN_CHANGES[changes[0]["change"]](table, names[0], changes[0])
+    elif kinds == {"AddColumn"}:
+        comments = {name: change["comment"] for name, change in zip(names, changes, strict=True) if change["comment"]}
+        types = [_arrow_type(change) for change in changes]
+        table.alter.add_columns(dict(zip(names, types, strict=True)), comments=comments)
+    elif kinds == {"DeleteColumn"}:
+        table.alter.drop_columns(names)
+    else:
         hint = "Write a statement for each of them."
         raise UnsupportedError("Several changes of columns at once are not one version.", hint=hint)
-    for change in changes:
-        _COLUMN_CHANGES[change["change"]](table, ".".join(change["column"]), change)
 
 
 def _arrow_type(change: Document) -> pa.DataType:

@@ -103,13 +103,20 @@ class LifecycleVerbs(FrameVerbs):
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
         self._refuse_if_pinned()
-        names = _decided_names(self, columns)
-        metadata = _redefined(self, names, tokenizer)
-        old = without_registry(self._snapshot.metadata)
-        if metadata != old and not dry_run:
-            newest = protocols.SUPPORTED_VERSION
+        newest = self._newest()
+        names = _decided_names(newest, columns)
+        metadata = _redefined(newest, names, tokenizer)
+        old = without_registry(newest._snapshot.metadata)
+        if dry_run:
+            return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
+        self._show(newest._snapshot)
+        if metadata != old:
+            newest_version = protocols.SUPPORTED_VERSION
             protocol = protocols.upgraded(
-                self.protocol, min_reader_version=newest, min_writer_version=newest, features=(protocols.DECISIONS,)
+                self.protocol,
+                min_reader_version=newest_version,
+                min_writer_version=newest_version,
+                features=(protocols.DECISIONS,),
             )
             self._commit(
                 Changes(
@@ -120,7 +127,7 @@ class LifecycleVerbs(FrameVerbs):
                     engine_info=ENGINE_INFO,
                 )
             )
-        return _rewritten(self, tuple(names), metadata, where, dry_run=dry_run, progress=progress, execute=execute)
+        return _rewritten(self, tuple(names), metadata, where, dry_run=False, progress=progress, execute=execute)
 
 
 def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str]) -> dict[str, str | None]:

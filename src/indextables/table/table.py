@@ -446,24 +446,24 @@ class Table(LifecycleVerbs):
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         self._refuse_if_pinned()
-        snapshot = self._log.fresh()
+        newest = self._newest()
         bounds = merge.MergeBounds.of(
-            self._settings.group(MergeSettings),
+            newest._settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size(target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
-            order_by=None if order_by is None else definition.sort_columns(self, order_by),
+            order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        physical = self._names.optional_predicate(predicate)
-        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
+        predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
+        physical = newest._names.optional_predicate(predicate)
+        plan = merge.plan(newest._snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
             plan,
             self._log,
-            spec=self._spec,
-            settings=self._search_settings,
+            spec=newest._spec,
+            settings=newest._search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,
