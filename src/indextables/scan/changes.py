@@ -35,6 +35,7 @@ INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "up
 CHANGE_TAG = "indextables.change"
 """The tag of a split whose rows take the place of others."""
 UPDATED = "update"
+_UPDATING = (Operation.UPDATE, Operation.UPSERT, Operation.MERGE_INTO)
 _FIELDS = (
     pa.field(CHANGE_TYPE, pa.string()),
     pa.field(COMMIT_VERSION, pa.int64()),
@@ -111,7 +112,7 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
 def _kinds(version: CommittedVersion, adds: Sequence[AddAction]) -> tuple[str, Callable[[AddAction], str]]:
     """What it means that a row of a version went, and that one came in a split."""
     updates = any((a.tags or {}).get(CHANGE_TAG) == UPDATED for a in adds)
-    deletes = version.info.operation not in (Operation.UPDATE, Operation.UPSERT) or not updates
+    deletes = version.info.operation not in _UPDATING or not updates
     return DELETE if deletes else PREIMAGE, lambda a: POSTIMAGE if (a.tags or {}).get(CHANGE_TAG) == UPDATED else INSERT
 
 
