@@ -92,13 +92,10 @@ def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
 
 def _load(arguments: Document, settings: Settings) -> Document:
     version, micros = arguments.get("version"), arguments.get("micros")
-    if version is not None and not str(version).strip().isdigit():
-        raise InvalidInputError(
-            f"VERSION AS OF {version!r} is no version.", hint="Versions are numbers: VERSION AS OF 3."
-        )
     moment = None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
-    number = None if version is None else int(version)
-    return described(Table.open(arguments["path"], version=number, timestamp=moment, options=settings))
+    word = None if version is None else str(version).strip()
+    meant = int(word) if word and word.isdigit() else word
+    return described(Table.open(arguments["path"], version=meant, timestamp=moment, options=settings))
 
 
 def _create(arguments: Document, settings: Settings) -> Document:

@@ -77,14 +77,14 @@ class Table(LifecycleVerbs):
         cls: type[T],
         path: str,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: Moment | None = None,
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
         """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
 
-        `version` is the number of a version; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
+        `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
         table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
         within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
         that was cleaned away or never was.
@@ -517,9 +517,9 @@ class Table(LifecycleVerbs):
         return self._moved_on(truncate.run(plan, self._log, progress=progress))
 
     def restore(
-        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+        self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by its number (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring an older version back, by its number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.

@@ -46,6 +46,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.tags import tagged_files
 from indextables.upkeep.version_walk import Ending, Timeline, timeline
 
 
@@ -143,9 +144,11 @@ def plan(
     """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     policy = log_policy(settings, log_hours=retention.log_hours)
-    expiry = find_expired(log.cleaner().inventory(), policy, now_ms=now_ms)
     newest = log.fresh()
+    inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
+    expiry = find_expired(inventory, policy, now_ms=now_ms)
     history = timeline(log, newest)
+    history = replace(history, live=history.live | tagged_files(log, newest))
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
     search = _PurgeSearch(history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms)
@@ -414,7 +417,8 @@ class _Newest:
         newest = self._log.fresh()
         self._look_back(newest.version)
         if newest.version != self._live_paths[0]:
-            self._live_paths = newest.version, listed_paths(newest.files(columns=REACHED_COLUMNS))
+            live = listed_paths(newest.files(columns=REACHED_COLUMNS))
+            self._live_paths = newest.version, live | tagged_files(self._log, newest)
         return self._live_paths[1]
 
     def _look_back(self, newest: int) -> None:
