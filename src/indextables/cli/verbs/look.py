@@ -133,9 +133,9 @@ def component_sizes(
 @verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
 def diff(
     path: options.PathArgument,
-    older: Annotated[int, typer.Argument(metavar="FROM", help="The one version.")],
+    older: Annotated[str, typer.Argument(metavar="FROM", help="The one version, or its tag.")],
     newer: Annotated[
-        int | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
+        str | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
     ] = None,
     option: options.Settings = None,
     json: options.Json = False,
