@@ -663,10 +663,10 @@ class Table(LifecycleVerbs):
         """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
         return self._log.cache_stats()
 
-    def invalidate_cache(self) -> dict[str, Any]:
-        """Forget what is remembered of this table's log; returns the figures from before: `t.invalidate_cache()`."""
+    def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
+        """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
         before = self._log.cache_stats().to_dict()
-        self._log.invalidate_cache()
+        self._log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:

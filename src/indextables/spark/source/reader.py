@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar
@@ -23,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
+from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
@@ -53,11 +53,11 @@ def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
     paths = files["path"].take(doubtful).to_pylist()
     sizes = files["size"].take(doubtful).to_pylist()
 
-    def ends_as_parquet(path: str, size: int) -> bool:
+    def ends_as_parquet(split: tuple[str, int]) -> bool:
+        path, size = split
         return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        endings = list(pool.map(ends_as_parquet, paths, sizes))
+    endings = list(SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS))
     parquet = ours.copy()
     parquet[doubtful] = endings
     return pa.array(parquet & whole)
