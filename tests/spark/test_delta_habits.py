@@ -524,6 +524,33 @@ def test_tables_are_altered_and_what_is_cached_follows(spark: SparkSession, home
         run(spark, step, {})
 
 
+def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSession, home: Path) -> None:
+    spark.sql(
+        "CREATE TABLE compared (id BIGINT, v STRING, wanted BOOLEAN) USING indextables "
+        "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
+    )
+    spark.sql("INSERT INTO compared VALUES (1, 'x', true), (2, 'y', true), (3, 'x', false), (4, 'y', false), (5, 'x', null)")
+    for condition, ids in (
+        ("(v TEXTSEARCH 'x') = wanted", [1, 4]),
+        ("wanted <=> (v TEXTSEARCH 'x')", [1, 4]),
+        ("(v TEXTSEARCH 'x') != wanted", [2, 3]),
+        ("NOT ((v TEXTSEARCH 'x') = wanted)", [2, 3]),
+        ("(v TEXTSEARCH 'x') = (id > 3)", [2, 5]),
+    ):
+        found = spark.sql(f"SELECT id FROM compared WHERE {condition}").collect()
+        assert sorted(row.id for row in found) == ids, condition
+
+
+@pytest.mark.parametrize("query", ["a) OR (b", "a)", "(a", "a) OR (id:[0 TO 9]", "a)) OR ((*"])
+def test_a_delete_by_a_search_reaches_no_further_than_its_query(spark: SparkSession, home: Path, query: str) -> None:
+    path = f"{home}/unbalanced"
+    rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id BIGINT, v STRING")
+    its.write(rows, path, mode="overwrite", options={"indexing.typemap.v": "text"})
+    for condition in (f"v TEXTSEARCH '{query}'", f"v TEXTSEARCH 'a' AND v TEXTSEARCH '{query}'"):
+        run(spark, Step(f"DELETE FROM indextables.`{path}` WHERE {condition}", says=["INDEXTABLES_QUERY_SYNTAX"]), {})
+    assert Table.open(path).count() == 3
+
+
 def test_streams_by_name(spark: SparkSession, home: Path) -> None:
     spark.sql("CREATE TABLE tap USING indextables AS SELECT id, 'm ' || id AS m FROM range(4)")
     for _ in range(2):

@@ -39,6 +39,12 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
             return new MatchRule();
           }
         });
+    extensions.injectPreCBORule(
+        new AbstractFunction1() {
+          public Object apply(Object session) {
+            return new DeletedRows();
+          }
+        });
     extensions.injectPlannerStrategy(
         new AbstractFunction1() {
           public Object apply(Object session) {

@@ -39,34 +39,32 @@ _MAGIC = b"PAR1"
 _THREADS = 16
 
 
-def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
-    """Which files Spark can read itself: those that are Parquet and have no deletion vector, which Spark does not know.
+def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.BooleanArray:
+    """Which files are Parquet, so that Spark can read them itself; with `whole` only those without a deletion vector.
 
     The log tells for those that we wrote; of the others the last bytes are read.
     """
-    ours = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy()
-    doubtful = np.flatnonzero(~ours)
-    whole = pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
-    if len(doubtful) == 0:
-        return pa.array(ours & whole)
-    store = open_store(StoreSpec.from_url(table.path, table.settings))
-    paths = files["path"].take(doubtful).to_pylist()
-    sizes = files["size"].take(doubtful).to_pylist()
+    parquet = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
+    doubtful = np.flatnonzero(~parquet)
+    if len(doubtful):
+        store = open_store(StoreSpec.from_url(table.path, table.settings))
+        paths = files["path"].take(doubtful).to_pylist()
+        sizes = files["size"].take(doubtful).to_pylist()
 
-    def ends_as_parquet(path: str, size: int) -> bool:
-        return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+        def ends_as_parquet(path: str, size: int) -> bool:
+            return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        endings = list(pool.map(ends_as_parquet, paths, sizes))
-    parquet = ours.copy()
-    parquet[doubtful] = endings
-    return pa.array(parquet & whole)
+        with ThreadPoolExecutor(_THREADS) as pool:
+            parquet[doubtful] = list(pool.map(ends_as_parquet, paths, sizes))
+    if whole:
+        parquet &= pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
+    return pa.array(parquet)
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
-    """Those of some splits that are `parquet`, or those that are `foreign`."""
+    """Those of some splits that are `parquet`, that are `foreign`, or that are `foreign or changed` (by a vector)."""
     files = table.files()
-    ours = set(files["path"].filter(parquet_splits(table, files)).to_pylist())
+    ours = set(files["path"].filter(parquet_splits(table, files, whole=kind == "foreign or changed")).to_pylist())
     return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]
 
 
