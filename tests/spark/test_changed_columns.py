@@ -91,9 +91,10 @@ def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(spark: Spar
     spark.sql(f"CREATE OR REPLACE TEMP VIEW pushed USING indextables {options}")
     limited = spark.sql("SELECT id, p FROM pushed WHERE id < 2 LIMIT 2")
     assert rows(limited) == [{"id": n, "p": {"name": "bob", "n": n, "zip": None}} for n in (0, 1)]
-    assert rows(spark.sql("SELECT p.name AS name FROM pushed WHERE b TEXTSEARCH 'timeout' LIMIT 5")) == [
-        {"name": "bob"}
-    ] * 3
+    assert (
+        rows(spark.sql("SELECT p.name AS name FROM pushed WHERE b TEXTSEARCH 'timeout' LIMIT 5"))
+        == [{"name": "bob"}] * 3
+    )
     first = spark.sql("SELECT a FROM pushed WHERE b TEXTSEARCH 'timeout' ORDER BY a DESC LIMIT 2")
     assert "order=" in str(first._jdf.queryExecution().executedPlan())
     assert [row.a for row in first.collect()] == ["b2", "b1"]
@@ -118,7 +119,12 @@ def test_a_name_that_came_back_has_no_nulls_of_its_former_self(spark: SparkSessi
     table = table.refresh()
     table.append(pa.table({"id": [4, 5], "n": [7, 8]}, schema=schema))
     spark.sql(f"CREATE OR REPLACE TEMP VIEW back USING indextables OPTIONS (path '{table.path}')")
-    for order, ids in (("n", {1, 2, 3}), ("n NULLS LAST", {4, 5}), ("n DESC", {5, 4}), ("n DESC NULLS FIRST", {1, 2, 3})):
+    for order, ids in (
+        ("n", {1, 2, 3}),
+        ("n NULLS LAST", {4, 5}),
+        ("n DESC", {5, 4}),
+        ("n DESC NULLS FIRST", {1, 2, 3}),
+    ):
         found = [row.id for row in spark.sql(f"SELECT id FROM back ORDER BY {order} LIMIT 2").collect()]
         assert len(found) == 2 and set(found) <= ids, order
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -66,9 +65,7 @@ QUERIES = [
 @pytest.mark.parametrize("partitioned", [False, True])
 def test_sparks_own_scan_leaves_deleted_rows_out(spark: SparkSession, tmp_path: Path, partitioned: bool) -> None:
     """Every reader of Spark: whole and cut files, row by row and in batches, compiled and interpreted."""
-    table = table_of(
-        tmp_path / "t", appends=3, each=40, partitioned=partitioned, options={"delete.mode": "vector"}
-    )
+    table = table_of(tmp_path / "t", appends=3, each=40, partitioned=partitioned, options={"delete.mode": "vector"})
     table.delete(where="id IN (0, 7, 45, 119)")
     table.delete(query="message:retry", where="id < 40")
     assert pc.any(pc.is_valid(table.files()["deletion_vector"])).as_py()
@@ -94,7 +91,8 @@ def test_sparks_own_scan_leaves_deleted_rows_out(spark: SparkSession, tmp_path: 
     scan = plan_of(spark.sql("SELECT id FROM masked WHERE id > 3"))
     assert "FileScan parquet" in scan and "GreaterThan(id,3)" in scan and "BatchScan" not in scan, scan
     assert "ReadSchema: struct<id:" in scan
-    places = spark.sql("SELECT id, _metadata.row_index, _metadata.file_name, _metadata.file_size FROM masked").collect()
+    asked = ("id", "_metadata.row_index", "_metadata.file_name", "_metadata.file_size")
+    places = its.table(spark, table.path).select(*asked).collect()
     assert sorted(row.id for row in places) == ids(table)
     sizes = {row["path"].rsplit("/", 1)[-1]: row["size"] for row in table.files().to_pylist()}
     assert {row.file_name: row.file_size for row in places} == sizes
@@ -109,6 +107,7 @@ def test_searches_over_a_scan_with_deleted_rows(spark: SparkSession, tmp_path: P
     found = set(table.search("message:disk", columns=["id"]).column("id").to_pylist())
     its.table(spark, table.path).createOrReplaceTempView("masked")
     for name in ("masked", f"indextables.`{table.path}`"):
+
         def ask(query: str, name: str = name) -> list[tuple[object, ...]]:
             return answers(spark.sql(query.format(t=name)))
 

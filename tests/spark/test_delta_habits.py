@@ -529,7 +529,9 @@ def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSessi
         "CREATE TABLE compared (id BIGINT, v STRING, wanted BOOLEAN) USING indextables "
         "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
     )
-    spark.sql("INSERT INTO compared VALUES (1, 'x', true), (2, 'y', true), (3, 'x', false), (4, 'y', false), (5, 'x', null)")
+    spark.sql(
+        "INSERT INTO compared VALUES (1, 'x', true), (2, 'y', true), (3, 'x', false), (4, 'y', false), (5, 'x', null)"
+    )
     for condition, ids in (
         ("(v TEXTSEARCH 'x') = wanted", [1, 4]),
         ("wanted <=> (v TEXTSEARCH 'x')", [1, 4]),

@@ -12,6 +12,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
@@ -29,7 +31,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table that was found by its name or by its path in SQL, at the version that its log had then. Columns, partitions and
  * properties are the log's. Spark reads its splits itself where it can: see `plan` and TableRule.
  */
-public class NamedTable extends TableRelation implements SupportsPartitionManagement, TruncatableTable {
+public class NamedTable extends TableRelation
+    implements SupportsPartitionManagement, SupportsMetadataColumns, TruncatableTable {
   final String path;
   final String frame;
   private final String name;
@@ -80,6 +83,14 @@ public class NamedTable extends TableRelation implements SupportsPartitionManage
     Map all = new LinkedHashMap((Map) told.get("properties"));
     all.put("provider", FORMAT);
     all.put("location", path);
+    return all;
+  }
+
+  /** What a search says of a row, and where the row lies. */
+  public MetadataColumn[] metadataColumns() {
+    StructField[] fields = RowMetadata.FIELDS.fields();
+    MetadataColumn[] all = new MetadataColumn[fields.length];
+    for (int i = 0; i < all.length; i++) all[i] = new RowMetadata(fields[i]);
     return all;
   }
 

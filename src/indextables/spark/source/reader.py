@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as with_parts
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar
 
@@ -18,17 +19,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
+from indextables.model.schema import SCORE, SNIPPET
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
-from indextables.spark.source.matches import MatchColumns
+from indextables.spark.source.matches import PLACE, MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
@@ -215,7 +218,7 @@ class TableReader(DataSourceReader):
             searching=plan.query is not None,
             parallelism=self._options.number("parallelism"),
         )
-        return [replace(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
+        return [with_parts(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
@@ -255,9 +258,16 @@ class TableReader(DataSourceReader):
         """The read as if one task did all of it."""
         request = self._request
         matches = request.match_columns(table)
+        besides = [name for name in self._schema.names if name not in table.schema.names]
+        if PLACE in besides:
+            place = self._schema[PLACE].dataType
+            assert isinstance(place, StructType)
+            files = table.files()
+            times = dict(zip(files["path"].to_pylist(), files["modification_time"].to_pylist(), strict=True))
+            matches = replace(matches or MatchColumns({}), places=tuple(place.names), folder=table.path, times=times)
         if matches is not None:
             names = tuple(self._schema.names)
-            stored = [name for name in names if name not in matches.queries]
+            stored = [name for name in names if name not in matches.queries and name != PLACE]
             # A row of match columns alone still has to be read from something.
             plan = request.plan(table, stored or table.schema.names[:1])
             return SplitGroup(self._of_kind(table, plan), matches=matches, columns=names)
@@ -267,6 +277,8 @@ class TableReader(DataSourceReader):
         limit = request.rows if request.order is None or scan is not None else None
         if request.searches:
             scan, limit = request.search(table, columns), request.limit
+        elif SCORE in besides or SNIPPET in besides:
+            scan, limit = request.ranked(table, columns), request.best
         elif scan is None:
             scan, limit = request.plan(table, columns), limit if request.limit is None else request.limit
         return SplitGroup(self._of_kind(table, scan), limit, aggregation)
