@@ -159,7 +159,7 @@ def test_scores_and_snippets_in_sql(spark: SparkSession, logs: Logs) -> None:
         f"SELECT _score FROM {named} WHERE message TEXTSEARCH 'disk' OR id = 3",
         f"SELECT _snippet FROM {named} WHERE NOT message TEXTSEARCH 'disk'",
     ):
-        with pytest.raises(PySparkException, match="INDEXTABLES_INVALID_INPUT.*known only of rows that a search"):
+        with pytest.raises(PySparkException, match=r"INDEXTABLES_INVALID_INPUT.*known only of rows that a search"):
             spark.sql(refused).collect()
 
 

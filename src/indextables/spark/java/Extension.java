@@ -52,6 +52,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
           }
         });
     SearchFunction.inject(extensions);
+    ChangesFunction.inject(extensions);
     return BoxedUnit.UNIT;
   }
 
@@ -63,6 +64,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
     SessionState state = spark.sessionState();
     if (StatementParser.standsBefore(state.sqlParser())) return;
     SearchFunction.register(state.functionRegistry());
+    ChangesFunction.register(state.tableFunctionRegistry());
     Field parser = SessionState.class.getDeclaredField("sqlParser");
     parser.setAccessible(true);
     parser.set(state, StatementParser.before(spark, state.sqlParser()));

@@ -104,6 +104,11 @@ public class NamedTable extends TableRelation
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    if (isFeed(options))
+      throw new StatementError(
+          "UNSUPPORTED",
+          "The option readChangeFeed has columns that a read of " + name + " by its name does not have. Write SELECT * FROM"
+              + " table_changes('" + name + "', 1), or load(\"" + path + "\") instead of table(...); so do streams.");
     return super.newScanBuilder(new CaseInsensitiveStringMap(located(options)));
   }
 

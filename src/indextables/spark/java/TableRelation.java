@@ -53,6 +53,11 @@ public class TableRelation extends PythonTable {
     return new TableScanBuilder(schema(), stored, options);
   }
 
+  /** Whether a read is of what happened to rows: it has no index, and nothing is left out by its conditions. */
+  static boolean isFeed(CaseInsensitiveStringMap options) {
+    return "true".equalsIgnoreCase(options.get("readChangeFeed"));
+  }
+
   static boolean isOurs(DataSourceV2Relation relation) {
     if (relation.table() instanceof TableRelation) return true;
     return relation.table() instanceof PythonTable && relation.table().name().equals(FORMAT);

@@ -15,7 +15,7 @@ from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables import config
 from indextables.config.values import integer, parse_bool, parse_size
-from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, parse
 from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
@@ -53,12 +53,16 @@ OWN = (
     "physicalNames",
     "partitionColumns",
     "mergeSchema",
+    "overwriteSchema",
     "replaceWhere",
     "partitionOverwriteMode",
     "userMetadata",
     "txnAppId",
     "txnVersion",
     "startingVersion",
+    "endingVersion",
+    "startingTimestamp",
+    "endingTimestamp",
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
     "ignoreChanges",
@@ -180,7 +184,10 @@ def _check_known(settings: Mapping[str, str]) -> None:
         try:
             config.REGISTRY.find(key)
         except UnknownOptionError as error:
-            suggestions = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
+            near = nearest(key.lower(), _OWN, count=2, cutoff=0.75)
+            suggestions = [_OWN[name] for name in near] or [
+                name for name in OWN if name.lower().startswith(key.lower()[:4])
+            ]
             hint = f"Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else error.hint
             raise UnknownOptionError(
                 f"There is no option or setting {key!r}.",

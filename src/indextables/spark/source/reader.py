@@ -29,6 +29,7 @@ from indextables.model.schema import SCORE, SNIPPET
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
 from indextables.spark.source.matches import PLACE, MatchColumns
@@ -203,6 +204,7 @@ class TableReader(DataSourceReader):
         self._request = ReadRequest.parse(options)
         self._planned: SplitGroup | None = None
 
+    @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
         """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
         request, table = self._request, self._table()
@@ -220,6 +222,7 @@ class TableReader(DataSourceReader):
         )
         return [with_parts(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
         if isinstance(partition, SplitGroup):
