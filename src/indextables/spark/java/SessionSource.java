@@ -1,8 +1,10 @@
 package indextables;
 
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.WeakHashMap;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
@@ -18,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class SessionSource extends UserDefinedPythonDataSource {
   private static final String PREFIX = "spark.indextables.";
+  private static final Map SESSIONS = Collections.synchronizedMap(new WeakHashMap());
 
   public SessionSource(PythonFunction source) {
     super(source);
@@ -25,13 +28,8 @@ public class SessionSource extends UserDefinedPythonDataSource {
 
   public static void register(Object session, Object source) {
     SparkSession spark = (SparkSession) session;
+    if (SESSIONS.put(spark, Boolean.TRUE) != null) return;
     spark.sessionState().dataSourceManager().registerDataSource("indextables", new SessionSource((PythonFunction) source));
-  }
-
-  /** The same for a source that Spark has found by itself. */
-  static void registerFound(SparkSession spark) {
-    UserDefinedPythonDataSource found = spark.sessionState().dataSourceManager().lookupDataSource("indextables");
-    if (!(found instanceof SessionSource)) register(spark, found.dataSourceCls());
   }
 
   public PythonDataSourceCreationResult createDataSourceInPython(
