@@ -265,14 +265,21 @@ def jar(
         typer.echo(f"{file}: pass it to Spark with --jars")
 
 
-@verb(app, "pack-env", panel=_MORE, example="pack-env --out env.tar.gz\npack-env --with scikit-learn --python /usr/bin/python3.11")
+@verb(
+    app,
+    "pack-env",
+    panel=_MORE,
+    example="pack-env --out env.tar.gz\npack-env --with scikit-learn --python /usr/bin/python3.11",
+)
 def pack_env(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("env.tar.gz"),
     packages: Annotated[
-        list[str] | None, typer.Option("--with", metavar="NAME", help="An installed package to pack too; may be repeated.")
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="An installed package to pack too; may be repeated."),
     ] = None,
     python: Annotated[
-        str | None, typer.Option("--python", metavar="PATH", help="The interpreter that every host has; this one if not given.")
+        str | None,
+        typer.Option("--python", metavar="PATH", help="The interpreter that every host has; this one if not given."),
     ] = None,
     json: options.Json = False,
 ) -> None:

@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class SessionSource extends UserDefinedPythonDataSource {
   private static final String PREFIX = "spark.indextables.";
+  private static final String FILE_SYSTEMS = "spark.hadoop.fs.";
   private static final Map SESSIONS = Collections.synchronizedMap(new WeakHashMap());
 
   public SessionSource(PythonFunction source) {
@@ -76,6 +77,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
     while (settings.hasNext()) {
       scala.Tuple2 setting = (scala.Tuple2) settings.next();
       String key = (String) setting._1();
+      if (key.startsWith(FILE_SYSTEMS)) all.put(key, setting._2()); // Spark's own know the credentials of a store
       if (!key.toLowerCase(Locale.ROOT).startsWith(PREFIX)) continue;
       if (options.containsKey(key) || options.containsKey(key.substring(PREFIX.length()))) continue;
       all.put(key, setting._2());

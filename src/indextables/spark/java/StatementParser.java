@@ -59,8 +59,14 @@ public class StatementParser implements InvocationHandler {
   }
 
   /** Names of tables and paths in SQL, unless the session has other catalogs there; where Spark finds our classes. */
-  private synchronized void addCatalogs() throws Exception {
+  private synchronized void addCatalogs() {
     if (catalogsAdded) return;
+    try {
+      ClassLoader sparks = org.apache.spark.util.Utils.getContextOrSparkClassLoader();
+      if (sparks.loadClass(SessionCatalog.class.getName()) != SessionCatalog.class) return;
+    } catch (ClassNotFoundException elsewhere) {
+      return; // compiled in the driver, or a thread of a server that opens a session: others will find it
+    }
     catalogsAdded = true;
     addCatalog("spark_catalog", SessionCatalog.class);
     addCatalog(TableRelation.FORMAT, WarehouseCatalog.class);
@@ -68,14 +74,7 @@ public class StatementParser implements InvocationHandler {
 
   private void addCatalog(String name, Class implementation) {
     String key = "spark.sql.catalog." + name;
-    if (session.sessionState().conf().contains(key)) return;
-    try {
-      ClassLoader sparks = org.apache.spark.util.Utils.getContextOrSparkClassLoader();
-      if (sparks.loadClass(implementation.getName()) != implementation) return;
-    } catch (ClassNotFoundException compiledInTheDriver) {
-      return;
-    }
-    session.sessionState().conf().setConfString(key, implementation.getName());
+    if (!session.sessionState().conf().contains(key)) session.sessionState().conf().setConfString(key, implementation.getName());
   }
 
   private static boolean namesFormat(String sql) {
