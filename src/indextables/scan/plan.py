@@ -139,9 +139,9 @@ def plan_scan(
     )
 
 
-def resolved_path(snapshot: Snapshot, spec: StoreSpec, settings: Settings, parts: tuple[str, ...]) -> Target | None:
-    """The column, and the path inside it, that a name with dots means to the queries of a table."""
-    return _PlanParts.of(snapshot, spec, settings).fields.resolve(parts)
+def table_fields(snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> QueryFields:
+    """The columns of a table as its queries name them, worked out once for a snapshot."""
+    return _PlanParts.of(snapshot, spec, settings).fields
 
 
 class _Pruned(Struct, frozen=True, dict=True):

@@ -16,7 +16,6 @@ made for another layout that is a ConflictError, and the write can be repeated.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -48,7 +47,7 @@ from indextables.model.snapshot import CommittedVersion, Header, Snapshot
 from indextables.scan import plan as scans
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
-from indextables.splits.query.tree import Query
+from indextables.splits.query.tree import Query, Target
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet
 from indextables.storage.spec import StoreSpec
@@ -135,7 +134,10 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
         given = names_list("order_by", order_by)
     if len(given) == 1 and given[0] in names:
         return (OrderBy(given[0]),)
-    resolve = partial(scans.resolved_path, table._snapshot, table._spec, table._search_settings)
+
+    def resolve(parts: tuple[str, ...]) -> Target | None:
+        return scans.table_fields(table._snapshot, table._spec, table._search_settings).resolve(parts)
+
     orders = tuple(OrderBy.parse(part, names, resolve) for part in given)
     twice = next(
         (o for n, o in enumerate(orders) if (o.column, o.path) in [(b.column, b.path) for b in orders[:n]]), None
@@ -144,6 +146,12 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
         name = ".".join((twice.column, *twice.path))
         raise InvalidInputError(f"Rows are to be ordered by {name!r} more than once.", hint="Name each column once.")
     return () if orders == (OrderBy(SCORE, descending=True),) else orders
+
+
+def json_columns(table: TableHandle) -> tuple[str, ...]:
+    """The columns whose values are documents with paths, as people call them."""
+    fields = scans.table_fields(table._snapshot, table._spec, table._search_settings)
+    return tuple(column.name for column in fields.mapping.of_kind("json"))
 
 
 def query_tree(table: TableHandle, query: str | None) -> Query | None:

@@ -198,7 +198,7 @@ class Table(SearchPages, LifecycleVerbs):
 
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec)
+        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self))
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
