@@ -30,7 +30,7 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
 from indextables.web.view import View
