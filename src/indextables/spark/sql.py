@@ -132,6 +132,7 @@ class SparkStatements(Session):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
     ) -> MergeReport:
         return upkeep.merge(
@@ -142,6 +143,7 @@ class SparkStatements(Session):
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by,
+            rewrite=rewrite,
             dry_run=dry_run,
             options=self.options,
         )

@@ -160,6 +160,7 @@ def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | N
     footer = _own_footer(source, footer_start)
     if footer is None:
         with closing(ForeignReader.open(source, schema)) as reader:
+            reader.check_files()
             yield from reader.iter_rows()
         return
     for component in footer.table.components:
