@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +119,21 @@ def rows_of(found: Any) -> list[tuple[Any, ...]]:
     return [tuple(repr(value) for value in row.values()) for row in found.to_pylist()]
 
 
+def conditioned(table: Table, where: str) -> list[tuple[Any, ...]]:
+    return rows_of(table.scan(where=where).read_all())
+
+
+def searched(table: Table, query: str) -> list[tuple[Any, ...]]:
+    return rows_of(table.search(query))
+
+
 @pytest.mark.parametrize("name", list(CONDITIONS))
 def test_conditions_find_the_rows_of_the_slow_way(name: str) -> None:
     table = jvm_table(name)
     for where in CONDITIONS[name]:
-        quick, slow = both_ways(lambda t, w=where: rows_of(t.scan(where=w).read_all()), table.path)
+        quick, slow = both_ways(partial(conditioned, where=where), table.path)
         assert quick == slow, where
-        quick, slow = both_ways(lambda t, w=where: t.count(where=w), table.path)
+        quick, slow = both_ways(partial(Table.count, where=where), table.path)
         assert quick == slow, where
 
 
@@ -132,11 +141,11 @@ def test_conditions_find_the_rows_of_the_slow_way(name: str) -> None:
 def test_queries_find_the_rows_and_scores_of_the_slow_way(name: str) -> None:
     table = jvm_table(name)
     for query in QUERIES[name]:
-        quick, slow = both_ways(lambda t, q=query: rows_of(t.search(q)), table.path)
+        quick, slow = both_ways(partial(searched, query=query), table.path)
         assert quick == slow, query
-        quick, slow = both_ways(lambda t, q=query: t.count(query=q), table.path)
+        quick, slow = both_ways(partial(Table.count, query=query), table.path)
         assert quick == slow, query
-        quick, slow = both_ways(lambda t, q=query: t.search(q, limit=5, score=True), table.path)
+        quick, slow = both_ways(partial(Table.search, query=query, limit=5, score=True), table.path)
         assert rows_of(quick.drop_columns(["_score"])) == rows_of(slow.drop_columns(["_score"])), query
         assert np.allclose(quick["_score"].to_numpy(), slow["_score"].to_numpy()), query
 
@@ -145,7 +154,7 @@ def test_queries_find_the_rows_and_scores_of_the_slow_way(name: str) -> None:
 def test_ranges_over_hundreds_of_terms() -> None:
     table = Table.open(str(GOLDEN / "10_large_batch"))
     for where in ("id > 0", "id >= 100", "score <= 300.0", "text >= 'document_2'"):
-        quick, slow = both_ways(lambda t, w=where: rows_of(t.scan(where=w).read_all()), Path(table.path))
+        quick, slow = both_ways(partial(conditioned, where=where), Path(table.path))
         assert quick == slow, where
 
 

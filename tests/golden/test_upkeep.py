@@ -138,13 +138,13 @@ def test_a_rewrite_makes_splits_ours_in_batches_and_goes_on_where_it_stopped(tmp
     table = many_splits(jvm_table("t13_checkpointed"), tmp_path, 3)
     rows, splits = table.count(), table.files().num_rows
     hits = table.count(query="message:timeout")
-    seen: list[tuple[int, int | None]] = []
+    seen: list[tuple[int, int]] = []
     settings = {"merge.batchSize": 1, "merge.parallelism": 1}
 
-    def stops(done: int, total: int | None, unit: str) -> None:
+    def stops(done: int, total: int, what: str) -> None:
         seen.append((done, total))
         if done == 2:
-            raise KeyboardInterrupt(unit)
+            raise KeyboardInterrupt(what)
 
     opened = Table.open(table.path, options=settings)
     preview = opened.merge(rewrite=True, max_source_splits=2, dry_run=True)

@@ -107,8 +107,8 @@ def merge(
 
     `merge.batchSize` says how many groups are a batch. What a failed or repeated task leaves behind is never
     committed. `target_size`, `where`, `max_dest_splits`, `max_source_splits`, `order_by` and `rewrite` are as for
-    `Table.merge`; `dry_run` only plans; `progress` is called at every step. `spark` is the session and `path` the place of the table;
-    `options` are settings, over those of the session.
+    `Table.merge`; `dry_run` only plans; `progress` is called at every step. `spark` is the session and `path` the place
+    of the table; `options` are settings, over those of the session.
 
         its.merge(spark, "/data/logs", target_size="1G")
     """

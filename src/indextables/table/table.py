@@ -496,7 +496,7 @@ class Table(LifecycleVerbs):
         report = purge.run(
             plan,
             self._log,
-            retries=settings.delete_retries,
+            settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,

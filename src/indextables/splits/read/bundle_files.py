@@ -5,31 +5,182 @@ shares with the one before, after the places of their postings. Postings are the
 packed to as few bits as the gaps between them need, and a rest of single numbers. The document store is compressed
 blocks of documents. All three are formats of tantivy (`sstable/README.md`, `postings`, `store` of its sources).
 
+The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
+
+    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
+
+Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
+hotcache.
+
 Everything read here was proven by the checksum of its file. A form that is not known is `UnknownFormError`: the caller then
 goes the slow way, which is tantivy's own.
 """
 
 from __future__ import annotations
 
+import json
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import IndexTablesError
-from indextables.splits.index.tantivy_files import composite_spans, footer_length
+from indextables.errors import BadFileError, IndexTablesError, UnsupportedError
+from indextables.splits.format.source import SplitSource
+from indextables.splits.index.tantivy_files import check_store, composite_spans, footer_length, store_index
 from indextables.splits.read.searchable import Rows
 
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
+
+_MAGIC = 403_881_646
+_VERSION = 1
+_END_BYTES = 1 << 20
+_PIECE_BYTES = 8 << 20
+_ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
+"""Of these only the end is fetched: nothing but rows is read from a foreign split."""
+
+
+class BundledFile(msgspec.Struct, frozen=True):
+    """Where a file lies in the bundle."""
+
+    start: int
+    end: int
+
+
+class _Files(msgspec.Struct, frozen=True):
+    files: dict[str, BundledFile]
+
+
+# Made once, at import: msgspec crashes if two threads are the first to look into a type.
+_FILES = msgspec.json.Decoder(_Files)
+
+
+class Bundle(Struct, frozen=True):
+    """What is where in a bundle."""
+
+    files: Mapping[str, BundledFile]
+    hotcache: BundledFile
+
+
+def is_bundle(end: bytes) -> bool:
+    """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
+    return len(end) >= 8 and end[-4:] != b"PAR1"
+
+
+def read_directory(source: SplitSource) -> Bundle:
+    """The files of a bundle by name, and its hotcache."""
+    hot = _length_before(source, source.size)
+    stop = source.size - 4 - hot
+    size = _length_before(source, stop)
+    (data,) = source.read_many([(stop - 4 - size, size)]) if size >= 8 else (b"",)
+    if len(data) < 8:
+        raise bad_bundle(source.path, 0, source.size, "it is neither a split of ours nor a bundle of tantivy files")
+    magic, version = struct.unpack("<II", data[:8])
+    if magic != _MAGIC:
+        raise bad_bundle(
+            source.path, stop - 4 - size, size, "it is neither a split of ours nor a bundle of tantivy files"
+        )
+    if version != _VERSION:
+        raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
+    try:
+        files = _FILES.decode(data[8:]).files
+    except msgspec.DecodeError as e:
+        raise bad_bundle(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
+    for name, file in files.items():
+        if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
+            raise bad_bundle(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
+    return Bundle(files, BundledFile(stop, stop + hot))
+
+
+def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
+    """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
+    for name, file in bundle.files.items():
+        if name.startswith(".") or name == "split_fields":
+            continue
+        length = file.end - file.start
+        ends_only = name.rpartition(".")[2] in _ENDS_ONLY
+        begin = max(0, length - _END_BYTES) if ends_only else 0
+        with (folder / name).open("wb") as out:
+            out.truncate(length)
+            out.seek(begin)
+            for at in range(begin, length, _PIECE_BYTES):
+                (data,) = source.read_many([(file.start + at, min(_PIECE_BYTES, length - at))])
+                out.write(data)
+        if name == "meta.json":
+            _check_meta((folder / name).read_bytes(), source, file, bundle.hotcache)
+        elif begin == 0:
+            _check_file(folder / name, source.path, file)
+
+
+def proven_meta(source: SplitSource, bundle: Bundle) -> bytes:
+    """The `meta.json` of a bundle, which has no checksum, proven by its copy."""
+    file = bundle.files.get("meta.json")
+    if file is None:
+        raise bad_bundle(source.path, 0, source.size, "it has no meta.json")
+    (meta,) = source.read_many([(file.start, file.end - file.start)])
+    _check_meta(meta, source, file, bundle.hotcache)
+    return meta
+
+
+def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
+    """Prove `meta.json`, which has no checksum, by its copy."""
+    (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
+    if hot and meta not in hot:
+        raise bad_bundle(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
+
+
+def _check_file(path: Path, split: str, file: BundledFile) -> None:
+    """Prove a tantivy file by the checksum in its footer."""
+    length = path.stat().st_size
+    with path.open("rb") as f:
+        f.seek(max(0, length - 4096))
+        end = f.read()
+        footer = footer_length(end, path.name)
+        f.seek(0)
+        crc, left = 0, length - footer
+        while left:
+            data = f.read(min(_PIECE_BYTES, left))
+            crc = zlib.crc32(data, crc)
+            left -= len(data)
+    try:
+        expected = json.loads(end[-footer:-8])["crc"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise bad_bundle(split, file.start, length, f"the footer of {path.name} is garbled") from e
+    if crc != expected:
+        raise bad_bundle(split, file.start, length, f"the checksum of {path.name} differs")
+    if path.name.endswith(".store"):
+        start = store_index(end, path.name)
+        with path.open("rb") as f:
+            f.seek(min(start, length))
+            check_store(f.read(16), length - start, path.name)
+
+
+def _length_before(source: SplitSource, end: int) -> int:
+    """The u32 that ends at a place, which must leave room for what it measures."""
+    if end >= 4:
+        (data,) = source.read_many([(end - 4, 4)])
+        (length,) = struct.unpack("<I", data)
+        if length <= end - 4:
+            return int(length)
+    raise bad_bundle(source.path, max(0, end - 4), 4, "it is neither a split of ours nor a bundle of tantivy files")
+
+
+def bad_bundle(path: str, start: int, length: int, why: str) -> BadFileError:
+    """What is wrong with a stretch of a bundle."""
+    message = f"The split {path} (bytes {start} to {start + length}) cannot be read: {why}."
+    return BadFileError(message, path=path, start=start, length=length)
+
 
 _SORTED_STRINGS = 2
 """The kind of dictionary that the other engine writes (1 is the kind of tantivy-py)."""

@@ -4,13 +4,6 @@ Tantivy-py cannot open their term dictionary; `bundle_files.py` reads it, and th
 is not known there, nothing is ruled out and documents are read by tantivy: the same answer, slower. Merging rewrites
 such a split into one of ours.
 
-The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
-
-    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
-
-Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
-hotcache.
-
 Values of another engine's documents as Arrow arrays of the table's types.
 """
 
@@ -21,7 +14,6 @@ import datetime
 import ipaddress
 import json
 import shutil
-import struct
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,12 +22,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import tantivy
-from msgspec import Struct
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
 from indextables.model.column_ranges import ColumnRange
@@ -43,135 +33,19 @@ from indextables.model.predicate import And, Comparison, In, Or, Predicate, eval
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
 from indextables.splits.index.tantivy_errors import scratch_folder, tantivy_errors
-from indextables.splits.index.tantivy_files import COMPONENTS, check_store, footer_length, store_index
-from indextables.splits.read.bundle_files import DocumentStore, FieldTerms, UnknownFormError, field_terms
+from indextables.splits.index.tantivy_files import COMPONENTS, footer_length
+from indextables.splits.read.bundle_files import (
+    Bundle,
+    DocumentStore,
+    FieldTerms,
+    UnknownFormError,
+    bad_bundle,
+    field_terms,
+    proven_meta,
+    read_directory,
+    unbundle,
+)
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
-
-_MAGIC = 403_881_646
-_VERSION = 1
-_END_BYTES = 1 << 20
-_PIECE_BYTES = 8 << 20
-_ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
-"""Of these only the end is fetched: nothing but rows is read from a foreign split."""
-
-
-class BundledFile(msgspec.Struct, frozen=True):
-    """Where a file lies in the bundle."""
-
-    start: int
-    end: int
-
-
-class _Files(msgspec.Struct, frozen=True):
-    files: dict[str, BundledFile]
-
-
-# Made once, at import: msgspec crashes if two threads are the first to look into a type.
-_FILES = msgspec.json.Decoder(_Files)
-
-
-class Bundle(Struct, frozen=True):
-    """What is where in a bundle."""
-
-    files: Mapping[str, BundledFile]
-    hotcache: BundledFile
-
-
-def is_bundle(end: bytes) -> bool:
-    """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
-    return len(end) >= 8 and end[-4:] != b"PAR1"
-
-
-def read_directory(source: SplitSource) -> Bundle:
-    """The files of a bundle by name, and its hotcache."""
-    hot = _length_before(source, source.size)
-    stop = source.size - 4 - hot
-    size = _length_before(source, stop)
-    (data,) = source.read_many([(stop - 4 - size, size)]) if size >= 8 else (b"",)
-    if len(data) < 8:
-        raise _bad(source.path, 0, source.size, "it is neither a split of ours nor a bundle of tantivy files")
-    magic, version = struct.unpack("<II", data[:8])
-    if magic != _MAGIC:
-        raise _bad(source.path, stop - 4 - size, size, "it is neither a split of ours nor a bundle of tantivy files")
-    if version != _VERSION:
-        raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
-    try:
-        files = _FILES.decode(data[8:]).files
-    except msgspec.DecodeError as e:
-        raise _bad(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
-    for name, file in files.items():
-        if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
-            raise _bad(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
-    return Bundle(files, BundledFile(stop, stop + hot))
-
-
-def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
-    """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
-    for name, file in bundle.files.items():
-        if name.startswith(".") or name == "split_fields":
-            continue
-        length = file.end - file.start
-        ends_only = name.rpartition(".")[2] in _ENDS_ONLY
-        begin = max(0, length - _END_BYTES) if ends_only else 0
-        with (folder / name).open("wb") as out:
-            out.truncate(length)
-            out.seek(begin)
-            for at in range(begin, length, _PIECE_BYTES):
-                (data,) = source.read_many([(file.start + at, min(_PIECE_BYTES, length - at))])
-                out.write(data)
-        if name == "meta.json":
-            _check_meta((folder / name).read_bytes(), source, file, bundle.hotcache)
-        elif begin == 0:
-            _check_file(folder / name, source.path, file)
-
-
-def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
-    """Prove `meta.json`, which has no checksum, by its copy."""
-    (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
-    if hot and meta not in hot:
-        raise _bad(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
-
-
-def _check_file(path: Path, split: str, file: BundledFile) -> None:
-    """Prove a tantivy file by the checksum in its footer."""
-    length = path.stat().st_size
-    with path.open("rb") as f:
-        f.seek(max(0, length - 4096))
-        end = f.read()
-        footer = footer_length(end, path.name)
-        f.seek(0)
-        crc, left = 0, length - footer
-        while left:
-            data = f.read(min(_PIECE_BYTES, left))
-            crc = zlib.crc32(data, crc)
-            left -= len(data)
-    try:
-        expected = json.loads(end[-footer:-8])["crc"]
-    except (ValueError, KeyError, TypeError) as e:
-        raise _bad(split, file.start, length, f"the footer of {path.name} is garbled") from e
-    if crc != expected:
-        raise _bad(split, file.start, length, f"the checksum of {path.name} differs")
-    if path.name.endswith(".store"):
-        start = store_index(end, path.name)
-        with path.open("rb") as f:
-            f.seek(min(start, length))
-            check_store(f.read(16), length - start, path.name)
-
-
-def _length_before(source: SplitSource, end: int) -> int:
-    """The u32 that ends at a place, which must leave room for what it measures."""
-    if end >= 4:
-        (data,) = source.read_many([(end - 4, 4)])
-        (length,) = struct.unpack("<I", data)
-        if length <= end - 4:
-            return int(length)
-    raise _bad(source.path, max(0, end - 4), 4, "it is neither a split of ours nor a bundle of tantivy files")
-
-
-def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
-    message = f"The split {path} (bytes {start} to {start + length}) cannot be read: {why}."
-    return BadFileError(message, path=path, start=start, length=length)
-
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ARRAY_KEY = "_values"
@@ -311,7 +185,7 @@ class ForeignReader:
             source = _WholeSource(source)
         bundle = read_directory(source)
         try:
-            meta = json.loads(_proven_meta(source, bundle))
+            meta = json.loads(proven_meta(source, bundle))
             if any(segment["deletes"] is not None for segment in meta["segments"]):
                 raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)
             return cls(source, schema, bundle, meta)
@@ -541,9 +415,9 @@ class ForeignReader:
         try:
             expected = json.loads(data[-footer:-8])["crc"]
         except (ValueError, KeyError, TypeError) as e:
-            raise _bad(self.path, file.start, len(data), f"the footer of {name} is garbled") from e
+            raise bad_bundle(self.path, file.start, len(data), f"the footer of {name} is garbled") from e
         if zlib.crc32(memoryview(data)[:-footer]) != expected:
-            raise _bad(self.path, file.start, len(data), f"the checksum of {name} differs")
+            raise bad_bundle(self.path, file.start, len(data), f"the checksum of {name} differs")
         return data
 
     def _term_kind(self, field: pa.Field) -> str | None:
@@ -678,15 +552,6 @@ def _second(scalar: pa.Scalar, kind: pa.DataType) -> int:
         return int(scalar.cast(pa.int32()).as_py()) * 86_400
     number = int(scalar.cast(pa.int64()).as_py())
     return abs(number) // 1_000_000 * (1 if number >= 0 else -1)
-
-
-def _proven_meta(source: SplitSource, bundle: Bundle) -> bytes:
-    file = bundle.files.get("meta.json")
-    if file is None:
-        raise _bad(source.path, 0, source.size, "it has no meta.json")
-    (meta,) = source.read_many([(file.start, file.end - file.start)])
-    _check_meta(meta, source, file, bundle.hotcache)
-    return meta
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -25,9 +25,10 @@ from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
+from indextables.splits.read.bundle_files import is_bundle
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
-from indextables.splits.read.foreign import ForeignReader, is_bundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store

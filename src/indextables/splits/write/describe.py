@@ -31,8 +31,9 @@ from indextables.splits.format.section_table import FieldRange, Origin
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import read_meta
+from indextables.splits.read.bundle_files import is_bundle, read_directory, unbundle
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.foreign import ForeignReader, is_bundle, read_directory, unbundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.write.split_info import SplitInfo
 
