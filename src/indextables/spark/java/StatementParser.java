@@ -60,7 +60,8 @@ public class StatementParser implements InvocationHandler {
   /** Where no Python process has done it: the data source is told the session's settings, as soon as SQL names it. */
   private void prepareSource(String sql) {
     if (sourceKnowsSettings || StatementRunner.isAttached()) return;
-    if (!sql.toLowerCase(java.util.Locale.ROOT).contains(TableRelation.FORMAT)) return;
+    String lower = sql.toLowerCase(java.util.Locale.ROOT);
+    if (!lower.contains(TableRelation.FORMAT) && !lower.contains(TableRelation.OTHER_NAMES[0])) return;
     sourceKnowsSettings = true;
     SessionSource.registerFound(session);
   }
