@@ -134,6 +134,7 @@ class SparkStatements(Session):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
     ) -> MergeReport:
         return upkeep.merge(
@@ -144,6 +145,7 @@ class SparkStatements(Session):
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by,
+            rewrite=rewrite,
             dry_run=dry_run,
             options=self.options,
         )
@@ -344,6 +346,7 @@ def install(spark: SparkSession) -> None:
         its.install(spark); spark.sql("DESCRIBE INDEXTABLES HISTORY '/data/logs'").show()
     """
     register(spark)
+    _answer_other_extension(spark)
     if not has_jvm(spark):
         install_in_python(spark)
         return
@@ -358,6 +361,21 @@ def install(spark: SparkSession) -> None:
     classes.call("Extension", "install", spark._jsparkSession, driver)
     if classes.are_sparks:
         install_catalogs(spark)
+
+
+JVM_EXTENSION = "io.indextables.extensions.IndexTablesSparkExtensions"
+"""What clusters of the JVM engine have in `spark.sql.extensions`."""
+
+
+def _answer_other_extension(spark: SparkSession) -> None:
+    """Say what to write instead of the JVM engine's class, which Spark has only warned of that it cannot be found."""
+    if JVM_EXTENSION in str(spark.conf.get("spark.sql.extensions", "") or ""):
+        logger.warning(
+            "spark.sql.extensions names %s, which is the JVM engine's and is not used. This session has the statements and "
+            "operators already; leave the setting out, or write %s.Extension with the jar that `indextables jar` builds.",
+            JVM_EXTENSION,
+            PACKAGE,
+        )
 
 
 CATALOGS = {

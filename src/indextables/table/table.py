@@ -430,6 +430,7 @@ class Table(SearchPages, LifecycleVerbs):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
@@ -438,9 +439,9 @@ class Table(SearchPages, LifecycleVerbs):
 
         `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
         `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
-        are cut anew, side by side; the setting `merge.clusterBy` sorts small ones in every merge. A split that cannot be
-        read is skipped for a while and stays. `dry_run` only plans; `progress` is called at every step; `execute` runs the
-        groups elsewhere than in threads of this process. Raises InvalidInputError for a bad size or column, ConflictError.
+        are cut anew, side by side; `merge.clusterBy` sorts small ones in every merge. `rewrite` takes splits of another
+        engine alone, in batches: stopped, it goes on where it was. What cannot be read is skipped for a while and stays.
+        `dry_run` only plans; `progress` is called at every step; `execute` runs groups elsewhere. Raises InvalidInputError.
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
@@ -455,7 +456,10 @@ class Table(SearchPages, LifecycleVerbs):
         )
         predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
         physical = newest._names.optional_predicate(predicate)
-        plan = merge.plan(newest._snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
+        now_ms = self._log.now_ms()
+        plan = merge.plan(
+            newest._snapshot, url=self.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=rewrite
+        )
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
@@ -495,7 +499,7 @@ class Table(SearchPages, LifecycleVerbs):
         report = purge.run(
             plan,
             self._log,
-            retries=settings.delete_retries,
+            settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,
