@@ -32,11 +32,13 @@ from indextables.splits.query import tree
 from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
-from indextables.web.exploration import END, START, column_mappings
+from indextables.web.exploration import column_mappings
 from indextables.web.query_dsl import QueryDsl, options, refuse
 
 MOST_HITS = 10_000
 _WHOLE = 1 << 30
+_START, _END = "\ue000", "\ue001"
+"""Around what matched, until the marks that were asked for take their place: characters of nobody's alphabet."""
 _SCORE = "_score"
 _BODY = (
     *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
@@ -259,10 +261,10 @@ class ElasticSearch:
         length = _WHOLE if given.get("number_of_fragments") == 0 else int(given.get("fragment_size", 100)) or _WHOLE
         mappings = column_mappings(self.table)
         for name in columns:
-            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, START, END)).to_pylist()
+            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, _START, _END)).to_pylist()
             for place, text in enumerate(texts):
-                if text is not None and START in text:
-                    found[place][name] = [unescape(text).replace(START, before).replace(END, after)]
+                if text is not None and _START in text:
+                    found[place][name] = [unescape(text).replace(_START, before).replace(_END, after)]
         return found
 
     def _aggregations(self, given: Any, query: tree.Query) -> dict[str, Any]:

@@ -29,15 +29,13 @@ from indextables.scan.plan import ScanPlan, parse_query
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.index.values import plain_texts
 from indextables.splits.query import tree
 from indextables.splits.search.search import OrderBy
-from indextables.splits.search.snippets import Snippet, snippets
+from indextables.splits.search.snippets import Span, spans
 from indextables.table import Table, planning
 from indextables.web.view import View
 
-START, END = "\ue000", "\ue001"
-"""Around what matched, in a text that is then split there: characters of nobody's alphabet."""
-_WHOLE = 1 << 30
 _FACETS, _VALUES = 8, 8
 _SAMPLE = 1_000
 _BUCKETS = 60
@@ -61,10 +59,10 @@ _STEPS = (
 
 
 class HitPage(Struct, frozen=True):
-    """The hits of one page, the texts of columns with what matched marked, and whether there are more."""
+    """The hits of one page, where in the texts of columns what was looked for stands, and whether there are more."""
 
     rows: pa.Table
-    marked: Mapping[str, Sequence[str | None]]
+    marks: Mapping[str, Sequence[Sequence[Span]]]
     more: bool
 
 
@@ -134,6 +132,11 @@ class TableView:
         return chosen or next(iter(self.time_columns), None)
 
     @cached_property
+    def mappings(self) -> dict[str, ColumnMapping]:
+        """How the columns of texts and values are indexed."""
+        return column_mappings(self.table)
+
+    @cached_property
     def order(self) -> OrderBy | None:
         """The order of the hits; None is by score. Without a query the newest come first."""
         sort = self.view.sort or (SCORE if self.view.query else NEWEST)
@@ -146,7 +149,7 @@ class TableView:
         """The columns that are shown: those that are chosen, else all, the time and the texts before the others."""
         if self.view.columns:
             return self.chosen_columns
-        texts = {name for name, mapping in column_mappings(self.table).items() if mapping.kind == "text"}
+        texts = {name for name, mapping in self.mappings.items() if mapping.kind == "text"}
         names = self.table.schema.names
         return sorted(names, key=lambda name: (name != self.time_column, name not in texts, names.index(name)))
 
@@ -160,7 +163,7 @@ class TableView:
         view = self.view
         rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
         shown = rows.slice(0, view.size)
-        return HitPage(shown, self._marked(shown), rows.num_rows > view.size)
+        return HitPage(shown, self._marks(shown), rows.num_rows > view.size)
 
     def count(self) -> int:
         """How many hits there are."""
@@ -246,11 +249,11 @@ class TableView:
         some = [part for part in parts if part is not None]
         return all_of(some) if some else None
 
-    def _marked(self, rows: pa.Table) -> dict[str, list[str | None]]:
+    def _marks(self, rows: pa.Table) -> dict[str, list[list[Span]]]:
         searched = set(tree.columns(self.tree))
         return {
-            name: snippets(rows.column(name), self.tree, mapping, Snippet(name, _WHOLE, START, END)).to_pylist()
-            for name, mapping in column_mappings(self.table).items()
+            name: spans(plain_texts(rows.column(name)).to_pylist(), self.tree, name, mapping)
+            for name, mapping in self.mappings.items()
             if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
         }
 

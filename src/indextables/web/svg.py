@@ -79,10 +79,22 @@ LETTER = 7.4
 """Width of a letter of a label, in the units of a drawing; labels are cut by it before they run into each other."""
 
 
+def is_harmless(value: str) -> bool:
+    """Whether a text is markup as it is."""
+    return _HARMLESS.fullmatch(value) is not None
+
+
 def text(value: object) -> Markup:
     """A value as text of a page. Most hold nothing that must be escaped, which one look tells."""
     own = value if isinstance(value, str) else str(value)
-    return Markup(own) if _HARMLESS.fullmatch(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
+    return Markup(own) if is_harmless(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
+
+
+def texts(values: Sequence[str]) -> list[Markup]:
+    """Values as texts of a page: one look at all of them, and one at each only where there is something to escape."""
+    if is_harmless("".join(values)):
+        return [Markup(value) for value in values]
+    return [text(value) for value in values]
 
 
 def joined(*parts: Markup) -> Markup:
