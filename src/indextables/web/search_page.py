@@ -283,9 +283,7 @@ def versions_part(table: Table, view: View) -> Markup:
 def _exports(view: View) -> Markup:
     address = view.address("export", offset=0)
     before = address + ("&" if "?" in address else "?")
-    links = [
-        element("a", text(title), href=f"{before}format={kind}", download="") for kind, title in EXPORTS.items()
-    ]
+    links = [element("a", text(title), href=f"{before}format={kind}", download="") for kind, title in EXPORTS.items()]
     return _menu("Export", element("p", text("Every hit, in the table's order."), class_="soft"), *links, id="exports")
 
 
@@ -398,7 +396,7 @@ def _hit_table(rows: pa.Table, marks: Marks, view: View) -> Markup:
 def _cells(column: pa.ChunkedArray, marks: Sequence[Sequence[Span]] | None, *, is_number: bool) -> list[Markup]:
     """The cells of a column, all of one class. Short values stand on one line."""
     values = column_texts(column)
-    narrow = max((len(v) for v in values if v is not None), default=0) <= _SHORT_TEXT
+    narrow = max(map(len, filter(None, values)), default=0) <= _SHORT_TEXT
     kind = " ".join(k for k, yes in (("number", is_number), ("narrow", narrow)) if yes) or None
     if marks is not None:
         shown = [NULL if v is None else marked(v, own) for v, own in zip(values, marks, strict=True)]
@@ -424,7 +422,10 @@ def _records(rows: pa.Table, marks: Marks) -> Markup:
     items = []
     for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
         lines = [
-            joined(element("dt", text(name)), element("dd", _record_value(value, marks[name][place] if name in marks else ())))
+            joined(
+                element("dt", text(name)),
+                element("dd", _record_value(value, marks[name][place] if name in marks else ())),
+            )
             for name, value in row.items()
             if value is not None and name != _SCORE
         ]

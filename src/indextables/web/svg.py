@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 from math import ceil, floor, log10
 from typing import NewType
@@ -102,11 +103,16 @@ def joined(*parts: Markup) -> Markup:
     return Markup("".join(parts))
 
 
+@lru_cache(maxsize=1024)
+def _attribute(key: str) -> str:
+    return f' {key.rstrip("_").replace("_", "-")}="'
+
+
 def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
     """An element. `_` in the name of an attribute is `-`, a trailing one is dropped (`class_`); None leaves it out."""
     attributes_text = "".join(
         [
-            f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
+            f'{_attribute(key)}{text(value if isinstance(value, str) else _plain(value))}"'
             for key, value in attributes.items()
             if value is not None
         ]

@@ -103,7 +103,8 @@ def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> l
 
 def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token]:
     """The terms of a text as the analyzer's own objects, whose `char_offset_from` and `char_offset_to` are their place."""
-    return build_analyzer(tokenizer, None).pre_tokenize(text).tokens
+    tokens: list[tantivy.Token] = build_analyzer(tokenizer).pre_tokenize(text).tokens
+    return tokens
 
 
 TOKENS = pa.schema([("term", pa.string()), ("position", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
