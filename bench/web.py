@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -150,6 +151,12 @@ def memory(pid: int) -> int:
     return int(line.split()[1]) // 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """Seconds of all cores that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def load(address: str, token: str, name: str, *, users: int, seconds: float) -> tuple[list[float], list[str]]:
     """Times and errors of all users."""
     host, _, port = address.removeprefix("http://").partition(":")
@@ -178,7 +185,7 @@ def main() -> None:
         try:
             assert server.stdout is not None
             told = json.loads("".join(server.stdout.readline() for _ in range(4)))
-            before = memory(server.pid)
+            before, cpu = memory(server.pid), cpu_seconds(server.pid)
             half = asyncio.run(
                 load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
             )
@@ -194,6 +201,8 @@ def main() -> None:
                 "errors": len(errors),
                 "p50_ms": round(times[len(times) // 2], 1),
                 "p99_ms": round(times[int(len(times) * 0.99)], 1),
+                "cpu_ms_per_request": round((cpu_seconds(server.pid) - cpu) * 1000 / len(times), 2),
+                "load": round(os.getloadavg()[0], 1),
                 "memory_mb": {"start": before, "half": middle, "end": memory(server.pid)},
             }
             print(json.dumps(figures), flush=True)

@@ -32,7 +32,7 @@ from indextables.splits.query import tree
 from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
-from indextables.web.exploration import column_mappings
+from indextables.web.exploration import column_mappings, hit_count
 from indextables.web.query_dsl import QueryDsl, options, refuse
 
 MOST_HITS = 10_000
@@ -94,7 +94,7 @@ class ElasticSearch:
             },
         }
         if given.get("track_total_hits", True) is not False:
-            answer["hits"] = {"total": {"value": self._task(query).count(), "relation": "eq"}, **answer["hits"]}
+            answer["hits"] = {"total": {"value": hit_count(self.table, query), "relation": "eq"}, **answer["hits"]}
         aggregations = given.get("aggs") or given.get("aggregations")
         if aggregations:
             answer["aggregations"] = self._aggregations(aggregations, query)
@@ -104,7 +104,7 @@ class ElasticSearch:
     def count(self, body: Mapping[str, Any]) -> int:
         """The answer to `_count`."""
         given = options(body, ["query"], "the request")
-        return self._task(self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()).count()
+        return hit_count(self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows())
 
     def mapping(self) -> dict[str, Any]:
         """The columns, as properties."""
@@ -184,10 +184,9 @@ class ElasticSearch:
         return hits
 
     def _hit(self, row: Mapping[str, Any], source: Sequence[str], extra: Sequence[str]) -> dict[str, Any]:
-        content = {name: _plain(row[name]) for name in source}
-        digest = hashlib.sha1(
-            msgspec.json.encode({k: _plain(v) for k, v in row.items() if k != _SCORE}), usedforsecurity=False
-        )
+        plain = {k: _plain(v) for k, v in row.items() if k != _SCORE}
+        content = {name: plain[name] for name in source}
+        digest = hashlib.sha1(msgspec.json.encode(plain), usedforsecurity=False)
         hit = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE), "_source": content}
         if extra:
             fields = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in extra}
@@ -487,6 +486,8 @@ def _number(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it: times as ISO text in UTC."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
@@ -496,4 +497,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, float) and value != value:
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if isinstance(value, float) else str(value)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -167,7 +168,7 @@ class TableView:
 
     def count(self) -> int:
         """How many hits there are."""
-        return self._task(()).count()
+        return hit_count(self.table, self.tree, self.where)
 
     def task(self, columns: Sequence[str]) -> ScanTask:
         """The scan that reads some columns of every hit, for an export."""
@@ -223,7 +224,7 @@ class TableView:
         with _Timer(clock, "find and read the page"):
             search.merged(task)
         with _Timer(clock, "count"):
-            self.count()
+            self._task(()).count()
         return Steps(clock, explain(self._task(())))
 
     def _search(self, *, limit: int, offset: int) -> TableSearch:
@@ -256,6 +257,23 @@ class TableView:
             for name, mapping in self.mappings.items()
             if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
         }
+
+
+_COUNTS: WeakKeyDictionary[Table, dict[tuple[int, tree.Query, Predicate | None], int]] = WeakKeyDictionary()
+_MOST_COUNTS = 1_000
+
+
+def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -> int:
+    """How many rows of a table match. A version never changes, so what was counted for a handle is not counted again."""
+    counts = _COUNTS.setdefault(table, {})
+    key = table.version, query, where
+    count = counts.get(key)
+    if count is None:
+        count = ScanTask(planning.plan_scan(table, query=query, where=where, columns=()), table._log.store).count()
+        if len(counts) >= _MOST_COUNTS:
+            counts.clear()
+        counts[key] = count
+    return count
 
 
 def column_mappings(table: Table) -> dict[str, ColumnMapping]:
