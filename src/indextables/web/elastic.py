@@ -104,7 +104,9 @@ class ElasticSearch:
     def count(self, body: Mapping[str, Any]) -> int:
         """The answer to `_count`."""
         given = options(body, ["query"], "the request")
-        return hit_count(self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows())
+        return hit_count(
+            self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
+        )
 
     def mapping(self) -> dict[str, Any]:
         """The columns, as properties."""
