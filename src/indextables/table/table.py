@@ -522,7 +522,7 @@ class Table(SearchPages, LifecycleVerbs):
     def restore(
         self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by its number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring an older version back, by number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
