@@ -53,7 +53,7 @@ def _measured(results: list[dict[str, Any]]) -> str:
     )
     return (
         f"Measured {days} on {machine['cores']} shared cores, {machine['system']}, Python {machine['python']}, over generated"
-        f" log lines: {sizes}. Beside us: {peers}. Trust the ratios more than the figures; where the CPU time of something was"
+        f" log lines: {sizes}. Beside us: {peers}. Trust the ratios more than the figures; where the CPU time of a thing was"
         " measured, that is shown and the clock is left out."
     )
 
