@@ -195,7 +195,7 @@ def test_the_feed_tells_of_rows_that_statements_changed_and_of_no_others(
     assert told(f"UPDATE {target} SET level = 'x' WHERE id = 4") == Counter(
         [("update_preimage", 4), ("update_postimage", 4)]
     )
-    source = "(SELECT id, day, level, message FROM {} WHERE id = 5 UNION ALL SELECT 90L, 1, 'a', 'b') s".format(target)
+    source = f"(SELECT id, day, level, message FROM {target} WHERE id = 5 UNION ALL SELECT 90L, 1, 'a', 'b') s"
     assert told(
         f"MERGE INTO {target} t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET level = 'y' "
         "WHEN NOT MATCHED THEN INSERT (id, level) VALUES (s.id, s.level)"

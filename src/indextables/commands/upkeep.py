@@ -211,9 +211,7 @@ class UntagVersion(TableCommand):
 
     def run(self, session: Session) -> pa.Table:
         table = session.open(self.table)
-        return self.shape(
-            pa.table({"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]})
-        )
+        return self.shape(pa.table({"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]}))
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def _history(log: TransactionLog, limit: int | None) -> pa.Table:
     rows = [
         {
             **_row(version, committed.get(version), listing, version in readable),
-            "tags": ", ".join(name for name, tagged_version in header.tags.items() if tagged_version == version) or None,
+            "tags": ", ".join(name for name, tagged_version in header.tags.items() if tagged_version == version)
+            or None,
         }
         for version in versions
     ]

@@ -125,7 +125,6 @@ class Header(Struct, frozen=True):
     schema_registry: Mapping[str, str] = field(default_factory=dict)
     """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
 
-
     @property
     def tags(self) -> dict[str, int]:
         """The versions that have a name, which no clean-up touches; by name, oldest first."""

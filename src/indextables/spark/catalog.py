@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
 from indextables.model.stat_text import decode_value
 from indextables.spark.errors import error_document

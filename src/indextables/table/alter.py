@@ -204,9 +204,7 @@ class ColumnChange:
         )
         return table._commit(changes) or table.version
 
-    def _changed(
-        self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]
-    ) -> MetadataAction:
+    def _changed(self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]) -> MetadataAction:
         table = self._table
         schema: SparkJson = json.loads(old.schema_string)
         for parent, change in edits:
