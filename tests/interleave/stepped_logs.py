@@ -9,6 +9,7 @@ from typing import Any
 
 from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import CompactionSettings, RetentionSettings
+from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.log.cache import LogCache
 from indextables.log.log_files import CLOCK, MANIFESTS, POINTER
@@ -95,7 +96,7 @@ def purger(store: Store) -> Any:
     """Deletes whatever nobody needs, however young it is."""
     log = open_log(store, "purger")
     planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
-    return purge.run(planned, log, retries=0).status
+    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
 def unfounded(found: list[int], start: Rows, effects: Effects, results: Mapping[str, Any]) -> str | None:

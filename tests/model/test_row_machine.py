@@ -229,7 +229,12 @@ class Program:
 
     def row(self, number: int) -> dict[str, Any]:
         words = " ".join(self.random.choices(WORDS, k=self.random.randint(1, 4)))
-        made = {"id": number, "day": number % 3, "level": self.random.choice(LEVELS), "message": f"{words} n{number}"}
+        made: dict[str, Any] = {
+            "id": number,
+            "day": number % 3,
+            "level": self.random.choice(LEVELS),
+            "message": f"{words} n{number}",
+        }
         made["ts"] = BEGIN + dt.timedelta(hours=number)
         return {**made, "extra": self.random.choice([None, number])} if self.shape.extra is not None else made
 

@@ -36,6 +36,8 @@ class MergeSplits(TableCommand):
     max_source_splits: int | None = None
     dry_run: bool = False
     order_by: tuple[str, ...] | None = None
+    rewrite: bool = False
+    """Whether only splits of another engine are taken, each of which becomes ours."""
 
     leads: ClassVar = {"MERGE SPLITS": {}}
     clauses: ClassVar[Clauses] = {
@@ -46,6 +48,7 @@ class MergeSplits(TableCommand):
         "PRECOMMIT": ("dry_run", _no_merge_before_a_commit),
         "MAX SOURCE SPLITS PER MERGE": ("max_source_splits", StatementCursor.count),
         "ORDER BY": ("order_by", StatementCursor.sort_columns),
+        "REWRITE": ("rewrite", StatementCursor.presence),
         **DRY_RUN,
     }
     columns: ClassVar[pa.Schema] = row_schema(
@@ -64,6 +67,7 @@ class MergeSplits(TableCommand):
             if self.order_by is None
             else f"ORDER BY ({', '.join(column_name(column) for column in self.order_by)})"
         )
+        yield flag("REWRITE", self.rewrite)
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
@@ -75,6 +79,7 @@ class MergeSplits(TableCommand):
             max_dest_splits=self.max_dest_splits,
             max_source_splits=self.max_source_splits,
             order_by=self.order_by,
+            rewrite=self.rewrite,
             dry_run=self.dry_run,
         )
         return self.report_row(report, message=with_details(report.message, report))

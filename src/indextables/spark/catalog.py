@@ -19,6 +19,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
 from indextables.model.stat_text import decode_value
+from indextables.spark.errors import error_document
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, readable
 from indextables.spark.settings import session_settings
@@ -47,26 +48,6 @@ def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None 
     except IndexTablesError as error:
         logger.debug("the catalog's request %s failed", verb, exc_info=True)
         return error_document(error)
-
-
-def error_document(error: IndexTablesError) -> str:
-    """An error as the driver is told it."""
-    return json.dumps({"error": error.kind.upper(), "message": in_sparks_words(error)})
-
-
-_PYTHON_WORDS = {
-    "merge_schema=True": '.option("mergeSchema", "true")',
-    "Table.open(path)": "the table again",
-    "partition_by": "PARTITIONED BY",
-}
-
-
-def in_sparks_words(error: IndexTablesError) -> str:
-    """The message of an error with its hint, where Python's arguments are called as Spark's users know them."""
-    text = str(error)
-    for word, sparks in _PYTHON_WORDS.items():
-        text = text.replace(word, sparks)
-    return text
 
 
 def described(table: Table) -> Document:

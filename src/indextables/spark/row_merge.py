@@ -100,9 +100,7 @@ class MergeTarget:
     def files(self) -> pa.Table:
         """The splits of the version that was read; all must be ours."""
         files = self.table.files()
-        place = files.schema.get_field_index(_VECTOR)
-        unmasked = files.set_column(place, _VECTOR, pa.nulls(files.num_rows, files.schema.field(place).type))
-        if pc.all(parquet_splits(self.table, unmasked)).as_py() is False:
+        if pc.all(parquet_splits(self.table, files)).as_py() is False:
             raise UnsupportedError(
                 f"{self.table.path} has splits of another engine, whose rows cannot be changed one by one.",
                 hint=f"Write them anew first: MERGE SPLITS '{self.table.path}'.",
@@ -116,24 +114,7 @@ class MergeTarget:
         places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
         rows = native_scan(self.spark, physical_view(self.table), chosen, {}).select("*", *places)
-        rows = with_names(rows, self.schema)
-        gone = self._deleted(chosen)
-        return (rows if gone is None else without_places(rows, gone)).alias(self.alias)
-
-    def _deleted(self, files: pa.Table) -> DataFrame | None:
-        """The places that deletion vectors name."""
-        masked = files.filter(pc.is_valid(files[_VECTOR]))
-        if not masked.num_rows:
-            return None
-        store = open_store(StoreSpec.from_url(self.table.path, self.table.settings))
-        vectors = VectorWriter(store)
-        rows = [vectors.load(vector) for vector in masked[_VECTOR].to_pylist()]
-        names = [path.rsplit("/", 1)[-1] for path in masked["path"].to_pylist()]
-        counts = [0 if each is None else len(each) for each in rows]
-        places = np.concatenate([np.asarray(each, np.int64) for each in rows if each is not None])
-        return self.spark.createDataFrame(
-            pa.table({FILE: np.repeat(np.array(names, object), counts).tolist(), ROW: places}, schema=PLACES)
-        )
+        return with_names(rows, self.schema).alias(self.alias)
 
 
 PLACES = pa.schema([(FILE, pa.string()), (ROW, pa.int64())])

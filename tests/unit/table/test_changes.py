@@ -124,7 +124,7 @@ def test_rows_of_another_type_are_said_to_be(tmp_path: Path) -> None:
     table.overwrite(pa.table({"id": [2], "v": ["seven"]}), overwrite_schema=True)
     table.append([{"id": 3, "v": "eight"}])
     for first in (0, 1, 2):
-        with pytest.raises(UnsupportedError, match=r"hold .v. as bigint.*it is string") as raised:
+        with pytest.raises(UnsupportedError, match=r"hold 'v' as bigint.*it is string") as raised:
             table.changes(first).read_all()
         assert "columns=" in (raised.value.hint or "")
     assert table.changes(3).read_all().column("v").to_pylist() == ["eight"]

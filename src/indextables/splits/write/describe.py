@@ -31,8 +31,9 @@ from indextables.splits.format.section_table import FieldRange, Origin
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import read_meta
+from indextables.splits.read.bundle_files import is_bundle, read_directory, unbundle
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.foreign import ForeignReader, is_bundle, read_directory, unbundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.write.split_info import SplitInfo
 
@@ -168,6 +169,7 @@ def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | N
     footer = _own_footer(source, footer_start)
     if footer is None:
         with closing(ForeignReader.open(source, schema)) as reader:
+            reader.check_files()
             yield from reader.iter_rows()
         return
     for component in footer.table.components:
