@@ -242,7 +242,6 @@ TRIPLES: list[Actors] = [
 ]
 LARGE: list[Actors] = [
     (tagger, purger, appender),
-    (tagger, purger, second_purger),
     (deleter, merger, purger),
     (overwriter, merger, purger),
     (appender, dropper, purger),
@@ -263,7 +262,7 @@ def test_two_and_a_fault(actors: Actors) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", PAIRS, ids=names)
 def test_any_two_and_a_fault(actors: Actors) -> None:
-    run(*actors, faults=1)
+    run(*actors, faults=1, states=2_000_000)
 
 
 @pytest.mark.parametrize("faults", [0, pytest.param(1, marks=pytest.mark.slow)])
@@ -279,7 +278,7 @@ def test_three(actors: Actors) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", LARGE, ids=names)
 def test_three_with_many_schedules(actors: Actors) -> None:
-    run(*actors)
+    run(*actors, states=2_000_000)
 
 
 @pytest.mark.parametrize("actors", [(deleter, merger), (overwriter, merger)], ids=names)
