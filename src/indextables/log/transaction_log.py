@@ -72,6 +72,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
 from indextables.pools import LISTING
 from indextables.storage.store import Store
+from indextables.wire.last_checkpoint import AVRO_STATE as AVRO_STATE_FORM
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
@@ -446,7 +447,8 @@ class TransactionLog(CommitLog, dict=True):
         if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
             snapshot = self._uncompacted(snapshot)
         report = self._write_checkpoint(snapshot, compact, thorough=True)
-        self.reload()
+        if report.format == AVRO_STATE_FORM:  # others are read whole: by who opens the table next, and not by us
+            self.reload()
         return report
 
     def damage(self) -> IndexTablesError | None:
