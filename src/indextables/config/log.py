@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, size
+from indextables.config.values import boolean, duration_ms, hours, integer, size, word_of
 
 
 class RetrySettings(SettingsGroup, frozen=True):
@@ -37,6 +37,18 @@ class VersionFileSettings(SettingsGroup, frozen=True):
     compress: bool = setting(
         "transaction.compression.enabled", boolean(), True, "Write version files as gzip.", in_table=True
     )
+    layout: str = setting(
+        "transaction.compression.layout",
+        word_of("gzip", "jvm"),
+        "gzip",
+        "Form of compressed version files: plain gzip, or with the two bytes before it that the JVM engine needs (jvm).",
+        in_table=True,
+    )
+
+    @property
+    def jvm_layout(self) -> bool:
+        """Whether the JVM engine must be able to read them."""
+        return self.layout == "jvm"
 
 
 class CacheSettings(SettingsGroup, frozen=True):

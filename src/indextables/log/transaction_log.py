@@ -498,7 +498,7 @@ class TransactionLog(CommitLog, dict=True):
 
     def cleaner(self) -> Cleaner:
         """The cleaner of this log."""
-        return Cleaner(self.store, self.bases, self.now_ms)
+        return Cleaner(self.store, self.bases, self.now_ms, lambda: frozenset(self.fresh().header.tags.values()))
 
     def _keep_up(self, committed: CommitResult) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""

@@ -208,7 +208,7 @@ STATEMENTS = (
         ),
         DescribeHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE INDEXTABLES HISTORY '/p' LIMIT -1",
         ("expected a whole number, found '-'",),
     ),
