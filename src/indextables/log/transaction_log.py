@@ -72,6 +72,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
 from indextables.pools import LISTING
 from indextables.storage.store import Store
+from indextables.wire.last_checkpoint import AVRO_STATE as AVRO_STATE_FORM
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
@@ -303,6 +304,11 @@ class SnapshotLog(Struct, dict=True):
         if cached is not None and cached[0].snapshot.version == version.version - 1 - len(cached[0].own):
             self._remember(replace(cached[0], own=(*cached[0].own, version)))
 
+    def _remember_followed(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
+        reading.check_read(self.store, snapshot)
+        for version in versions:
+            self._remember_own(version)
+
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
         snapshot = self._snapshot_of_same_table(loaded)
         if self.settings.cache.enabled:
@@ -320,18 +326,12 @@ class SnapshotLog(Struct, dict=True):
 
 
 class CommitLog(SnapshotLog, dict=True):
-    """Commits to one table. What follows a commit is `_keep_up`."""
+    """Commits to one table, and does nothing else to it."""
 
     def commit(
-        self,
-        read: Snapshot,
-        proposal: Proposal,
-        *,
-        txn_id: str | None = None,
-        written: Sequence[str] = (),
-        keep_up: bool = True,
+        self, read: Snapshot, proposal: Proposal, *, txn_id: str | None = None, written: Sequence[str] = ()
     ) -> CommitResult:
-        """Commit a proposal on the newest snapshot (see `log/commit.py`); then checkpoint and clean up if it is time.
+        """Commit a proposal on the newest snapshot (see `log/commit.py`).
 
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
@@ -355,8 +355,6 @@ class CommitLog(SnapshotLog, dict=True):
             ):
                 logger.warning(_TAKEN_OVER, self.store.url, committed.version)
             self._remember_own(committed.written)
-            if keep_up:
-                self._keep_up(committed)
         return committed
 
     def _count(self, committed: CommitResult) -> None:
@@ -409,6 +407,7 @@ class CommitLog(SnapshotLog, dict=True):
             reload=self.reload,
             at_version=self.at_version,
             since=self.since,
+            follow=self._remember_followed,
             listed=lambda version: self._read.files.get(version) if self._read is not None else None,
             retry=self.settings.retry,
             files=self.settings.files,
@@ -418,13 +417,24 @@ class CommitLog(SnapshotLog, dict=True):
             sleep=self.sleep,
         )
 
-    def _keep_up(self, committed: CommitResult) -> None:
-        """Checkpoint and clean up, if it is time."""
-        raise NotImplementedError
-
 
 class TransactionLog(CommitLog, dict=True):
     """The log of one table: read, committed to, checkpointed and kept in order."""
+
+    def commit(
+        self,
+        read: Snapshot,
+        proposal: Proposal,
+        *,
+        txn_id: str | None = None,
+        written: Sequence[str] = (),
+        keep_up: bool = True,
+    ) -> CommitResult:
+        """The same; then checkpoint and clean up if it is time, unless `keep_up` is False."""
+        committed = super().commit(read, proposal, txn_id=txn_id, written=written)
+        if keep_up and committed.written is not None:
+            self._keep_up(committed)
+        return committed
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
         """Checkpoint the newest version. An older protocol is raised first: only newer readers find an Avro state.
@@ -437,7 +447,8 @@ class TransactionLog(CommitLog, dict=True):
         if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
             snapshot = self._uncompacted(snapshot)
         report = self._write_checkpoint(snapshot, compact, thorough=True)
-        self.reload()
+        if report.format == AVRO_STATE_FORM:  # others are read whole: by who opens the table next, and not by us
+            self.reload()
         return report
 
     def damage(self) -> IndexTablesError | None:

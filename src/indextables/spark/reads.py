@@ -25,7 +25,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import numpy as np
@@ -44,6 +43,7 @@ from indextables.model.column_ranges import FileRanges
 from indextables.model.deletion_vector import encode_rows
 from indextables.model.predicate import Column
 from indextables.model.schema import is_partitionable
+from indextables.pools import SPLITS
 from indextables.spark.jvm import java_classes
 from indextables.spark.registration import source_frame
 from indextables.spark.schemas import quoted, readable
@@ -94,11 +94,12 @@ def _bitmaps(table: Table, files: pa.Table) -> list[bytes | None]:
         return [None] * files.num_rows
     store = open_store(StoreSpec.from_url(table.path, table.settings))
 
-    def bitmap(vector: str | None, records: int | None) -> bytes | None:
+    def bitmap(deletion: tuple[str | None, int | None]) -> bytes | None:
+        vector, records = deletion
         return None if vector is None else encode_rows(load_vector(store, vector, records=records))
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(bitmap, files["deletion_vector"].to_pylist(), files["deleted_records"].to_pylist()))
+    deletions = zip(files["deletion_vector"].to_pylist(), files["deleted_records"].to_pylist(), strict=True)
+    return list(SPLITS.each(bitmap, deletions, parallelism=_THREADS))
 
 
 def _row_ends(files: pa.Table) -> pa.Array:

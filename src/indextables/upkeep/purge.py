@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, TypeVar
@@ -45,6 +45,7 @@ from indextables.model.deletion_vector import REACHED_COLUMNS, VECTOR_FOLDER, VE
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.pools import UPKEEP
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
@@ -374,8 +375,9 @@ def _delete_in_threads(store: Store, parallelism: int, paths: Sequence[str]) -> 
     if parallelism == 1 or len(paths) < parallelism:
         store.delete(paths)
         return
-    with ThreadPoolExecutor(parallelism) as pool:
-        parts = [pool.submit(store.delete, paths[number::parallelism]) for number in range(parallelism)]
+    shares = (paths[number::parallelism] for number in range(parallelism))
+    parts = [UPKEEP.submit(store.delete, share, parallelism=parallelism) for share in shares]
+    wait(parts)
     for part in parts:
         part.result()
 
