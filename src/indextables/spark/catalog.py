@@ -195,6 +195,12 @@ def _type(change: Document) -> DataType:
 def _alter_properties(table: Table, changes: list[Document]) -> None:
     given = {change["key"]: change["value"] for change in changes if change["change"] == "SetProperty"}
     gone = [change["key"] for change in changes if change["change"] == "RemoveProperty"]
+    if "location" in given:
+        raise UnsupportedError(
+            f"The place of a table is not changed: {table.path}.",
+            hint="Copy it, and give the copy a name: CREATE TABLE t2 USING indextables LOCATION '...'.",
+            path=table.path,
+        )
     description = given.pop("comment", "" if "comment" in gone else None)
     settings, words = table_properties(given, table.schema.names)
     set_properties(
