@@ -177,3 +177,31 @@ def test_a_stream_of_changes(spark: SparkSession, tmp_path: Path) -> None:
     assert restored == {("insert", 3), ("delete", 4), ("insert", 4), ("delete", 70)}
     with pytest.raises(InvalidInputError, match="neither query nor where"):
         its.read_stream(spark, table.path, read_change_feed=True, where="id = 1")
+
+
+@pytest.mark.parametrize("mode", ["rewrite", "vector"])
+def test_the_feed_tells_of_rows_that_statements_changed_and_of_no_others(
+    spark: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    table = table_of(tmp_path / "t", appends=2, each=10, options={"delete.mode": mode})
+    target = f"indextables.`{table.path}`"
+
+    def told(statement: str) -> Counter[tuple[str, int]]:
+        spark.sql(statement)
+        changes = table.refresh().changes(table.refresh().version).read_all().to_pylist()
+        return Counter((row["_change_type"], row["id"]) for row in changes)
+
+    assert told(f"DELETE FROM {target} WHERE id IN (3, 14)") == Counter([("delete", 3), ("delete", 14)])
+    assert told(f"UPDATE {target} SET level = 'x' WHERE id = 4") == Counter(
+        [("update_preimage", 4), ("update_postimage", 4)]
+    )
+    source = f"(SELECT id, day, level, message FROM {target} WHERE id = 5 UNION ALL SELECT 90L, 1, 'a', 'b') s"
+    assert told(
+        f"MERGE INTO {target} t USING {source} ON t.id = s.id WHEN MATCHED THEN UPDATE SET level = 'y' "
+        "WHEN NOT MATCHED THEN INSERT (id, level) VALUES (s.id, s.level)"
+    ) == Counter([("update_preimage", 5), ("update_postimage", 5), ("insert", 90)])
+    assert told(
+        f"MERGE INTO {target} t USING (SELECT 6L AS id UNION ALL SELECT 7L) s ON t.id = s.id "
+        "WHEN MATCHED AND s.id = 6 THEN DELETE WHEN MATCHED THEN UPDATE SET level = 'z'"
+    ) == Counter([("delete", 6), ("delete", 7), ("insert", 7)])
+    assert table.refresh().count() == 18

@@ -468,6 +468,11 @@ ALTERING = [
     ),
     Step("ALTER TABLE renamed ADD COLUMN n INT", says=["FIELD_ALREADY_EXISTS"]),
     Step(
+        "ALTER TABLE renamed ADD COLUMNS (one INT COMMENT 'first', two STRING)",
+        then=("SELECT operation_parameters LIKE '%one%two%' FROM (DESCRIBE HISTORY renamed) LIMIT 1", [(True,)]),
+    ),
+    Step("ALTER TABLE renamed DROP COLUMNS (one, two)", then=("SELECT count(*) FROM renamed", [(5,)])),
+    Step(
         "INSERT WITH SCHEMA EVOLUTION INTO renamed BY NAME SELECT 7L AS id, 'x' AS v, 1 AS n, 2 AS more",
         then=("SELECT n, more FROM renamed WHERE id = 7", [(1, 2)]),
     ),

@@ -61,8 +61,8 @@ def mistakes(path: str) -> list[Step]:
         Step(f"SELECT * FROM {named} WHERE message TEXTSEARCH 'a AND ('", says=["position 7"]),
         Step(f"SELECT id FROM {named} WHERE textsearch(message, message)", says=["one text that is no column"]),
         Step("VACUUM indextables.`" + path + "` RETAIN 0 HOURS", says=["SET spark.indextables.purge.retentionCheck"]),
-        Step("OPTIMIZE nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
-        Step("DESCRIBE HISTORY nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
+        Step("OPTIMIZE nowhere", says=["INDEXTABLES_TABLE_NOT_FOUND", "nowhere"]),
+        Step("DESCRIBE HISTORY nowhere", says=["INDEXTABLES_TABLE_NOT_FOUND", "nowhere"]),
         Step("RESTORE TABLE indextables.`/no/such` TO VERSION AS OF 1", says=["INDEXTABLES_TABLE_NOT_FOUND"]),
     ]
 

@@ -47,7 +47,7 @@ from indextables.model.schema import is_partitionable
 from indextables.spark.jvm import java_classes
 from indextables.spark.registration import source_frame
 from indextables.spark.schemas import quoted, readable
-from indextables.spark.settings import has_jvm, source_options, with_session
+from indextables.spark.settings import has_jvm, session_settings, source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.storage.location import join, parse_location, partition_folder
@@ -323,7 +323,7 @@ def why_not_native(spark: SparkSession, table: Table) -> str | None:
     kind = parse_location(table.path).kind
     if not has_jvm(spark):
         return None if kind == "local" and can_list_paths(table) else "this session has no access to Spark's driver"
-    if kind != "local" and _has_own_credentials(table):
+    if kind != "local" and _has_own_credentials(spark, table):
         return "its credentials are settings of the table, which Spark's own file systems do not know"
     return None if has_file_system(spark, table.path) else "it has no file system for this kind of URL"
 
@@ -353,5 +353,8 @@ def _scan(
     return native_scan(spark, table, files, source_options(spark, options, own))
 
 
-def _has_own_credentials(table: Table) -> bool:
-    return any(value == "<hidden>" for value in table.settings.given().values())
+def _has_own_credentials(spark: SparkSession, table: Table) -> bool:
+    """Whether a secret of the table's settings is another than the one that Spark's own file systems have."""
+    secrets = [key for key, value in table.settings.given().items() if value == "<hidden>"]
+    known = session_settings(spark) if secrets else {}
+    return any(table.settings[key] != known.get(key) for key in secrets)

@@ -60,6 +60,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
   public static void install(Object session, Object driver) throws Exception {
     SparkSession spark = (SparkSession) session;
     if (driver != null) StatementRunner.attach(driver);
+    StatementRunner.isPrepared(spark);
     new Extension().apply(spark.extensions());
     SessionState state = spark.sessionState();
     if (StatementParser.standsBefore(state.sqlParser())) return;

@@ -99,7 +99,7 @@ public class NamedTable extends TableRelation
     all.add(TableCapability.OVERWRITE_BY_FILTER);
     all.add(TableCapability.OVERWRITE_DYNAMIC);
     all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
-    if (StatementRunner.isAttached()) all.add(TableCapability.V1_BATCH_WRITE);
+    all.add(TableCapability.V1_BATCH_WRITE);
     return all;
   }
 

@@ -43,7 +43,6 @@ public class RowChangeCommand extends StatementCommand {
 
   /** The command that stands in a plan's place; null if the plan changes no rows, or rows of others. */
   static StatementCommand of(SparkSession session, String sql, Object parsed) {
-    if (!StatementRunner.isAttached()) return null;
     LogicalPlan target = null;
     if (parsed instanceof DeleteFromTable) target = ((DeleteFromTable) parsed).table();
     if (parsed instanceof UpdateTable) target = ((UpdateTable) parsed).table();

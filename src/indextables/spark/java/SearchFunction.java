@@ -17,6 +17,10 @@ import scala.runtime.AbstractFunction2;
  */
 public class SearchFunction extends AbstractFunction1 {
   static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall"};
+
+  /** Before these names where a job was written for the JVM engine. */
+  private static final String OTHER_PREFIX = "tantivy4spark_";
+
   private final String name;
 
   SearchFunction(String name) {
@@ -47,8 +51,10 @@ public class SearchFunction extends AbstractFunction1 {
   }
 
   static void inject(SparkSessionExtensions extensions) {
-    for (int i = 0; i < NAMES.length; i++) {
-      Object function = new scala.Tuple3(new FunctionIdentifier(NAMES[i]), info(NAMES[i]), new SearchFunction(NAMES[i]));
+    for (int i = 0; i < 2 * NAMES.length; i++) {
+      String name = NAMES[i / 2];
+      String known = i % 2 == 0 ? name : OTHER_PREFIX + name;
+      Object function = new scala.Tuple3(new FunctionIdentifier(known), info(known), new SearchFunction(name));
       extensions.injectFunction((scala.Tuple3) function);
     }
   }

@@ -19,6 +19,12 @@ import scala.collection.immutable.Seq;
  */
 public class TableRelation extends PythonTable {
   static final String FORMAT = "indextables";
+
+  /** Other names of the format, by which jobs for the JVM engine know it. */
+  static final String[] OTHER_NAMES = {
+    "tantivy4spark", "io.indextables.provider.IndexTablesProvider", "io.indextables.spark.core.IndexTables4SparkTableProvider"
+  };
+
   private static final String PATH_KEY = "indextables.path";
 
   private final StructType stored;
@@ -58,9 +64,16 @@ public class TableRelation extends PythonTable {
     return "true".equalsIgnoreCase(options.get("readChangeFeed"));
   }
 
+  /** Whether a provider is ours, by any of its names. */
+  static boolean isFormat(String provider) {
+    boolean ours = FORMAT.equalsIgnoreCase(provider);
+    for (int i = 0; i < OTHER_NAMES.length; i++) ours = ours || OTHER_NAMES[i].equalsIgnoreCase(provider);
+    return ours;
+  }
+
   static boolean isOurs(DataSourceV2Relation relation) {
     if (relation.table() instanceof TableRelation) return true;
-    return relation.table() instanceof PythonTable && relation.table().name().equals(FORMAT);
+    return relation.table() instanceof PythonTable && isFormat(relation.table().name());
   }
 
   /** Where the table of a relation is; null if it is none of ours. The schema knows it where the options do not. */

@@ -23,6 +23,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, TableStreamReader
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
+from indextables.storage.location import parse_location
 
 TABLE_KEY = "indextables.table"
 """Field metadata that asks the driver where the table behind a name is; the answer comes as option `statementTable`."""
@@ -137,7 +138,10 @@ class DefaultSource(DataSource):
     @plain_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
         """A stream into a table, each batch once."""
-        return TableStreamWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite, streaming=True))
+        options = self._parsed()
+        checkpoint = self.options.get("checkpointLocation")
+        plan = plan_source_write(options, schema, overwrite=overwrite, streaming=True)
+        return TableStreamWriter(plan, None if checkpoint is None else parse_location(checkpoint).url)
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)

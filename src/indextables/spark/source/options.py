@@ -22,13 +22,14 @@ from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionab
 from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
 from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
-from indextables.spark.settings import bare, unknown_in_session
+from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
 from indextables.spark.source.answers import is_null_free
 from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.matches import MatchColumns
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
-from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.order import OrderBy
+from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 
@@ -101,6 +102,8 @@ class SourceOptions(Struct, frozen=True):
         settings: dict[str, str] = {}
         for key, value in options.items():
             name = bare(key)
+            if key.lower().startswith(HADOOP):
+                continue  # of Spark's own file systems, see below
             if name.lower() in _OWN:
                 own[_OWN[name.lower()]] = value
             elif name != key and not config.is_setting(name):
@@ -108,6 +111,7 @@ class SourceOptions(Struct, frozen=True):
             elif name.lower() not in SPARKS_OWN and not name.lower().startswith("option."):
                 settings[name] = value
         _check_known(settings)
+        settings = {**file_system_settings(options, settings), **settings}
         return cls(options.get("path") or options.get("location"), own, settings)
 
     def required_path(self, schema_path: str | None = None) -> str:

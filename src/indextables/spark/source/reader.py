@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from dataclasses import replace as with_parts
 from functools import cache, lru_cache
@@ -26,6 +25,7 @@ from pyspark.sql.types import StructType
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.model.schema import SCORE, SNIPPET
+from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
@@ -55,11 +55,11 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
         paths = files["path"].take(doubtful).to_pylist()
         sizes = files["size"].take(doubtful).to_pylist()
 
-        def ends_as_parquet(path: str, size: int) -> bool:
+        def ends_as_parquet(split: tuple[str, int]) -> bool:
+            path, size = split
             return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
-        with ThreadPoolExecutor(_THREADS) as pool:
-            parquet[doubtful] = list(pool.map(ends_as_parquet, paths, sizes))
+        parquet[doubtful] = list(SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS))
     if whole:
         parquet &= pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
     return pa.array(parquet)
@@ -79,9 +79,12 @@ SEARCH_BYTES = 1 << 30
 
 
 def task_groups(
-    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None
+    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None, most: int = 0
 ) -> Iterator[tuple[SplitEntry, ...]]:
-    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`)."""
+    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`).
+
+    By size a task has at most `most` splits, where that is not 0.
+    """
     if per_task:
         for start in range(0, len(splits), per_task):
             yield tuple(splits[start : start + per_task])
@@ -94,7 +97,9 @@ def task_groups(
         # By where the middle of the split lies among all bytes: tasks of equal size, as far as splits allow it.
         groups[min(tasks - 1, (2 * before + entry.size) * tasks // max(2 * total, 1))].append(entry)
         before += entry.size
-    yield from (tuple(group) for group in groups if group)
+    for group in groups:
+        for start in range(0, len(group), most or max(len(group), 1)):
+            yield tuple(group[start : start + (most or len(group))])
 
 
 class Frame(Struct, frozen=True):
@@ -214,9 +219,11 @@ class TableReader(DataSourceReader):
         if request.limit is not None and not request.limit_is_of_task:
             return [whole]
         plan = plan_of(whole.scan)
+        settings = table.settings.group(SparkReadSettings)
         groups = task_groups(
             plan.splits,
-            per_task=table.settings.group(SparkReadSettings).splits_per_task,
+            per_task=settings.splits_per_task,
+            most=settings.max_splits_per_task,
             searching=plan.query is not None,
             parallelism=self._options.number("parallelism"),
         )

@@ -501,8 +501,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._changed_rows(table, changes)
         plan = self._stream_options.plan(table, self._schema.names)
         plan = plan.with_splits(self._files.entries(files, plan))
-        per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
+        settings = table.settings.group(SparkReadSettings)
+        per_task, most = settings.splits_per_task, settings.max_splits_per_task
+        groups = task_groups(plan.splits, per_task=per_task, most=most, searching=plan.query is not None)
         compared = [task for one in restored for task in self._files.restored_rows(one, plan)]
         return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
 
