@@ -527,6 +527,73 @@ ALTERING = [
 ]
 
 
+HABITS = [
+    Step(
+        "CREATE TABLE hb (id BIGINT COMMENT 'key', m STRING, d STRING) USING indextables PARTITIONED BY (d) COMMENT 'c' "
+        "TBLPROPERTIES ('indexing.typemap.m' = 'text', 'team' = 'x')"
+    ),
+    Step("INSERT INTO hb VALUES (1, 'a b', 'x'), (2, 'c', 'y')"),
+    Step("DESCRIBE hb m", returns=[("col_name", "m"), ("data_type", "string"), ("comment", "NULL")]),
+    Step("SHOW TABLES LIKE 'hb*'", returns=[("habits", "hb", False)]),
+    Step("REFRESH TABLE hb"),
+    Step("CACHE LAZY TABLE hb", then=("SELECT id FROM hb WHERE m TEXTSEARCH 'c'", [(2,)])),
+    Step("UNCACHE TABLE hb"),
+    Step("ANALYZE TABLE hb COMPUTE STATISTICS FOR ALL COLUMNS", then=("SELECT count(*) FROM hb", [(2,)])),
+    Step("SET spark.sql.sources.partitionOverwriteMode=dynamic"),
+    Step("INSERT OVERWRITE hb SELECT 3L, 'z', 'y'", then=("SELECT id FROM hb", [(1,), (3,)])),
+    Step("SET spark.sql.sources.partitionOverwriteMode=static"),
+    Step("INSERT OVERWRITE TABLE hb VALUES (9, 'n', 'q')", then=("SELECT * FROM hb", [(9, "n", "q")])),
+    Step(
+        "INSERT INTO hb REPLACE WHERE d = 'q' SELECT 10L, 'r', 'q'",
+        then=("SELECT * FROM hb", [(10, "r", "q")]),
+    ),
+    Step("SELECT count(*) FROM hb FOR SYSTEM_VERSION AS OF 1", returns=[(2,)]),
+    Step(
+        "CREATE TABLE hb2 LIKE hb",
+        then=("SHOW TBLPROPERTIES hb2 ('indexing.typemap.m')", [("indexing.typemap.m", "text")]),
+    ),
+    Step("DROP TABLE hb2 PURGE", then=("SHOW TABLES LIKE 'hb2'", [])),
+    Step("ALTER TABLE hb SET LOCATION '{home}/zz'", says=["INDEXTABLES_UNSUPPORTED", "LOCATION '...'"]),
+    Step("ALTER TABLE hb ADD CONSTRAINT positive CHECK (id > 0)", says=["INDEXTABLES_UNSUPPORTED"]),
+    Step("ALTER TABLE hb CLUSTER BY (id)", says=["INDEXTABLES_UNSUPPORTED", "CREATE OR REPLACE TABLE"]),
+    Step("CREATE TABLE hb3 SHALLOW CLONE hb", says=["PARSE_SYNTAX_ERROR"]),
+    Step("SELECT _metadata.row_index FROM hb", returns=[(0,)]),
+    Step(lambda s: [(s.catalog.getTable("hb").tableType, s.catalog.isCached("hb"))], returns=[("MANAGED", False)]),
+    Step(lambda s: [(s.catalog.listColumns("hb")[0].description,)], returns=[("key",)]),
+    Step(lambda s: s.catalog.refreshTable("hb")),
+    Step(
+        lambda s: s.catalog.createTable("hb4", schema=s.table("hb").schema, source="indextables"),
+        then=("SELECT count(*) FROM hb4", [(0,)]),
+    ),
+    Step(lambda s: frame(s, 1).writeTo("absent").append(), says=["TABLE_OR_VIEW_NOT_FOUND"]),
+    Step(
+        lambda s: frame(s, 1).writeTo("hb4").using("indextables").replace(),
+        then=("SELECT * FROM hb4", [(1, "row 1")]),
+    ),
+    Step(
+        lambda s: (
+            frame(s, 2)
+            .write.format("indextables")
+            .mode("overwrite")
+            .option("overwriteSchema", "true")
+            .saveAsTable("hb")
+        ),
+        then=("SELECT * FROM hb", [(2, "row 2")]),
+    ),
+    Step(lambda s: s.read.option("timestampAsOf", "2999-01-01").table("hb").select("id"), returns=[(2,)]),
+]
+
+
+def test_other_habits(spark: SparkSession, home: Path) -> None:
+    for step in HABITS:
+        run(spark, step, {"home": str(home)})
+    shown = str(spark.sql("SHOW CREATE TABLE hb4").collect()[0][0])
+    assert "USING indextables" in shown and "LOCATION" in shown
+    assert [row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()][:2] == ["id", "message"]
+    columns = {row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()}
+    assert {"_score", "_snippet", "_metadata"} < columns
+
+
 def test_tables_are_altered_and_what_is_cached_follows(spark: SparkSession, home: Path) -> None:
     for step in ALTERING:
         run(spark, step, {})
@@ -613,79 +680,6 @@ def feed_path(spark: SparkSession) -> str:
 def test_what_happened_to_rows_is_a_table_too(spark: SparkSession, home: Path) -> None:
     for step in CHANGES:
         run(spark, step, {"home": str(home)})
-
-
-def follow(spark: SparkSession, path: str, **options: str) -> None:
-    stream = spark.readStream.format("indextables").options(**options).load(path)
-    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
-    query.awaitTermination()
-
-
-def mistakes(path: str) -> list[Step]:
-    """What hands mistype, through the reader, the writer, streams and SQL."""
-
-    def read(**options: str) -> Call:
-        return lambda s: s.read.format("indextables").options(**options).load(path)
-
-    def write(frame_of: Callable[[DataFrame], DataFrame], mode: str = "append", **options: str) -> Call:
-        return lambda s: frame_of(frame(s, 1)).write.format("indextables").mode(mode).options(**options).save(path)
-
-    def same(rows: DataFrame) -> DataFrame:
-        return rows
-
-    named = f"indextables.`{path}`"
-    return [
-        Step(
-            lambda s: s.read.format("indextables").load(f"{path}-gone"),
-            says=["no table at", 'df.write.format("indextables").mode("append")'],
-        ),
-        Step(read(versionAsOf="99"), says=["Version 99", "Versions 0 to 1 can be read"]),
-        Step(read(verionAsOf="1"), says=["Did you mean 'versionAsOf'"]),
-        Step(read(query="message:("), says=["position 9"]),
-        Step(read(query="nope:x"), says=["no column 'nope'", "Known columns: id, message"]),
-        Step(read(where="nope = 1"), says=["no column 'nope'"]),
-        Step(read(limit="many"), says=["'limit' cannot be 'many'", "a whole number"]),
-        Step(read(score="true"), says=["no score without a query"]),
-        Step(write(same, "error"), says=["UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "Append"]),
-        Step(
-            write(lambda rows: rows.withColumn("extra", f.lit(1))),
-            says=["'extra' (int) is not in the table", '.option("mergeSchema", "true")'],
-        ),
-        Step(write(lambda rows: rows.selectExpr("'a' AS id")), says=["'id' is string, the table has bigint"]),
-        Step(write(same, mergSchema="true"), says=["Did you mean 'mergeSchema'"]),
-        Step(write(same, **{"indexing.typemap.message": "txt"}), says=["cannot be 'txt'", "string, text"]),
-        Step(write(same, "overwrite", replaceWhere="nope = 1"), says=["no column 'nope'"]),
-        Step(write(same, replaceWhere="id = 1"), says=["needs the mode overwrite"]),
-        Step(lambda s: follow(s, path, startingVersion="77"), says=["no version 77", "Start with latest"]),
-        Step(lambda s: follow(s, path, maxFilesPerTrigger="0"), says=["'maxFilesPerTrigger' cannot be '0'"]),
-        Step(lambda s: follow(s, path, query="nope:x"), says=["no column 'nope'"]),
-        Step(f"SELECT * FROM {named} WHERE id TEXTSEARCH 'x'", says=["TEXTSEARCH needs a text column", "message"]),
-        Step(f"SELECT * FROM {named} WHERE message TEXTSEARCH 'a AND ('", says=["position 7"]),
-        Step(f"SELECT DISTINCT message TEXTSEARCH id FROM {named}", says=["INDEXTABLES_INVALID_INPUT", "one text"]),
-        Step("VACUUM indextables.`" + path + "` RETAIN 0 HOURS", says=["SET spark.indextables.purge.retentionCheck"]),
-        Step("OPTIMIZE nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
-        Step("DESCRIBE HISTORY nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
-        Step("RESTORE TABLE indextables.`/no/such` TO VERSION AS OF 1", says=["INDEXTABLES_TABLE_NOT_FOUND"]),
-    ]
-
-
-def test_mistakes_are_told_in_the_words_of_sparks_users(spark: SparkSession, home: Path) -> None:
-    path = f"{home}/mistaken"
-    its.write(frame(spark, 1), path, options={"indexing.typemap.message": "text"})
-    before = Table.open(path).version
-    for step in mistakes(path):
-        run(spark, step, {})
-    assert Table.open(path).version == before
-
-
-def test_an_overwrite_may_replace_the_columns(spark: SparkSession, home: Path) -> None:
-    path = f"{home}/replaced"
-    its.write(frame(spark, 1, 2), path)
-    other = frame(spark, 7).selectExpr("id AS number", "true AS flag").write.format("indextables").mode("overwrite")
-    other.option("overwriteSchema", "true").save(path)
-    assert rows_of(its.table(spark, path)) == [(7, True)]
-    assert its.table(spark, path).columns == ["number", "flag"]
-    assert its.table(spark, path, version=1).count() == 2
 
 
 def test_streams_by_name(spark: SparkSession, home: Path) -> None:

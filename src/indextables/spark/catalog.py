@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
 from indextables.model.stat_text import decode_value
-from indextables.spark.errors import error_document
+from indextables.spark.error_texts import error_document
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, readable
 from indextables.spark.settings import session_settings
@@ -200,6 +200,12 @@ def _type(change: Document) -> DataType:
 def _alter_properties(table: Table, changes: list[Document]) -> None:
     given = {change["key"]: change["value"] for change in changes if change["change"] == "SetProperty"}
     gone = [change["key"] for change in changes if change["change"] == "RemoveProperty"]
+    if "location" in given:
+        raise UnsupportedError(
+            f"The place of a table is not changed: {table.path}.",
+            hint="Copy it, and give the copy a name: CREATE TABLE t2 USING indextables LOCATION '...'.",
+            path=table.path,
+        )
     description = given.pop("comment", "" if "comment" in gone else None)
     settings, words = table_properties(given, table.schema.names)
     set_properties(

@@ -40,7 +40,7 @@ from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedE
 from indextables.model.predicate import Predicate
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
-from indextables.spark.errors import error_document, in_sparks_words
+from indextables.spark.error_texts import error_document, in_sparks_words
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
 from indextables.spark.registration import register_source

@@ -48,12 +48,12 @@ class NamedStatement {
 
   /** A table that nobody knows is named as such: Spark would complain about the words before it. */
   private static void refuseUnknown(SparkSession session, String lead, List parts) {
-    Throwable missing = RowChangeCommand.missing(session, parts);
-    if (missing == null || lead.equals("ANALYZE TABLE")) return;
+    if (RowChangeCommand.missing(session, parts) == null || lead.equals("ANALYZE TABLE")) return;
     // DESCRIBE history id: a column of a table that has this name.
     boolean described = lead.startsWith("DESC");
     List word = Arrays.asList(new Object[] {lead.substring(lead.indexOf(' ') + 1)});
-    if (!described || RowChangeCommand.missing(session, word) != null) CatalogRequest.raise(missing);
+    if (described && RowChangeCommand.missing(session, word) == null) return;
+    throw new StatementError("TABLE_NOT_FOUND", "There is no table or view " + parts.toString().replace(", ", ".").replaceAll("[\\[\\]]", "") + ".");
   }
 
   private static String statement(String lead, String path, String rest) {

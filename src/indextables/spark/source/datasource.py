@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from indextables.commands import Command, Session, TableName, parse
 from indextables.errors import InvalidInputError
 from indextables.model.schema import normalize, schema_to_json
-from indextables.spark.errors import plain_errors
+from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import FRAME_KEY, SparkBatches, readable, with_metadata
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,8 @@ from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.splits.search.match import find_rows
 from indextables.storage.location import join, parse_location
 
+_PLAIN = "/=:@!$&'()*+,;~"
+"""Characters that a path has in a URL as they are, as Spark writes it."""
 PLACE = "_metadata"
 """The column that says where rows lie."""
 
@@ -159,7 +161,7 @@ class MatchColumns(Struct, frozen=True):
         url = join(self.folder, entry.path)
         local = parse_location(self.folder).kind == "local"
         known: dict[str, Any] = {
-            "file_path": Path(url).as_uri().replace("file://", "file:", 1) if local else url,
+            "file_path": f"file:{quote(url, safe=_PLAIN)}" if local else url,
             "file_name": entry.path.rsplit("/", 1)[-1],
             "file_size": entry.size,
             "file_block_start": 0,

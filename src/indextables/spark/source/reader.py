@@ -29,7 +29,7 @@ from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
-from indextables.spark.errors import plain_errors
+from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
 from indextables.spark.source.matches import PLACE, MatchColumns

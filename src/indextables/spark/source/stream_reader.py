@@ -56,7 +56,7 @@ from indextables.scan.changes import (
 )
 from indextables.scan.plan import ScanPlan, entries
 from indextables.scan.task import ScanTask
-from indextables.spark.errors import plain_errors
+from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_groups, worker_store

@@ -35,7 +35,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import all_of
 from indextables.model.predicate.where import Where
-from indextables.spark.errors import plain_errors
+from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare, known_settings
 from indextables.spark.source.definitions import TableDefinition, plan_defined_write
