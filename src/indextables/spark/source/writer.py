@@ -49,7 +49,8 @@ from indextables.spark.writes import (
     plan_table_write,
     under_overwrite_mode,
 )
-from indextables.table.planning import open_log, with_options
+from indextables.table.handle import open_log
+from indextables.table.planning import with_options
 from indextables.write.row_write import RowWrite
 
 G = TypeVar("G", bound=SettingsGroup)
