@@ -1,4 +1,7 @@
-"""`make bench-spark`: tables in Spark against plain Parquet of the same rows."""
+"""`make bench-spark`: tables in Spark against plain Parquet of the same rows.
+
+ROWS (5,000,000), REPEAT (11) and PLANNED_FILES (100,000) make it smaller.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
-REPEAT = 11
-PLANNED_FILES = 100_000
+REPEAT = int(os.environ.get("REPEAT", "11"))
+PLANNED_FILES = int(os.environ.get("PLANNED_FILES", "100000"))
 WORD = "deadlock"
 """One row in 120 has it: every row group is touched, whoever looks for it."""
 
@@ -133,9 +136,11 @@ def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None
     def answered(sql: str) -> None:
         spark.sql(sql).collect()
 
+    empty()
     for what, statement in SMALL_ANSWERS.items():
+        first = timed_ms(partial(answered, statement.format(WORD)), repeat=1)
         mine, theirs = by_turns(partial(answered, statement.format(WORD)), empty)
-        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2)
+        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2, note={"first ms": first})
 
 
 def searching(
@@ -232,22 +237,26 @@ def keyed(spark: SparkSession, plain: Path, root: Path) -> Path:
 
 def main() -> None:
     """Run everything, or `ONLY=changing`."""
-    report = Report("spark")
+    report = Report("spark", {"rows": ROWS, "repeated": REPEAT, "planned files": PLANNED_FILES})
     root = Path(tempfile.mkdtemp())
     try:
-        plain_parquet(root / "plain", ROWS)
+        with report.part("make the rows"):
+            plain_parquet(root / "plain", ROWS)
         spark = its.session("bench", conf={"spark.python.unix.domain.socket.enabled": True})
         parquet = keyed(spark, root / "plain", root)
         if os.environ.get("ONLY") == "changing":
             spark.stop()
             changing(report, parquet, root)
             return
-        plain = spark.read.parquet(str(root / "plain"))
-        planning(report, spark, root)
-        path = writing(report, plain, root)
-        reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
+        with report.part("plan"):
+            planning(report, spark, root)
+        with report.part("write"):
+            path = writing(report, spark.read.parquet(str(root / "plain")), root)
+        with report.part("read"):
+            reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
         spark.stop()
-        changing(report, parquet, root)
+        with report.part("change"):
+            changing(report, parquet, root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     report.finish()

@@ -115,7 +115,9 @@ def script(folder: Path) -> Path:
 
 def pieces(output: str) -> list[list[list[str]]]:
     """The rows of each statement, from what a command line has printed."""
-    lines = [line.strip() for line in output.splitlines() if line.strip() and line.strip() != "null"]  # beeline's silence
+    lines = [
+        line.strip() for line in output.splitlines() if line.strip() and line.strip() != "null"
+    ]  # beeline's silence
     return [[line.split("\t") for line in part.strip().split("\n") if line] for part in "\n".join(lines).split(MARK)][
         :-1
     ]

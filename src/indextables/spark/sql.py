@@ -39,7 +39,8 @@ from indextables.commands.operators import rewrite_operators
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
 from indextables.spark import upkeep
-from indextables.spark.catalog import error_document, in_sparks_words, native_rows, session_answer
+from indextables.spark.catalog import native_rows, session_answer
+from indextables.spark.errors import error_document, in_sparks_words
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
 from indextables.spark.registration import register_source
@@ -133,6 +134,7 @@ class SparkStatements(Session):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
     ) -> MergeReport:
         return upkeep.merge(
@@ -143,6 +145,7 @@ class SparkStatements(Session):
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by,
+            rewrite=rewrite,
             dry_run=dry_run,
             options=self.options,
         )
@@ -343,6 +346,7 @@ def install(spark: SparkSession) -> None:
         its.install(spark); spark.sql("DESCRIBE INDEXTABLES HISTORY '/data/logs'").show()
     """
     register(spark)
+    _answer_other_extension(spark)
     if not has_jvm(spark):
         install_in_python(spark)
         return
@@ -357,6 +361,21 @@ def install(spark: SparkSession) -> None:
     classes.call("Extension", "install", spark._jsparkSession, driver)
     if classes.are_sparks:
         install_catalogs(spark)
+
+
+JVM_EXTENSION = "io.indextables.extensions.IndexTablesSparkExtensions"
+"""What clusters of the JVM engine have in `spark.sql.extensions`."""
+
+
+def _answer_other_extension(spark: SparkSession) -> None:
+    """Say what to write instead of the JVM engine's class, which Spark has only warned of that it cannot be found."""
+    if JVM_EXTENSION in str(spark.conf.get("spark.sql.extensions", "") or ""):
+        logger.warning(
+            "spark.sql.extensions names %s, which is the JVM engine's and is not used. This session has the statements and "
+            "operators already; leave the setting out, or write %s.Extension with the jar that `indextables jar` builds.",
+            JVM_EXTENSION,
+            PACKAGE,
+        )
 
 
 CATALOGS = {

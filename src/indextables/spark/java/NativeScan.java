@@ -70,6 +70,10 @@ public class NativeScan {
             new ParquetFileFormat(),
             OWN_WAYS,
             spark);
-    return spark.baseRelationToDataFrame(relation);
+    org.apache.spark.sql.classic.Dataset rows =
+        (org.apache.spark.sql.classic.Dataset) spark.baseRelationToDataFrame(relation);
+    // Without the extension there is no rule that does it later.
+    if (!index.hidesRows() || StatementParser.standsBefore(spark.sessionState().sqlParser())) return rows;
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(spark, DeletedRows.in(rows.queryExecution().analyzed()));
   }
 }

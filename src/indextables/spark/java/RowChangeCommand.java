@@ -91,6 +91,21 @@ public class RowChangeCommand extends StatementCommand {
     return null;
   }
 
+  /** What Spark says of a table that there is not; null if there is one. */
+  static Throwable missing(SparkSession session, java.util.List parts) {
+    try {
+      Seq name = scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq();
+      LogicalPlan plain =
+          new UnresolvedRelation(name, org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), false);
+      org.apache.spark.sql.classic.Dataset.ofRows(session, plain).queryExecution().analyzed();
+      return null;
+    } catch (Throwable unknown) {
+      String condition =
+          unknown instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) unknown).getCondition() : null;
+      return condition != null && condition.contains("NOT_FOUND") ? unknown : null;
+    }
+  }
+
   /** A view on one of our tables is named with what to write instead: Spark would fail without a reason. */
   private static void refuseView(Seq name, LogicalPlan found) {
     scala.collection.Iterator leaves = found.collectLeaves().iterator();

@@ -30,18 +30,21 @@ public class SessionSource extends UserDefinedPythonDataSource {
   public static void register(Object session, Object source) {
     SparkSession spark = (SparkSession) session;
     if (SESSIONS.put(spark, Boolean.TRUE) != null) return;
-    spark.sessionState().dataSourceManager().registerDataSource("indextables", new SessionSource((PythonFunction) source));
+    SessionSource ours = new SessionSource((PythonFunction) source);
+    spark.sessionState().dataSourceManager().registerDataSource(TableRelation.FORMAT, ours);
+    for (int i = 0; i < TableRelation.OTHER_NAMES.length; i++)
+      spark.sessionState().dataSourceManager().registerDataSource(TableRelation.OTHER_NAMES[i], ours);
   }
 
   public PythonDataSourceCreationResult createDataSourceInPython(
       String name, CaseInsensitiveStringMap options, scala.Option schema) {
     CaseInsensitiveStringMap all = withSession(options);
     if (schema.isDefined() || options.containsKey("statement") || isForView())
-      return super.createDataSourceInPython(name, all, schema);
+      return super.createDataSourceInPython(TableRelation.FORMAT, all, schema); // whichever of its names was used
     Map asked = new HashMap(all.asCaseSensitiveMap());
     asked.put(FramedSchema.OPTION, "new");
     PythonDataSourceCreationResult made =
-        super.createDataSourceInPython(name, new CaseInsensitiveStringMap(asked), schema);
+        super.createDataSourceInPython(TableRelation.FORMAT, new CaseInsensitiveStringMap(asked), schema);
     return new PythonDataSourceCreationResult(made.dataSource(), FramedSchema.of(made.schema()));
   }
 
@@ -55,7 +58,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
 
   public PythonDataSourceWriteInfo createWriteInfoInPython(
       String name, StructType schema, CaseInsensitiveStringMap options, boolean overwrite, boolean streaming) {
-    return super.createWriteInfoInPython(name, schema, withSession(options), overwrite, streaming);
+    return super.createWriteInfoInPython(TableRelation.FORMAT, schema, withSession(options), overwrite, streaming);
   }
 
   /** Tasks carry the source along; executors do not know this class, and do not need it. */

@@ -78,6 +78,7 @@ public class StatementParser implements InvocationHandler {
   }
 
   private static boolean namesFormat(String sql) {
-    return sql.toLowerCase(java.util.Locale.ROOT).contains(TableRelation.FORMAT);
+    String lower = sql.toLowerCase(java.util.Locale.ROOT);
+    return lower.contains(TableRelation.FORMAT) || lower.contains(TableRelation.OTHER_NAMES[0]);
   }
 }

@@ -35,6 +35,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import all_of
 from indextables.model.predicate.where import Where
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare, known_settings
 from indextables.spark.source.definitions import TableDefinition, plan_defined_write
@@ -114,6 +115,7 @@ def plan_source_write(
         replace_where=replace_where,
         dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
         merge_schema=options.flag("mergeSchema"),
+        overwrite_schema=options.flag("overwriteSchema"),
         options=with_column_case(options.settings, schema.names),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
@@ -161,14 +163,17 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, plan: RowWrite) -> None:
         self._plan = plan
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
         return run_task(self._plan, iterator)
 
+    @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs once in a planner process, when every task has succeeded."""
         commit_splits(self._plan, messages)
 
+    @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs when a task or the commit has failed."""
         abandon_splits(self._plan, messages)
@@ -218,10 +223,12 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
         self._plan = plan
         self._checkpoint = checkpoint
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
         return run_task(self._plan, iterator)
 
+    @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Runs on the driver, when every task of a batch has succeeded."""
         parts = [m for m in messages if isinstance(m, WrittenSplits)]
@@ -264,6 +271,7 @@ class TableStreamWriter(DataSourceStreamArrowWriter):
             query=query,
         )
 
+    @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Runs on the driver, when a task or the commit of a batch has failed."""
         abandon_splits(self._plan, messages)
