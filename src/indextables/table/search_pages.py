@@ -12,6 +12,7 @@ import binascii
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -23,7 +24,6 @@ from indextables.model.predicate.where import Where
 from indextables.model.stat_text import decode_value, encode_value
 from indextables.scan.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types
-from indextables.splits.search.snippets import Snippet
 from indextables.table import planning
 from indextables.table.handle import TableHandle, older_snapshot, open_log
 
@@ -84,12 +84,13 @@ class SearchPages(TableHandle):
         search_after: str | None = None,
         score: bool = False,
         snippet: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> SearchPage:
         """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
 
-        `order_by`, `columns`, `score` and `snippet` are as for `search`. `search_after` is the `next` of the page before:
-        all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError for a token
-        of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
+        `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
+        page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
+        for a token of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
 
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
@@ -104,7 +105,8 @@ class SearchPages(TableHandle):
             columns=columns,
             limit=whole_number("limit", limit, low=1),
             score=score,
-            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+            snippet=snippet,
+            highlight=highlight,
             order_by=order_by,
             paged=True,
             now_ms=now_ms,
