@@ -12,11 +12,11 @@ import binascii
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import text, whole_number
@@ -42,11 +42,11 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a page ended, as a text that travels through a URL."""
 
     table: str
-    version: int
-    now_ms: int
+    version: Annotated[int, Meta(ge=0, lt=1 << 60)]
+    now_ms: Annotated[int, Meta(ge=0, lt=1 << 47)]
     search: str
     split: str
-    row: int
+    row: Annotated[int, Meta(ge=0, lt=1 << 60)]
     keys: dict[str, str | None]
 
     @classmethod
@@ -166,9 +166,10 @@ def _shown(value: pa.Scalar) -> str | None:
 def _value(text: str | None, kind: pa.DataType) -> object:
     if text is None:
         return None
-    if pa.types.is_binary(kind):
-        return base64.b64decode(text)
-    value = decode_value(text, kind)
+    try:
+        value = base64.b64decode(text, validate=True) if pa.types.is_binary(kind) else decode_value(text, kind)
+    except binascii.Error:
+        value = None
     if value is None:
         raise _another_search()
     return value
