@@ -1,4 +1,7 @@
-"""`make bench-spark`: tables in Spark against plain Parquet of the same rows."""
+"""`make bench-spark`: tables in Spark against plain Parquet of the same rows.
+
+ROWS (5,000,000), REPEAT (11) and PLANNED_FILES (100,000) make it smaller.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,8 @@ from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
-REPEAT = 11
-PLANNED_FILES = 100_000
+REPEAT = int(os.environ.get("REPEAT", "11"))
+PLANNED_FILES = int(os.environ.get("PLANNED_FILES", "100000"))
 WORD = "deadlock"
 """One row in 120 has it: every row group is touched, whoever looks for it."""
 
@@ -129,9 +132,11 @@ def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None
     def answered(sql: str) -> None:
         spark.sql(sql).collect()
 
+    empty()
     for what, statement in SMALL_ANSWERS.items():
+        first = timed_ms(partial(answered, statement.format(WORD)), repeat=1)
         mine, theirs = by_turns(partial(answered, statement.format(WORD)), empty)
-        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2)
+        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2, note={"first ms": first})
 
 
 def searching(
@@ -182,15 +187,18 @@ def planning(report: Report, spark: SparkSession, root: Path) -> None:
 
 def main() -> None:
     """Run everything."""
-    report = Report("spark")
+    report = Report("spark", {"rows": ROWS, "repeated": REPEAT, "planned files": PLANNED_FILES})
     root = Path(tempfile.mkdtemp())
     try:
-        plain_parquet(root / "plain", ROWS)
+        with report.part("make the rows"):
+            plain_parquet(root / "plain", ROWS)
         spark = its.session("bench", conf={"spark.python.unix.domain.socket.enabled": True})
-        plain = spark.read.parquet(str(root / "plain"))
-        planning(report, spark, root)
-        path = writing(report, plain, root)
-        reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
+        with report.part("plan"):
+            planning(report, spark, root)
+        with report.part("write"):
+            path = writing(report, spark.read.parquet(str(root / "plain")), root)
+        with report.part("read"):
+            reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
         spark.stop()
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -395,6 +395,7 @@ def plan_rows(
     where: Where | None = None,
     dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
+    overwrite_schema: bool = False,
     exist_ok: bool = True,
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
@@ -429,6 +430,7 @@ def plan_rows(
         where=where,
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         user_metadata=user_metadata,
         txn=txn,
     )

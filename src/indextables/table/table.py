@@ -75,14 +75,14 @@ class Table(SearchPages, LifecycleVerbs):
         cls: type[T],
         path: str,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: Moment | None = None,
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
         """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
 
-        `version` is the number of a version; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
+        `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
         table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
         within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
         that was cleaned away or never was.
@@ -130,7 +130,9 @@ class Table(SearchPages, LifecycleVerbs):
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        return type(self)(self._log, self._log.newest(), self._options)
+        newest = type(self)(self._log, self._snapshot, self._options)
+        newest._show(self._log.newest())
+        return newest
 
     # Finding rows.
 
@@ -431,6 +433,7 @@ class Table(SearchPages, LifecycleVerbs):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
@@ -439,31 +442,34 @@ class Table(SearchPages, LifecycleVerbs):
 
         `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
         `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
-        are cut anew, side by side; the setting `merge.clusterBy` sorts small ones in every merge. A split that cannot be
-        read is skipped for a while and stays. `dry_run` only plans; `progress` is called at every step; `execute` runs the
-        groups elsewhere than in threads of this process. Raises InvalidInputError for a bad size or column, ConflictError.
+        are cut anew, side by side; `merge.clusterBy` sorts small ones in every merge. `rewrite` takes splits of another
+        engine alone, in batches: stopped, it goes on where it was. What cannot be read is skipped for a while and stays.
+        `dry_run` only plans; `progress` is called at every step; `execute` runs groups elsewhere. Raises InvalidInputError.
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         self._refuse_if_pinned()
-        snapshot = self._log.fresh()
+        newest = self._newest()
         bounds = merge.MergeBounds.of(
-            self._settings.group(MergeSettings),
+            newest._settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size(target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
-            order_by=None if order_by is None else definition.sort_columns(self, order_by),
+            order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        physical = self._names.optional_predicate(predicate)
-        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
+        predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
+        physical = newest._names.optional_predicate(predicate)
+        now_ms = self._log.now_ms()
+        plan = merge.plan(
+            newest._snapshot, url=self.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=rewrite
+        )
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
             plan,
             self._log,
-            spec=self._spec,
-            settings=self._search_settings,
+            spec=newest._spec,
+            settings=newest._search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -496,7 +502,7 @@ class Table(SearchPages, LifecycleVerbs):
         report = purge.run(
             plan,
             self._log,
-            retries=settings.delete_retries,
+            settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -517,9 +523,9 @@ class Table(SearchPages, LifecycleVerbs):
         return self._moved_on(truncate.run(plan, self._log, progress=progress))
 
     def restore(
-        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+        self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by its number (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring an older version back, by number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
@@ -663,10 +669,10 @@ class Table(SearchPages, LifecycleVerbs):
         """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
         return self._log.cache_stats()
 
-    def invalidate_cache(self) -> dict[str, Any]:
-        """Forget what is remembered of this table's log; returns the figures from before: `t.invalidate_cache()`."""
+    def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
+        """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
         before = self._log.cache_stats().to_dict()
-        self._log.invalidate_cache()
+        self._log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:

@@ -8,7 +8,8 @@ The words are found with the column's own analyzer, so that stems and folded cas
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import names_list, whole_number
-from indextables.splits.index.analyzers import TextToken, analyze, terms_of
+from indextables.splits.index.analyzers import TextToken, analyze, terms_of, tokens_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import terms
@@ -24,6 +25,8 @@ from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneO
 
 Span = tuple[int, int]
 """Start and end of a marked stretch, in characters."""
+NumberedSpan = tuple[int, int, int]
+"""A stretch, and the number of the word that it was found for."""
 Finder = Callable[[str], list[Span]]
 
 
@@ -102,33 +105,32 @@ def highlights(
     columns = []
     for name in request.columns:
         column = mapping.find(name) or ColumnMapping(name, "", "none")
-        finders = [finder for leaf in _shown_leaves(query, name) for finder in _finders(leaf, column)]
+        find = _marker(query, name, column)
         found = [
-            [] if text is None else _fragments(text, finders, request) for text in plain_texts(texts[name]).to_pylist()
+            [] if text is None else _fragments(text, find(text), request)
+            for text in plain_texts(texts[name]).to_pylist()
         ]
         columns.append(pa.array(found, pa.list_(_FRAGMENT)))
     return pa.StructArray.from_arrays(columns, fields=list(request.type))
 
 
-def _fragments(text: str, finders: Sequence[Finder], request: Highlight) -> list[dict[str, Any]]:
+def _fragments(text: str, found: Sequence[NumberedSpan], request: Highlight) -> list[dict[str, Any]]:
     """The stretches with the most different words, then the most words; in the order of the text."""
-    marked = sorted(
-        (start, end, number) for number, find in enumerate(finders) for start, end in find(text) if end > start
-    )
+    marked = sorted((start, end, number) for start, end, number in found if end > start)
+    joined = _joined([(start, end) for start, end, _ in marked])
     chosen: list[Span] = []
     while marked and len(chosen) < request.fragments:
         low, high = _best_window(marked, request.length)
         chosen.append((low, high))
         marked = [(start, end, number) for start, end, number in marked if end <= low or start >= high]
     chosen.sort()
-    spans = _joined([(start, end) for find in finders for start, end in find(text) if end > start])
-    shown = []
+    shown: list[dict[str, Any]] = []
+    before = 0
     for place, (low, high) in enumerate(chosen):
-        before = chosen[place - 1][1] if place else 0
         after = chosen[place + 1][0] if place + 1 < len(chosen) else len(text)
-        low, high = _widened(text, low, high, request.length, before, after)
-        marks = [{"start": start, "end": end} for start, end in spans if start >= low and end <= high]
-        shown.append({"start": low, "text": text[low:high], "marks": marks})
+        start, before = _widened(text, low, high, request.length, before, after)
+        marks = [{"start": first, "end": last} for first, last in joined if first >= start and last <= before]
+        shown.append({"start": start, "text": text[start:before], "marks": marks})
     return shown
 
 
@@ -166,10 +168,51 @@ def _widened(text: str, low: int, high: int, length: int, before: int, after: in
 
 def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet) -> pa.Array:
     """The snippet of every text; null for null, the text's start where none of the query's words is in it."""
-    finders = [finder for leaf in _shown_leaves(query, request.column) for finder in _finders(leaf, column)]
+    find = _marker(query, request.column, column)
     return pa.array(
-        [None if t is None else _snippet(t, finders, request) for t in plain_texts(texts).to_pylist()], pa.string()
+        [None if t is None else _snippet(t, find(t), request) for t in plain_texts(texts).to_pylist()], pa.string()
     )
+
+
+def spans(texts: Sequence[str | None], query: Query, name: str, column: ColumnMapping) -> list[list[Span]]:
+    """Where each text of a column holds what a query looks for, in order; overlapping stretches are one."""
+    find = _marker(query, name, column)
+    return [[] if t is None else _joined([(low, high) for low, high, _ in find(t)]) for t in texts]
+
+
+def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], list[NumberedSpan]]:
+    """How all words of a query are found in a text: those that are held against its terms by one analysis of it."""
+    exact: dict[str, list[int]] = {}
+    tests: list[tuple[int, terms.Test]] = []
+    finders: list[tuple[int, Finder]] = []
+    for number, word in enumerate(w for leaf in _shown_leaves(query, name) for w in _words(leaf, column)):
+        if isinstance(word, str):
+            exact.setdefault(word, []).append(number)
+        elif isinstance(word, TermTest):
+            tests.append((number, word.test))
+        else:
+            finders.append((number, word))
+    tokenizer = column.tokenizer or "raw"
+    quick = None if tests else _plain_words(exact, tokenizer)
+
+    def find(text: str) -> list[NumberedSpan]:
+        spans = [(low, high, number) for number, finder in finders for low, high in finder(text)]
+        if quick is not None and text.isascii():
+            return spans + [(*m.span(), number) for m in quick.finditer(text) for number in exact[m[0].lower()]]
+        for token in tokens_of(text, tokenizer) if exact or tests else ():
+            word = token.text
+            numbers = [*exact.get(word, ()), *(number for number, test in tests if test(word))]
+            spans += [(token.char_offset_from, token.char_offset_to, number) for number in numbers]
+        return spans
+
+    return find
+
+
+def _plain_words(words: Iterable[str], tokenizer: str) -> re.Pattern[str] | None:
+    """Words as an expression for texts of ASCII alone, whose terms are runs of letters and digits in lower case."""
+    if tokenizer != "default" or not words or not all(w.isascii() and w.isalnum() for w in words):
+        return None
+    return re.compile(rf"(?<![a-z0-9])(?:{'|'.join(words)})(?![a-z0-9])", re.IGNORECASE | re.ASCII)
 
 
 def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
@@ -185,29 +228,38 @@ def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
         yield query
 
 
-def _finders(leaf: Leaf, column: ColumnMapping) -> Iterator[Finder]:
-    """How each word of a leaf is found in a text."""
+class TermTest(Struct, frozen=True):
+    """What the terms of a text are held against that a query finds by more than one word."""
+
+    test: terms.Test
+
+
+def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finder]:
+    """How each word of a leaf is found in a text: as a term, by a test of terms, or by a look at the whole."""
     if column.tokenizer == "ngram":
         yield _substring_finder(leaf, column)
     elif isinstance(leaf, Equals):
         yield lambda text: [(0, len(text))] if text == leaf.value else []
     elif isinstance(leaf, Words) and leaf.prefix:
         before, last = terms.prefix_words(column, leaf.text)
-        if last is not None:
-            tests = [*((word.offset, word.text.__eq__) for word in before), (last.offset, _starts_with(last.text))]
-            yield from _row_finders(column, tests)
-    elif isinstance(leaf, Words) and leaf.slop:
-        for word in terms.words_of(column, leaf.text):
-            yield _token_finder(column, word.text.__eq__)
+        if last is not None and before:
+            row = [*((word.offset, word.text.__eq__) for word in before), (last.offset, _starts_with(last.text))]
+            yield from _row_finders(column, row)
+        elif last is not None:
+            yield TermTest(_starts_with(last.text))
     elif isinstance(leaf, Words):
-        yield from _row_finders(column, [(word.offset, word.text.__eq__) for word in terms.words_of(column, leaf.text)])
+        words = terms.words_of(column, leaf.text)
+        if len(words) > 1 and not leaf.slop:
+            yield from _row_finders(column, [(word.offset, word.text.__eq__) for word in words])
+        else:
+            yield from (word.text for word in words)
     elif isinstance(leaf, Wildcard):
         for pattern in terms.term_patterns(column, leaf.pattern):
-            yield _token_finder(column, terms.pattern_test(pattern))
+            yield TermTest(terms.pattern_test(pattern))
     elif isinstance(leaf, Regex):
-        yield _token_finder(column, terms.expression_test(terms.term_expression(column, leaf)))
+        yield TermTest(terms.expression_test(terms.term_expression(column, leaf)))
     elif isinstance(leaf, Fuzzy) and (near := terms.plain_word(column, leaf.text)) is not None:
-        yield _token_finder(column, terms.fuzzy_test(near, leaf.distance))
+        yield TermTest(terms.fuzzy_test(near, leaf.distance))
 
 
 def _starts_with(prefix: str) -> terms.Test:
@@ -238,11 +290,6 @@ def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]])
         yield find
 
 
-def _token_finder(column: ColumnMapping, test: terms.Test) -> Finder:
-    tokenizer = column.tokenizer or "raw"
-    return lambda text: [(t.start, t.end) for t in analyze(text, tokenizer) if test(t.text)]
-
-
 def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:
     pattern = terms.term_patterns(column, leaf.pattern)[0] if isinstance(leaf, Wildcard) else None
     wanted = pattern or ((terms.lowered(leaf.text),) if isinstance(leaf, Words) else ())
@@ -257,8 +304,7 @@ def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:
     return spans
 
 
-def _snippet(text: str, finders: Sequence[Finder], request: Snippet) -> str:
-    marked = [(start, end, number) for number, find in enumerate(finders) for start, end in find(text)]
+def _snippet(text: str, marked: Sequence[NumberedSpan], request: Snippet) -> str:
     start = _best_start(sorted(marked), request.max_chars)
     end = min(len(text), start + request.max_chars)
     if end == len(text):
