@@ -36,7 +36,7 @@ from indextables.log.history import log_action_rows
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
-from indextables.model.arguments import names_list, text
+from indextables.model.arguments import names_list, text, whole_number
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.predicate import Predicate
@@ -113,7 +113,7 @@ def plan_search(
     first = orders[0] if orders else None
     plan = plan_scan(
         table,
-        query=query,
+        query=text("query", query),
         where=where,
         columns=columns,
         order_by=first.column if first is not None and first.is_plain else None,
@@ -121,8 +121,8 @@ def plan_search(
     )
     return TableSearch.of(
         plan,
-        limit=limit,
-        offset=offset,
+        limit=None if limit is None else whole_number("limit", limit),
+        offset=whole_number("offset", offset),
         score=score,
         snippet=None if snippet is None else Snippet(text("snippet", snippet)),
         order_by=orders,

@@ -100,7 +100,7 @@ class SearchPages(TableHandle):
         now_ms = shown._log.now_ms() if token is None else token.now_ms
         search = planning.plan_search(
             shown,
-            text("query", query),
+            query,
             where=where,
             columns=columns,
             limit=whole_number("limit", limit, low=1),

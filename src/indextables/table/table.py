@@ -25,7 +25,7 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, names_list, number, text, transaction_id, whole_number
+from indextables.model.arguments import Moment, byte_size, names_list, number, transaction_id, whole_number
 from indextables.model.conflicts import Operation
 from indextables.model.predicate.where import Where, partition_predicate
 from indextables.model.report import Progress, silent
@@ -171,22 +171,11 @@ class Table(SearchPages, LifecycleVerbs):
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
+        shown: dict[str, Any] = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
         if search_after is not None:
             behind = self._rows_behind(search_after, limit, offset)
-            shown = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
             return behind(query, where=where, order_by=order_by, **shown).rows
-        search = planning.plan_search(
-            self,
-            text("query", query),
-            where=where,
-            columns=columns,
-            limit=None if limit is None else whole_number("limit", limit),
-            offset=whole_number("offset", offset),
-            score=score,
-            snippet=snippet,
-            highlight=highlight,
-            order_by=order_by,
-        )
+        search = planning.plan_search(self, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown)
         return search.run(self._log.store)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
