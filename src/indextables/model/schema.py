@@ -25,7 +25,7 @@ from indextables.model.spark_types import (
     type_name,
 )
 
-SCORE, SNIPPET = "_score", "_snippet"
+SCORE, SNIPPET, HIGHLIGHT = "_score", "_snippet", "_highlight"
 """Columns of search results, which no new column of a table may be called."""
 
 

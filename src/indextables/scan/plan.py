@@ -269,7 +269,7 @@ def physical_query(query: Query, names: ColumnNames) -> Query:
 
     def change(target: Target) -> Target:
         path = names.document_path(target.column, target.path, normal_key) if target.path else ()
-        return Target(names.column(target.column), path)
+        return replace(target, column=names.column(target.column), path=path)
 
     return with_targets(query, change)
 

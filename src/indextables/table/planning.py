@@ -36,7 +36,7 @@ from indextables.log.history import log_action_rows
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
-from indextables.model.arguments import names_list, text
+from indextables.model.arguments import names_list, text, whole_number
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.predicate import Predicate
@@ -49,7 +49,7 @@ from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.splits.query.tree import Query, Target
 from indextables.splits.search.order import OrderBy
-from indextables.splits.search.snippets import Snippet
+from indextables.splits.search.snippets import Highlight, Snippet
 from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
@@ -102,7 +102,8 @@ def plan_search(
     limit: int | None = None,
     offset: int = 0,
     score: bool = False,
-    snippet: Snippet | None = None,
+    snippet: str | None = None,
+    highlight: Any = None,
     order_by: str | Sequence[str] | None = None,
     paged: bool = False,
     now_ms: int | None = None,
@@ -112,13 +113,22 @@ def plan_search(
     first = orders[0] if orders else None
     plan = plan_scan(
         table,
-        query=query,
+        query=text("query", query),
         where=where,
         columns=columns,
         order_by=first.column if first is not None and first.is_plain else None,
         now_ms=now_ms,
     )
-    return TableSearch.of(plan, limit=limit, offset=offset, score=score, snippet=snippet, order_by=orders, paged=paged)
+    return TableSearch.of(
+        plan,
+        limit=None if limit is None else whole_number("limit", limit),
+        offset=whole_number("offset", offset),
+        score=score,
+        snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+        order_by=orders,
+        paged=paged,
+        highlight=None if highlight is None else Highlight.parse(highlight),
+    )
 
 
 def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[OrderBy, ...]:

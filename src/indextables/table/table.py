@@ -25,7 +25,7 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, names_list, number, text, transaction_id, whole_number
+from indextables.model.arguments import Moment, byte_size, names_list, number, transaction_id, whole_number
 from indextables.model.conflicts import Operation
 from indextables.model.predicate.where import Where, partition_predicate
 from indextables.model.report import Progress, silent
@@ -33,7 +33,6 @@ from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.snippets import Snippet
 from indextables.table import admin, damaged, definition, planning, row_changes
 from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
 from indextables.table.lifecycle import LifecycleVerbs
@@ -158,30 +157,23 @@ class Table(SearchPages, LifecycleVerbs):
         snippet: str | None = None,
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> pa.Table:
         """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
 
         `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
         `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. `order_by` is a column,
         a path in one or `_score`, or several: "ts desc", ["level", "-ts"]. `search_after` is the token of a `search_page`.
-        Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
+        `highlight` names text columns whose passages become `_highlight`, with the places of words as data; as a mapping
+        also how many `fragments` of which `length`. Raises QuerySyntaxError, and InvalidInputError for an unknown column.
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
+        shown: dict[str, Any] = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
         if search_after is not None:
             behind = self._rows_behind(search_after, limit, offset)
-            return behind(query, where=where, columns=columns, order_by=order_by, score=score, snippet=snippet).rows
-        search = planning.plan_search(
-            self,
-            text("query", query),
-            where=where,
-            columns=columns,
-            limit=None if limit is None else whole_number("limit", limit),
-            offset=whole_number("offset", offset),
-            score=score,
-            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=order_by,
-        )
+            return behind(query, where=where, order_by=order_by, **shown).rows
+        search = planning.plan_search(self, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown)
         return search.run(self._log.store)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:

@@ -63,6 +63,11 @@ class IndexHits:
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
+    def terms(self, field: str, start: str) -> list[str]:
+        """The terms of a text field that begin so. Walks that part of the dictionary."""
+        with tantivy_errors(self._path, "A look at the term dictionary"):
+            return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
+
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
         count = self.count(query) if count is None else count

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import tantivy
 
+from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.tantivy_errors import tantivy_errors
@@ -113,9 +114,26 @@ class OpenQuery:
         if self._translator is None:
             return None
         if leaf not in self._answers:
+            if leaf.target.max_terms and self.hits is not None:
+                self._check_terms(leaf, self.hits)
             with tantivy_errors(self.split.path, "A search"):
                 self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
         return self._answers[leaf]
+
+    def _check_terms(self, leaf: Leaf, hits: IndexHits) -> None:
+        """Refuse a pattern that fits more terms of the split than was allowed. Terms of a json column cannot be listed."""
+        column, most = self.column(leaf), leaf.target.max_terms
+        if column.kind not in ("text", "string") or column.tokenizer == "ngram" or not has_index_for(leaf, column):
+            return
+        for start, count in terms.pattern_counts(leaf, column):
+            fitting = count(hits.terms(column.field, start))
+            if fitting > most:
+                raise InvalidInputError(
+                    f"{leaf} fits {fitting} terms of {self.split.path}; query.maxMatchedTerms allows {most}.",
+                    hint="Give more of the word's beginning, or raise query.maxMatchedTerms.",
+                    query=str(leaf),
+                    terms=fitting,
+                )
 
     def column(self, leaf: Leaf) -> ColumnMapping:
         """How the column of a leaf is indexed in this split."""
