@@ -12,7 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.metrics import METRICS
+from indextables.metrics import METRICS, PROFILER
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.cache import SplitCache
@@ -62,7 +62,8 @@ class ScanTask(Struct, frozen=True, dict=True):
         split = self._opened.get((entry.path, entry.vector))
         if split is None:
             columns = self.plan.partition_columns
-            split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
+            with PROFILER.section("open_split"):
+                split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
             self._opened[entry.path, entry.vector] = split
         return split
 
