@@ -118,7 +118,7 @@ def test_the_profiler_tells_where_a_search_spent_its_time(path: str) -> None:
     assert table.search("timeout").num_rows == 3
     assert table.scan(where="message LIKE '%word1%'").read_all().num_rows == 1
     rows = {row["section"]: row for row in sql("DESCRIBE INDEXTABLES PROFILER").to_pylist()}
-    assert {"plan_scan", "open_split", "open_index", "search_index", "read_rows"} <= set(rows)
+    assert {"plan_scan", "open_split", "open_index", "read_rows"} <= set(rows)
     for row in rows.values():
         assert row["calls"] > 0
         assert row["min_us"] <= row["avg_us"] <= row["max_us"]
