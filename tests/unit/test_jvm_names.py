@@ -145,3 +145,57 @@ def test_a_task_reads_at_most_so_many_splits(most: int, expected: list[int]) -> 
     entry = SplitEntry("a", 100, 1, None, {}, None, None)
     groups = task_groups([entry] * 10, per_task=0, searching=False, most=most)
     assert [len(group) for group in groups] == expected
+
+
+DOCUMENTED = """
+cache.disk.{enabled,path,maxSize,compression,minCompressSize,manifestSyncInterval,dropWritesWhenFull}
+cache.disk.writeQueue.{mode,capacity,maxBudget} cache.coalesceMaxGap
+companion.sync.{distributedLogRead.enabled,arrowFfi.enabled,batchSize,maxConcurrentBatches}
+companion.{writerHeapSize,readerBatchSize,schedulerPool}
+databricks.{workspaceUrl,apiToken,credential.refreshBuffer.minutes,cache.maxSize,fallback.enabled,retry.attempts}
+filter.string{Pattern,StartsWith,EndsWith,Contains}.pushdown
+indexWriter.{batchSize,maxBatchBufferSize,threads} splitConversion.maxParallelism
+indexing.{fastfields,nonfastfields,storeonlyfields,indexonlyfields,json.mode}
+indexing.text.{maxTokenLength,indexRecordOption}
+merge.download.{maxConcurrencyPerCore,memoryBudget,retries} merge.upload.maxConcurrency merge.tempDirectoryPath
+mergeOnWrite.{batchCpuFraction,maxConcurrentBatches,minBatchesToTrigger,mergeGroupMultiplier,minDiskSpaceGB}
+mergeOnWrite.{maxConcurrentMergesPerWorker,memoryOverheadFactor}
+partitionPruning.{filterCacheEnabled,indexEnabled,parallelThreshold,selectivityOrdering}
+prewarm.{enabled,segments,fields,splitsPerTask,partitionFilter,failOnMissingField,catchUpNewHosts}
+purge.{minRetentionHours,parallelism,maxFilesToDelete}
+read.batchOptimization.{enabled,profile,maxRangeSize,gapTolerance,minDocsForOptimization,maxConcurrentPrefetch}
+read.adaptiveTuning.{enabled,minBatchesBeforeAdjustment}
+read.{defaultLimit,maxSplitsPerTask,requireAggregatePushdown,mode,columnar.enabled}
+read.aggregate.{splitsPerTask,maxSplitsPerTask}
+s3.{maxConcurrency,partSize,endpoint,pathStyleAccess}
+transaction.{maxConcurrentReads,cache.ttl.ms} transaction.cache.{version,snapshot,fileList,metadata}.ttl.ms
+transaction.cache.{version,snapshot,fileList}.capacity
+write.optimizeWrite.{samplingRatio,minRowsForEstimation,distributionMode}
+native.memory.enabled protocol.{checkEnabled,autoUpgrade,enforceReaderVersion,enforceWriterVersion}
+skippedFiles.trackingEnabled indexquery.indexall.maxUnqualifiedFields
+aws.forcePathStyle azure.bearerToken gcp.{projectId,credentialsFile}
+"""
+"""Every key of the JVM engine's documents that was not ours by the same name."""
+WORKS = {"purge.parallelism", "purge.maxFilesToDelete", "purge.minRetentionHours", "read.maxSplitsPerTask"}
+
+
+def documented() -> list[str]:
+    found = []
+    for word in DOCUMENTED.split():
+        before, opened, rest = word.partition("{")
+        inner, _, after = rest.partition("}")
+        found += [before + part + after for part in inner.split(",")] if opened else [before]
+    return found
+
+
+def test_the_list_is_the_one_of_the_documents() -> None:
+    assert len(documented()) == len(set(documented())) >= 97
+
+
+@pytest.mark.parametrize("key", documented())
+def test_every_documented_setting_is_known_by_its_name(key: str) -> None:
+    for name in (key, f"spark.indextables.{key}", key.lower()):
+        assert config.REGISTRY.lookup(name) is not None, name
+    works = key in ALIASES or key in config.REGISTRY.settings
+    assert works or key in NO_EFFECT or key in REFUSED or key.startswith("indexing.")
+    assert key not in WORKS or key in config.REGISTRY.settings

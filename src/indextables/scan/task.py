@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.metrics import METRICS
+from indextables.metrics import METRICS, PROFILER
 from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import AllRows
@@ -61,7 +61,8 @@ class ScanTask(Struct, frozen=True, dict=True):
         split = self._opened.get((entry.path, entry.vector))
         if split is None:
             columns = self.plan.partition_columns
-            split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
+            with PROFILER.section("open_split"):
+                split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
             self._opened[entry.path, entry.vector] = split
         return split
 

@@ -15,13 +15,18 @@ from indextables.commands.caches import (
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
+    DescribeDataSkipping,
     DescribeEnvironment,
     DescribeHistory,
     DescribeMergeJobs,
+    DescribeProfiler,
+    DescribeProfilerCache,
     DescribeSkippedFiles,
     DescribeState,
     DescribeStorageStats,
     DescribeTransactionLog,
+    FlushDataSkipping,
+    SwitchProfiler,
 )
 from indextables.commands.not_offered import NotOffered
 from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
@@ -73,7 +78,7 @@ STATEMENTS = (
         "MERGE SPLITS '/p' TARGE SIZE 100M",
         (
             "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX GROUPS, PRECOMMIT, MAX SOURCE SPLITS PER "
-            "MERGE, ORDER BY, DRY RUN "
+            "MERGE, ORDER BY, REWRITE, DRY RUN "
             "or the end, found 'TARGE'",
             "\n  MERGE SPLITS '/p' TARGE SIZE 100M\n                    ^\n",
             "Did you mean TARGET SIZE? Write: MERGE SPLITS 'path' [WHERE condition] [TARGET SIZE 100M|1G|n]",
@@ -286,12 +291,52 @@ STATEMENTS = (
         ("expected CACHE, found the end",),
     ),
     Documented(
+        "enable profiler",
+        ("ENABLE INDEXTABLES PROFILER", "enable tantivy4spark profiler;"),
+        SwitchProfiler(on=True),
+        "status s, host_count i, message s",
+        "ENABLE INDEXTABLES PROFILR",
+        ("Did you mean ENABLE INDEXTABLES PROFILER?",),
+    ),
+    Documented(
+        "reset profiler",
+        ("RESET INDEXTABLES PROFILER", "reset tantivy4spark profiler"),
+        DescribeProfiler(reset=True),
+        "section s, category s, calls l, total_ms d, avg_us d, min_us d, max_us d",
+        "RESET INDEXTABLES PROFILER NOW",
+        ("found 'NOW'",),
+    ),
+    Documented(
+        "profiler cache",
+        ("DESCRIBE INDEXTABLES PROFILER CACHE", "describe tantivy4spark profiler cache"),
+        DescribeProfilerCache(reset=False),
+        "cache s, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES PROFILER CACHE 'p'",
+        ("expected the end",),
+    ),
+    Documented(
+        "data skipping",
+        ("DESCRIBE INDEXTABLES DATA SKIPPING STATS", "describe tantivy4spark data skipping stats;"),
+        DescribeDataSkipping(),
+        "metric_type s, metric_name s, metric_value s",
+        "DESCRIBE INDEXTABLES DATA SKIPPING",
+        ("expected STATS, found the end",),
+    ),
+    Documented(
+        "flush data skipping",
+        ("INVALIDATE INDEXTABLES DATA SKIPPING CACHE", "invalidate tantivy4spark data skipping cache"),
+        FlushDataSkipping(caches=True),
+        "status s, message s",
+        "FLUSH INDEXTABLES DATA SKIPPING",
+        ("expected STATS, found the end",),
+    ),
+    Documented(
         "flush",
         ("FLUSH INDEXTABLES DISK CACHE", "flush indextable disk cache;"),
         FlushDiskCache(),
         "executor s, host s, bytes_freed l, splits_freed l",
         "FLUSH INDEXTABLES CACHE",
-        ("expected DISK CACHE, SEARCHER CACHE or DATA SKIPPING STATS, found 'CACHE'",),
+        ("expected DATA SKIPPING STATS, DISK CACHE or SEARCHER CACHE, found 'CACHE'",),
     ),
     Documented(
         "prewarm",

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import BadFileError
-from indextables.metrics import METRICS
+from indextables.metrics import METRICS, PROFILER
 from indextables.model.column_defaults import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
@@ -147,7 +147,8 @@ class TableSplit:
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if stored or not names:
-            return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
+            with PROFILER.section("read_rows"):
+                return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
@@ -159,7 +160,7 @@ class TableSplit:
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        for batch in self.reader.iter_rows(self._in_file(rows), columns=stored):
+        for batch in PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored)):
             yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import tantivy
 
 from indextables.errors import InvalidInputError
+from indextables.metrics import PROFILER
 from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.tantivy_errors import tantivy_errors
@@ -79,7 +80,8 @@ def open_needs(
         fields = (*fields, *(name for name in gram_fields(where, split.mapping) if name not in fields))
     if not fields or not split.num_rows:
         return nullcontext()
-    return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
+    with PROFILER.section("open_index"):
+        return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
 
 
 class OpenQuery:
@@ -295,6 +297,10 @@ class OpenQuery:
 
     def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
+        with PROFILER.section("test_rows"):
+            return self._confirmed(within, names, test)
+
+    def _confirmed(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         found = np.zeros(len(within), np.bool_)
         rows = np.flatnonzero(within)
         at = 0
