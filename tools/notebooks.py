@@ -37,7 +37,7 @@ def main(names: list[str]) -> None:
                 its.session("notebooks", master="local[1]", conf=SMALL)
             save_outputs(notebook)
             os.chdir(NOTEBOOKS)
-        print(notebook.name)
+        sys.stdout.write(f"{notebook.name}\n")
 
 
 if __name__ == "__main__":

@@ -147,7 +147,7 @@ def aggregate(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, table.schema)
+    aggregations = parse_spec(spec, table.schema, planning.json_columns(table))
     parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))

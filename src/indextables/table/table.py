@@ -32,13 +32,12 @@ from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
-from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet
 from indextables.table import admin, damaged, definition, planning, row_changes
 from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
 from indextables.table.lifecycle import LifecycleVerbs
+from indextables.table.search_pages import SearchPages
 from indextables.upkeep import drop_partitions, merge, purge, restore, truncate, verify
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Table")
 
 
-class Table(LifecycleVerbs):
+class Table(SearchPages, LifecycleVerbs):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 
     `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
@@ -157,31 +156,31 @@ class Table(LifecycleVerbs):
         offset: int = 0,
         score: bool = False,
         snippet: str | None = None,
-        order_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
     ) -> pa.Table:
         """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
 
         `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
-        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`; `order_by` is a
-        column, with `desc` or without. Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
+        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. `order_by` is a column,
+        a path in one or `_score`, or several: "ts desc", ["level", "-ts"]. `search_after` is the token of a `search_page`.
+        Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        order = None if order_by is None else OrderBy.parse(text("order_by", order_by), self.schema.names)
-        plan = planning.plan_scan(
+        if search_after is not None:
+            behind = self._rows_behind(search_after, limit, offset)
+            return behind(query, where=where, columns=columns, order_by=order_by, score=score, snippet=snippet).rows
+        search = planning.plan_search(
             self,
-            query=text("query", query),
+            text("query", query),
             where=where,
             columns=columns,
-            order_by=None if order is None else order.column,
-        )
-        search = TableSearch.of(
-            plan,
             limit=None if limit is None else whole_number("limit", limit),
             offset=whole_number("offset", offset),
             score=score,
             snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=order,
+            order_by=order_by,
         )
         return search.run(self._log.store)
 
@@ -199,7 +198,7 @@ class Table(LifecycleVerbs):
 
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec)
+        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self))
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
@@ -679,10 +678,8 @@ class Table(LifecycleVerbs):
         query: str | None = None,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
-        order_by: str | None = None,
     ) -> ScanTask:
-        plan = planning.plan_scan(self, query=query, where=where, columns=columns, order_by=order_by)
-        return ScanTask(plan, self._log.store)
+        return ScanTask(planning.plan_scan(self, query=query, where=where, columns=columns), self._log.store)
 
     def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
         self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")

@@ -29,7 +29,7 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
 from indextables.web.exploration import column_mappings, hit_count

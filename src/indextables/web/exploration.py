@@ -32,7 +32,7 @@ from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Span, spans
 from indextables.table import Table, planning
 from indextables.web.view import View

@@ -28,7 +28,8 @@ from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.matches import MatchColumns
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
-from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.order import OrderBy
+from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 

@@ -195,17 +195,25 @@ class Hits(Struct, frozen=True):
 
     rows: Rows
     scores: Scores
-    values: pa.ChunkedArray | None = None
-    """Of the column to order by, where there is one."""
+    keys: pa.Table | None = None
+    """What they are ordered by, where that is not their scores."""
 
     def at(self, places: npt.NDArray[np.int64]) -> Hits:
         """Some of them."""
         return Hits(self.rows[places], self.scores[places])
 
+    def of(self, rows: Rows) -> Hits:
+        """Those of some of the rows, which ascend here."""
+        return self.at(np.searchsorted(self.rows, rows).astype(np.int64, copy=False))
+
     def score_column(self) -> pa.Array:
         """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
         scores = np.ascontiguousarray(self.scores, np.float32)
         return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
+
+    def score_table(self) -> pa.Table:
+        """The scores as what rows are ordered by."""
+        return pa.table({"0.0": self.score_column()})
 
 
 class _NotOneQueryError(Exception):
