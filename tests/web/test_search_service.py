@@ -371,6 +371,22 @@ def test_only_who_has_the_token_is_answered(app: Any) -> None:
         assert client.request(method, "/logs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
 
 
+def test_the_json_address_goes_on_page_by_page(app: Any, table: Table) -> None:
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+    seen: list[int] = []
+    after: str | None = ""
+    while after is not None:
+        asked: dict[str, Any] = {"q": "*", "limit": 70, "order_by": "level,-id", "columns": "id", "search_after": after}
+        answer = client.get("/api/tables/logs/search", params=asked)
+        assert answer.status_code == 200, answer.text
+        seen += [row["id"] for row in answer.json()["rows"]]
+        after = answer.json()["next"]
+    assert seen == table.search("*", order_by=["level", "-id"], limit=ROWS).column("id").to_pylist()
+    refused = client.get("/api/tables/logs/search", params={"q": "*", "search_after": "", "offset": 5})
+    assert refused.status_code == 400 and "no offset" in refused.text
+    assert client.get("/api/tables/logs/search", params={"search_after": "nonsense"}).status_code == 400
+
+
 def test_the_json_addresses(app: Any, table: Table) -> None:
     client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
 
