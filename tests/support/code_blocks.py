@@ -7,8 +7,8 @@
 | bash | a shell that stops at the first failure; `indextables` is on its path |
 | text, console | what a reader sees; not run |
 
-A line `#> text` (or `# > text`, as formatters write it) after a line of Python or shell is printed, and is compared; `...` in
-it stands for anything.
+A line `#> text` (`# > text`, as formatters have it) after a line of Python or shell is a line of what is printed, and is
+compared; `...` in it stands for anything.
 
 The cells of a notebook hold what they showed when `python -m tools.notebooks` ran them: the same words and the same rows
 must come out again, whatever the times, sizes and names of files are today.

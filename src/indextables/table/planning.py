@@ -33,6 +33,7 @@ from indextables.errors import (
 )
 from indextables.log.create import create_table
 from indextables.log.history import log_action_rows
+from indextables.log.log_files import LOG
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
@@ -241,6 +242,7 @@ def plan_write(
 ) -> RowWrite:
     """Check a write of rows of a schema. The result can travel: `run` it on workers, then `finish_write` once."""
     table._refuse_if_pinned()
+    _check_folder(table)
     if operation is not Operation.OVERWRITE:
         table._indexing.check_settled()
         if overwrite_schema:
@@ -647,6 +649,13 @@ def _check_partitioning(table: TableHandle, partition_columns: Sequence[str] | N
             hint="Leave the partition columns out to write to a table that exists.",
             path=table.path,
         )
+
+
+def _check_folder(table: TableHandle) -> None:
+    """Refuse a local folder that was removed, before splits of no table are written there."""
+    folder = table._log.store.local_path(LOG)
+    if folder is not None and not folder.is_dir():
+        raise TableNotFoundError(f"There is no table at {table.path} any more.", path=table.path)
 
 
 def _column_list(names: Sequence[str]) -> str:

@@ -111,17 +111,7 @@ class SearchPages(TableHandle):
             paged=True,
             now_ms=now_ms,
         )
-        digest, types, end = _digest(search), _types(search), None
-        if token is not None:
-            if token.search != digest:
-                raise _another_search()
-            end = token.end(types)
-        rows, end = search.page(shown._log.store, end)
-        if end is None:
-            return SearchPage(rows, None, shown._snapshot.version)
-        keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
-        table_id, version = shown._snapshot.metadata.id, shown._snapshot.version
-        return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys)), version)
+        return page_behind(shown, search, token, now_ms=now_ms)
 
     def _rows_behind(self, search_after: str, limit: int | None, offset: int) -> Callable[..., SearchPage]:
         """`search_page` behind a token, of a search that takes a limit, and no offset."""
@@ -138,6 +128,21 @@ class SearchPages(TableHandle):
             return self
         log = open_log(self.path, self._options)
         return TableHandle(log, older_snapshot(log, token.version), self._options, pinned=True)
+
+
+def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None, *, now_ms: int) -> SearchPage:
+    """The page of a planned search behind a token, or the first one; `now_ms` is the clock that the search was planned by."""
+    digest, types, end = _digest(search), _types(search), None
+    if token is not None:
+        if token.search != digest:
+            raise _another_search()
+        end = token.end(types)
+    rows, end = search.page(table._log.store, end)
+    if end is None:
+        return SearchPage(rows, None, table._snapshot.version)
+    keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
+    table_id, version = table._snapshot.metadata.id, table._snapshot.version
+    return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys)), version)
 
 
 def _digest(search: TableSearch) -> str:

@@ -35,7 +35,8 @@ from indextables.splits.query import tree
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Span, spans
 from indextables.table import Table, planning
-from indextables.web.view import View
+from indextables.table.search_pages import PageToken, SearchPage, page_behind
+from indextables.web.view import FURTHEST, View
 
 _FACETS, _VALUES = 8, 8
 _SAMPLE = 1_000
@@ -65,6 +66,8 @@ class HitPage(Struct, frozen=True):
     rows: pa.Table
     marks: Mapping[str, Sequence[Sequence[Span]]]
     more: bool
+    next: str = ""
+    """Where the page ends, if the next one is too far behind to be counted to."""
 
 
 class FacetValue(Struct, frozen=True):
@@ -111,9 +114,11 @@ class TableView:
     def __init__(self, table: Table, view: View) -> None:
         self.table = table
         self.view = view
+        self.token = PageToken.parse(view.after) if view.after else None
+        self.now_ms = table._log.now_ms() if self.token is None else self.token.now_ms
         fields = table.schema, table.partition_columns, table._search_settings
-        self.query = parse_query(view.query or "*", *fields)
-        filters = tuple(parse_query(text, *fields) for text in view.filters)
+        self.query = parse_query(view.query or "*", *fields, now_ms=self.now_ms)
+        filters = tuple(parse_query(text, *fields, now_ms=self.now_ms) for text in view.filters)
         self.tree = tree.all_of((self.query, *filters)) if filters else self.query
         self.where = self._condition()
 
@@ -162,9 +167,20 @@ class TableView:
     def page(self) -> HitPage:
         """The hits of the page, marked."""
         view = self.view
+        if self.token is not None:
+            page = self._page_behind(self.columns, view.size)
+            return HitPage(page.rows, self._marks(page.rows), page.next is not None, page.next or "")
         rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
-        shown = rows.slice(0, view.size)
-        return HitPage(shown, self._marks(shown), rows.num_rows > view.size)
+        shown, more = rows.slice(0, view.size), rows.num_rows > view.size
+        last = view.offset + view.size
+        following = self._page_behind(self.columns[:1], last).next if more and last + view.size > FURTHEST else None
+        return HitPage(shown, self._marks(shown), more, following or "")
+
+    def _page_behind(self, columns: Sequence[str], limit: int) -> SearchPage:
+        """A page behind the one that the view's token is of, or the first so many hits."""
+        plan = self._plan(columns, order_by=None if self.order is None else self.order.column)
+        search = TableSearch.of(plan, limit=limit, order_by=self.order, paged=True)
+        return page_behind(self.table, search, self.token, now_ms=self.now_ms)
 
     def count(self) -> int:
         """How many hits there are."""
@@ -229,7 +245,8 @@ class TableView:
 
     def _search(self, *, limit: int, offset: int) -> TableSearch:
         plan = self._plan(self.columns, order_by=None if self.order is None else self.order.column)
-        return TableSearch.of(plan, limit=limit, offset=offset, order_by=self.order)
+        # Splits by their paths, as pages behind a token have them: so rows of one score are in the same order in both.
+        return TableSearch.of(plan.by_path(), limit=limit, offset=offset, order_by=self.order)
 
     def _plan(self, columns: Sequence[str], *, order_by: str | None = None) -> ScanPlan:
         return planning.plan_scan(self.table, query=self.tree, where=self.where, columns=columns, order_by=order_by)
@@ -238,7 +255,8 @@ class TableView:
         return ScanTask(self._plan(columns), self.table._log.store)
 
     def _condition(self) -> Predicate | None:
-        parts = [bound_predicate(self.view.where, self.table.schema)] if self.view.where else []
+        schema = self.table.schema
+        parts = [bound_predicate(self.view.where, schema, now_ms=self.now_ms)] if self.view.where else []
         if self.view.since or self.view.until:
             if self.time_column is None:
                 raise InvalidInputError("The table has no column of times.", hint="Leave out since and until.")

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -40,6 +41,7 @@ from indextables.errors import (
 from indextables.metrics import METRICS
 from indextables.scan.task import ENOUGH
 from indextables.table import Table
+from indextables.table.search_pages import PageToken
 from indextables.web import search_page as search_pages
 from indextables.web import table_pages
 from indextables.web.exploration import TableView, completions
@@ -180,6 +182,9 @@ class Explorer:
         view, name = View.of(request.query_params.multi_items()), request.path_params["table"]
         table = self.warehouse.open(name, version=view.version)
         try:
+            if view.after and (version := PageToken.parse(view.after).version) != table.version:
+                view = replace(view, version=version)  # a page goes on in the version that the first one was of
+                table = self.warehouse.open(name, version=version)
             exploration = TableView(table, view)
             hits = exploration.page()
             if not view.panels:

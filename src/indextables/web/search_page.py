@@ -353,7 +353,9 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
 
 def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
     links = []
-    if view.offset:
+    if view.after:
+        links.append(element("a", text("← First page"), href=view.address(offset=0), class_="button"))
+    elif view.offset:
         links.append(
             element(
                 "a",
@@ -364,9 +366,8 @@ def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
             )
         )
     if hits.more:
-        links.append(
-            element("a", text("Next →"), href=view.address(offset=view.offset + view.size), rel="next", class_="button")
-        )
+        behind = view.address(offset=view.offset + view.size, after=hits.next)
+        links.append(element("a", text("Next →"), href=behind, rel="next", class_="button"))
     return element("nav", *links, class_="pager", aria_label=label) if links else EMPTY
 
 

@@ -186,13 +186,15 @@ def search(
         for later in follow(table, query, where=where, columns=names, snippet=snippet_column, interval=interval):
             show_as_they_come(later, snippet_column=snippet_column, as_json=json, first=False)
     show(matches, snippet_column=snippet_column, as_json=json)
-    if output.is_terminal() and not json:
+    cut = not every and not follow_new and matches.num_rows == limit
+    if (output.is_terminal() and not json) or cut:
         _say_how_many(table, query, where, matches)
 
 
 def _say_how_many(table: Table, query: str, where: str | None, matches: pa.Table) -> None:
     count = table.count(query=query, where=where)
-    output.note(f"{matches.num_rows:,} of {count:,} matches in version {table.version}")
+    if output.is_terminal() or count > matches.num_rows:
+        output.note(f"{matches.num_rows:,} of {count:,} matches in version {table.version}")
 
 
 def first_text_column(table: Table) -> str | None:

@@ -228,6 +228,8 @@ class TableSplit:
         return pa.table([self._column(rows, name) for name in names], schema=schema)
 
     def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
+        if not names:  # a table of no columns has a number of rows only if it had a column once
+            return pa.table({"": pa.nulls(count)}).select([])
         return pa.table([self._constant(name, count) for name in names], schema=self._only(names))
 
     def _only(self, names: Sequence[str]) -> pa.Schema:

@@ -119,7 +119,11 @@ def search_split(
 
 def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa.Schema) -> pa.Table:
     """The rows of several splits as one result, in order, from the offset to the limit; `schema` is the table's."""
-    found = pa.concat_tables([_no_rows(request, schema), *tables], promote_options="permissive")
+    nothing = _no_rows(request, schema)
+    if not nothing.num_columns:  # tables of no columns are counted, and lose their count when they are concatenated
+        batches = [batch for table in tables for batch in table.to_batches()]
+        return pa.Table.from_batches(batches, nothing.schema).slice(request.offset, request.limit)
+    found = pa.concat_tables([nothing, *tables], promote_options="permissive")
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
         found = rows_at(found, order)
