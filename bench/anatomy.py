@@ -27,6 +27,7 @@ import tantivy
 
 from bench.questions import COLUMNS, Vocabulary
 from bench.search import rounds
+from bench.slow_store import SlowStore
 from indextables import Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 from indextables.log.checkpoint.background import CHECKPOINTS
@@ -34,8 +35,6 @@ from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.splits.format.parquet import PAGE_BYTES, PAGE_ROWS, open_parquet
 from indextables.splits.read import page_rows
 from indextables.splits.search import search as split_search
-from tests.support.fault_server import FaultServer, HttpFault
-from tests.support.xml_bucket import Request
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
@@ -172,28 +171,23 @@ def _medians(table: Table, words: Sequence[str], watch: Stopwatch) -> dict[str, 
 
 def cold(data: pa.Table) -> list[dict[str, Any]]:
     """The requests of a first search, in milliseconds from its start: opening the table, then the search."""
-    with FaultServer() as server, tempfile.TemporaryDirectory() as folder:
-        place = server.s3.below("anatomy")
-        table = Table.create(place.url, schema=SCHEMA, options={**OPTIONS, **place.options})
+    with SlowStore() as store, tempfile.TemporaryDirectory() as folder:
+        table = Table.create(store.url, schema=SCHEMA, options={**OPTIONS, **store.options})
         size = data.num_rows // SPLITS
         for n in range(SPLITS):
             table.append(data.slice(n * size, size))
         CHECKPOINTS.wait()
-        requests: list[dict[str, Any]] = []
-
-        def slow(request: Request) -> HttpFault:
-            at = (time.perf_counter() - started) * 1000
-            kind = "splits" if ".split" in request.key else "log"
-            requests.append({"at": at, "kind": kind, "method": request.method, "key": request.key})
-            return HttpFault(delay_ms=LATENCY_MS, answers=True)
-
         PROCESS_CACHE.invalidate()
-        started = time.perf_counter()
-        server.weather = slow
-        fresh = Table.open(place.url, options={**place.options, "cache.directoryPath": folder})
-        opened = (time.perf_counter() - started) * 1000
+        store.slow(LATENCY_MS)
+        started = time.monotonic()
+        fresh = Table.open(store.url, options={**store.options, "cache.directoryPath": folder})
+        opened = (time.monotonic() - started) * 1000
         fresh.search("message:timeout", limit=10, columns=COLUMNS)
-        done = (time.perf_counter() - started) * 1000
+        done = (time.monotonic() - started) * 1000
+        requests = [
+            {**r, "at": (r["at"] - started) * 1000, "kind": "splits" if ".split" in r["key"] else "log"}
+            for r in store.requests()
+        ]
         return [*requests, {"at": opened, "kind": "opened"}, {"at": done, "kind": "done"}]
 
 
@@ -213,7 +207,9 @@ def cold_table(requests: Sequence[dict[str, Any]]) -> str:
     opened, done = (next(r["at"] for r in requests if r["kind"] == kind) for kind in ("opened", "done"))
     lines = ["| | requests | one after the other | ms | limit |", "|---|---:|---:|---:|---|"]
     for name, kind, took in (("open the table", "log", opened), ("top 10 of a word", "splits", done - opened)):
-        asked = [(r["key"] if kind == "splits" else "", r["at"] / 1000) for r in requests if r["kind"] == kind]
+        asked = [
+            {"key": r["key"] if kind == "splits" else "", "at": r["at"] / 1000} for r in requests if r["kind"] == kind
+        ]
         turns = min(rounds(asked), int(took // LATENCY_MS))
         lines.append(
             f"| {name} | {len(asked)} | {turns} | {took:.0f} | {turns} x {LATENCY_MS} ms = {turns * LATENCY_MS} |"

@@ -297,6 +297,8 @@ def _key_type(bucket: Bucket) -> pa.DataType:
     if bucket.labels is not None:
         return pa.string()
     kind = bucket.field.type
+    if bucket.kind == "terms" and bucket.field.path[1:] == () and pa.types.is_string(kind):
+        return kind
     for key in reversed(bucket.field.path[1:]):
         kind = pa.struct([(key, kind)])
     return keyed_rows(pa.table({bucket.field.path[0]: pa.array([], kind)}), bucket)[1].type

@@ -33,7 +33,6 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.splits import SplitCacheSettings
@@ -193,7 +192,7 @@ class SplitCache:
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
         self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
-        self.pages: RecentItems[pa.ChunkedArray] = RecentItems(memory_bytes)
+        self.pages: RecentItems[Any] = RecentItems(memory_bytes)
         """Decoded columns of row groups, by the content of the split, the row group and the column."""
         self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
         """Small remote splits that were fetched whole."""
