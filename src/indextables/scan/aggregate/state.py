@@ -77,8 +77,14 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     """The rows that fall into a bucket, and the key of each. A row may be in several ranges, or meet several conditions."""
     if bucket.kind == "filters":
         return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
+<<<<<<< HEAD
     if bucket.sources:
         return _combined_keys(table, bucket)
+=======
+    coded = _codes(table, bucket)
+    if coded is not None:
+        return coded
+>>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
     values = values_of(table, bucket.field)
     if pa.types.is_list(values.type):
         elements, parents = pc.list_flatten(values), pc.list_parent_indices(values)
@@ -105,6 +111,7 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     return rows, keys.take(rows)
 
 
+<<<<<<< HEAD
 def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Each row with each of its different keys."""
     distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
@@ -139,6 +146,25 @@ def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> n
         # Numbered anew each time: the product of several numbers of distinct keys may not fit.
         number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
     return number.astype(np.int64)
+=======
+def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
+    """The keys of terms that are codes of a dictionary, as they are."""
+    column = table.column(bucket.field.path[0])
+    if bucket.kind != "terms" or bucket.missing is not None or not pa.types.is_dictionary(column.type):
+        return None
+    if column.num_chunks != 1 or len(bucket.field.path) > 1 or column.chunk(0).dictionary.null_count:
+        return None
+    keys = column.chunk(0)
+    rows = pa.array(np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys)))
+    return rows, keys if keys.null_count == 0 else keys.take(rows)
+
+
+def _element_keys(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Each row with each of its different elements."""
+    pairs = pa.table({"row": pc.list_parent_indices(lists), "key": pc.list_flatten(lists)}).drop_null()
+    distinct = pairs.group_by(["row", "key"], use_threads=False).aggregate([]).combine_chunks()
+    return tuple(distinct.column(name).combine_chunks() for name in ("row", "key"))
+>>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
@@ -201,6 +227,7 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 Place = tuple[str, ...]
 """The names of the buckets that lead to a group; for a metric's table, with its name after `#`."""
 _ROW = "_row_of_group"
+_FIRST_KEY = pa.scalar(0, pa.int8())
 _COMPACT_AFTER = 32
 
 
@@ -224,19 +251,32 @@ def aggregate_split(
         return Partial()
     if not names:
         return aggregate_rows(pa.table({_ROW: pa.nulls(len(rows))}), aggregations)
-    for batch in split.iter_rows(None if len(rows) == split.num_rows else rows, columns=names):
+    chosen, codes = None if len(rows) == split.num_rows else rows, _takes_codes(aggregations)
+    for batch in split.iter_rows(chosen, columns=names, codes=codes):
         parts.append(aggregate_rows(pa.Table.from_batches([batch]), aggregations))
         if len(parts) >= _COMPACT_AFTER:
             parts = [merged(parts)]
     return merged(parts)
 
 
+def _takes_codes(aggregations: Aggregations) -> bool:
+    """Whether texts may be codes of dictionaries: conditions are about texts."""
+    return all(bucket.kind != "filters" and _takes_codes(bucket.inside) for bucket in aggregations.buckets)
+
+
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """What the rows of a table say. A column that the table lacks holds nulls."""
+<<<<<<< HEAD
     for missing in fields_of(aggregations):
         if missing.path[0] not in table.column_names:
             table = table.append_column(missing.path[0], pa.nulls(table.num_rows, _column_type(missing)))
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(pa.scalar(0, pa.int8()), table.num_rows)])))
+=======
+    missing_fields = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
+    for missing in dict.fromkeys(missing_fields):
+        table = table.append_column(missing.path[0], pa.nulls(table.num_rows, missing.type))
+    return Partial(dict(_group(table, aggregations, (), [pa.repeat(_FIRST_KEY, table.num_rows)])))
+>>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
 
 def _column_type(field: Field) -> pa.DataType:
@@ -261,13 +301,35 @@ def _group(
 ) -> Iterator[tuple[Place, pa.Table]]:
     """The tables of a group and of everything inside it. `keys` hold the rows' buckets so far."""
     named = {f"k{i}": key for i, key in enumerate(keys)}
-    counted = pa.table({**named, _ROW: pa.nulls(table.num_rows)})
-    yield place, _grouped(counted, list(named), [([], "count_all")], ["n"])
+    yield place, _counted(named, table.num_rows)
     for metric in aggregations.metrics:
         yield (*place, f"#{metric.name}"), _metric(table, metric, named)
     for bucket in aggregations.buckets:
         rows, own = keyed_rows(table, bucket)
+        if place == () and bucket.inside == Aggregations():
+            yield (bucket.name,), _counted({"k0": pa.repeat(_FIRST_KEY, len(own)), "k1": own}, len(own))
+            continue
+        own = own.dictionary_decode() if pa.types.is_dictionary(own.type) else own
         yield from _inside(table.take(rows), bucket, place, [*(k.take(rows) for k in keys), own])
+
+
+def _counted(keys: Mapping[str, pa.Array], rows: int) -> pa.Table:
+    """How many rows each combination of keys has. The first key is one and the same for all rows."""
+    first, *others = keys
+    if not others and rows:
+        return pa.table({first: pa.array([0], pa.int8()), "n": pa.array([rows], pa.int64())})
+    own = keys[others[0]] if len(others) == 1 else None
+    if own is not None and _is_tallied(own.type):
+        tally = pc.value_counts(own)
+        values = tally.field("values")
+        values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        return pa.table({first: pa.repeat(_FIRST_KEY, len(values)), others[0]: values, "n": tally.field("counts")})
+    return _grouped(pa.table({**keys, _ROW: pa.nulls(rows)}), list(keys), [([], "count_all")], ["n"])
+
+
+def _is_tallied(kind: pa.DataType) -> bool:
+    """Whether values of a type are counted by themselves. A sum over keys treats the many kinds of NaN in its own way."""
+    return is_text(kind) or pa.types.is_integer(kind) or pa.types.is_temporal(kind) or pa.types.is_boolean(kind)
 
 
 def _inside(table: pa.Table, bucket: Bucket, place: Place, keys: list[pa.Array]) -> Iterator[tuple[Place, pa.Table]]:

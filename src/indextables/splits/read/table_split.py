@@ -152,16 +152,22 @@ class TableSplit:
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same as a stream, in file order."""
+        """The same as a stream, in file order. With `codes`, texts may be codes of a dictionary."""
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
+<<<<<<< HEAD
         for batch in PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored)):
             yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
+=======
+        for batch in self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes):
+            table = pa.Table.from_batches([batch])
+            yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
+>>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
@@ -226,6 +232,15 @@ class TableSplit:
         if rows.schema.equals(schema):
             return rows
         return pa.table([self._column(rows, name) for name in names], schema=schema)
+
+    def _coded(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """`_complete`, but for texts that are codes, which stay so."""
+        coded = {
+            field.name
+            for field in rows.schema
+            if pa.types.is_dictionary(field.type) and field.type.value_type == self._kind(field.name)
+        }
+        return pa.table({name: rows.column(name) if name in coded else self._column(rows, name) for name in names})
 
     def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
         if not names:  # a table of no columns has a number of rows only if it had a column once

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,7 @@ from indextables.splits.search.hits import IndexHits
 
 Test = Callable[[pa.Table], Mask]
 TermWeights = Mapping[TermKey, tuple[float, float]]
+_LONGEST_NAME = 4_000
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -105,6 +107,15 @@ class OpenQuery:
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
 
+    @cached_property
+    def name(self) -> str | None:
+        """Everything that the query says, under which its answers are remembered; a very long one is not worth it.
+
+        Not the query itself: to Python, 1 and true are equal.
+        """
+        text = repr(self.query)
+        return text if len(text) <= _LONGEST_NAME else None
+
     def whole(self, query: Query | None = None) -> tantivy.Query | None:
         """The query (or a part of it) as one tantivy query, if the index alone can answer it."""
         if self.hits is None:
@@ -148,7 +159,7 @@ class OpenQuery:
             return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
         if whole is not None and self.hits is not None:
-            found = self.hits.rows(whole, self._term_count())
+            found = self.hits.named_rows(self.name, whole, self._term_count())
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -162,7 +173,7 @@ class OpenQuery:
                 return of_term
             whole = self.whole()
             if whole is not None:
-                return self.hits.count(whole)
+                return self.hits.count(whole, self.name)
         return len(self.rows(where))
 
     def _term_count(self) -> int | None:

@@ -228,7 +228,8 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
     """The rows with the highest scores, best first; equal scores in row order."""
     whole = opened.whole()
     if whole is not None and where is None and opened.hits is not None:
-        return Hits(*opened.hits.scored(whole, limit))
+        name = opened.name and (opened.name, frozenset(opened.idf.items()))
+        return Hits(*opened.hits.named_scored(name, whole, limit))
     rows = opened.rows(where)
     if not opened.split.indexed:
         return _best(rows, scored_rows(opened, rows), limit)
