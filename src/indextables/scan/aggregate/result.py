@@ -383,19 +383,12 @@ def _metric_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]
 def _key_type(bucket: Bucket) -> pa.DataType:
     if bucket.labels is not None:
         return pa.string()
-<<<<<<< HEAD
     if bucket.sources:
         return pa.struct([(source.name, _key_type(source)) for source in bucket.sources])
+    if bucket.kind == "terms" and len(bucket.field.path) == 1 and pa.types.is_string(bucket.field.type):
+        return bucket.field.type
     plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
     return keyed_rows(pa.table({"value": pa.array([], plain.field.type)}), plain)[1].type
-=======
-    kind = bucket.field.type
-    if bucket.kind == "terms" and bucket.field.path[1:] == () and pa.types.is_string(kind):
-        return kind
-    for key in reversed(bucket.field.path[1:]):
-        kind = pa.struct([(key, kind)])
-    return keyed_rows(pa.table({bucket.field.path[0]: pa.array([], kind)}), bucket)[1].type
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
 
 def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:

@@ -77,14 +77,11 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     """The rows that fall into a bucket, and the key of each. A row may be in several ranges, or meet several conditions."""
     if bucket.kind == "filters":
         return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
-<<<<<<< HEAD
     if bucket.sources:
         return _combined_keys(table, bucket)
-=======
     coded = _codes(table, bucket)
     if coded is not None:
         return coded
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
     values = values_of(table, bucket.field)
     if pa.types.is_list(values.type):
         elements, parents = pc.list_flatten(values), pc.list_parent_indices(values)
@@ -111,7 +108,6 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     return rows, keys.take(rows)
 
 
-<<<<<<< HEAD
 def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Each row with each of its different keys."""
     distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
@@ -146,7 +142,8 @@ def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> n
         # Numbered anew each time: the product of several numbers of distinct keys may not fit.
         number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
     return number.astype(np.int64)
-=======
+
+
 def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
     """The keys of terms that are codes of a dictionary, as they are."""
     column = table.column(bucket.field.path[0])
@@ -157,14 +154,6 @@ def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
     keys = column.chunk(0)
     rows = pa.array(np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys)))
     return rows, keys if keys.null_count == 0 else keys.take(rows)
-
-
-def _element_keys(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Each row with each of its different elements."""
-    pairs = pa.table({"row": pc.list_parent_indices(lists), "key": pc.list_flatten(lists)}).drop_null()
-    distinct = pairs.group_by(["row", "key"], use_threads=False).aggregate([]).combine_chunks()
-    return tuple(distinct.column(name).combine_chunks() for name in ("row", "key"))
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
@@ -260,23 +249,23 @@ def aggregate_split(
 
 
 def _takes_codes(aggregations: Aggregations) -> bool:
-    """Whether texts may be codes of dictionaries: conditions are about texts."""
-    return all(bucket.kind != "filters" and _takes_codes(bucket.inside) for bucket in aggregations.buckets)
+    """Whether texts may be codes of dictionaries: conditions, hits, combined keys and JSON are about the texts themselves."""
+    plain = all(not metric.hits and not metric.field.is_json for metric in aggregations.metrics)
+    return plain and all(
+        bucket.kind != "filters"
+        and not bucket.sources
+        and not any(field.is_json for field in (bucket.field, *bucket.more_fields))
+        and _takes_codes(bucket.inside)
+        for bucket in aggregations.buckets
+    )
 
 
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """What the rows of a table say. A column that the table lacks holds nulls."""
-<<<<<<< HEAD
     for missing in fields_of(aggregations):
         if missing.path[0] not in table.column_names:
             table = table.append_column(missing.path[0], pa.nulls(table.num_rows, _column_type(missing)))
-    return Partial(dict(_group(table, aggregations, (), [pa.repeat(pa.scalar(0, pa.int8()), table.num_rows)])))
-=======
-    missing_fields = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
-    for missing in dict.fromkeys(missing_fields):
-        table = table.append_column(missing.path[0], pa.nulls(table.num_rows, missing.type))
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(_FIRST_KEY, table.num_rows)])))
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
 
 def _column_type(field: Field) -> pa.DataType:

@@ -160,14 +160,10 @@ class TableSplit:
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-<<<<<<< HEAD
-        for batch in PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored)):
-            yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
-=======
-        for batch in self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes):
+        batches = self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes)
+        for batch in PROFILER.steps("read_rows", batches):
             table = pa.Table.from_batches([batch])
             yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""

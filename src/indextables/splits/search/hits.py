@@ -51,11 +51,6 @@ class IndexHits:
         """The fields of the index."""
         return self._view.index.schema
 
-<<<<<<< HEAD
-    def count(self, query: tantivy.Query) -> int:
-        """How many rows match. Reads no row, and computes no score but a constant one."""
-        with tantivy_errors(self._path, "A search"), PROFILER.section("count_in_index"):
-=======
     def count(self, query: tantivy.Query, name: Hashable = None) -> int:
         """How many rows match. Reads no row, and computes no score but a constant one.
 
@@ -64,8 +59,7 @@ class IndexHits:
         known = None if name is None else self._view.recall(("count", name))
         if known is not None:
             return int(known)
-        with tantivy_errors(self._path, "A search"):
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
+        with tantivy_errors(self._path, "A search"), PROFILER.section("count_in_index"):
             same = tantivy.Query.const_score_query(query, 0.0)
             count = int(self._view.index.searcher().search(same, limit=1, count=True).count)
         if name is not None:
@@ -84,12 +78,11 @@ class IndexHits:
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
-<<<<<<< HEAD
     def terms(self, field: str, start: str) -> list[str]:
         """The terms of a text field that begin so. Walks that part of the dictionary."""
         with tantivy_errors(self._path, "A look at the term dictionary"):
             return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
-=======
+
     def named_rows(self, name: Hashable, query: tantivy.Query, count: int | None = None) -> Rows:
         """`rows`, remembered under a name unless that is None."""
         if name is None:
@@ -113,7 +106,6 @@ class IndexHits:
             self._view.remember(("scored", name, limit), known, sum(part.nbytes for part in known) + _ENTRY_BYTES)
         rows, scores = known
         return rows.copy(), scores.copy()
->>>>>>> 2482a88e0ae69fea4a99b7fd7607ac62a6c3e0db
 
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
