@@ -192,7 +192,7 @@ class Committer(Struct, frozen=True):
                 or attempt >= self.retry.max_attempts
                 or seconds * 1000 >= self.retry.max_elapsed_ms
             ):
-                raise self._unknown(offer, txn_id) if doubtful else self._exhausted(base, attempt, seconds)
+                raise self._unknown(offer, txn_id) if doubtful else _exhausted(self.store.url, base, attempt, seconds)
 
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
         """R14: delete splits of a commit that failed, if no version names them; returns whether they were deleted.
@@ -246,13 +246,13 @@ class Committer(Struct, frozen=True):
         base = ground.snapshot
         check_writable(base.header.protocol, path=self.store.url)
         if base.version < read.version:
-            raise self._went_back(read, base)
+            raise _went_back(self.store.url, read, base)
         if not is_same_table(read.metadata.id, base.metadata.id):
             raise another_table(self.store.url, read.metadata.id, base.metadata.id)
         if base.version > read.version:
             conflict = self._conflict_since(read, ground, proposal.intent)
             if conflict is not None:
-                raise self._conflict(conflict, proposal.intent.operation)
+                raise _conflict(self.store.url, conflict, proposal.intent.operation)
         return proposal.plan(base, now_ms=self.now_ms())
 
     def _conflict_since(self, read: Snapshot, ground: _Ground, intent: Intent) -> Conflict | None:
@@ -362,37 +362,6 @@ class Committer(Struct, frozen=True):
             ceiling_ms = min(self.retry.max_delay_ms, self.retry.base_delay_ms * 2 ** (attempt - AT_ONCE - 1))
             self.sleep(self.rng.uniform(0, ceiling_ms) / 1000)
 
-    def _conflict(self, conflict: Conflict, operation: str) -> ConflictError:
-        return ConflictError(
-            f"{operation} on {self.store.url} conflicts with version {conflict.version}: {conflict.reason}.",
-            path=self.store.url,
-            version=conflict.version,
-            operation=operation,
-            retry_helps=conflict.retry_helps,
-        )
-
-    def _went_back(self, read: Snapshot, base: Snapshot) -> ConflictError:
-        return ConflictError(
-            f"{self.store.url} was read at version {read.version}, and now its newest is {base.version}: its log was "
-            "replaced.",
-            hint="Nothing was committed. Open the table anew with Table.open(path) and repeat the operation.",
-            path=self.store.url,
-            version=base.version,
-            retry_helps=False,
-        )
-
-    def _exhausted(self, base: Snapshot, attempts: int, seconds: float) -> ConflictError:
-        return ConflictError(
-            f"Other writers of {self.store.url} were first {attempts} times in {seconds:.1f} s, last at version "
-            f"{base.version}.",
-            hint="Nothing was committed. Try again, with fewer writers, or with higher transaction.retry.maxElapsedMs and "
-            "transaction.retry.maxAttempts.",
-            path=self.store.url,
-            version=base.version,
-            attempts=attempts,
-            retry_helps=True,
-        )
-
     def _unknown(self, offer: _Offer | None, txn_id: str) -> CommitUnknownError:
         version = offer.version.version if offer else None
         return CommitUnknownError(
@@ -401,6 +370,38 @@ class Committer(Struct, frozen=True):
             version=version,
             txn_id=txn_id,
         )
+
+
+def _conflict(url: str, conflict: Conflict, operation: str) -> ConflictError:
+    return ConflictError(
+        f"{operation} on {url} conflicts with version {conflict.version}: {conflict.reason}.",
+        path=url,
+        version=conflict.version,
+        operation=operation,
+        retry_helps=conflict.retry_helps,
+    )
+
+
+def _went_back(url: str, read: Snapshot, base: Snapshot) -> ConflictError:
+    return ConflictError(
+        f"{url} was read at version {read.version}, and now its newest is {base.version}: its log was replaced.",
+        hint="Nothing was committed. Open the table anew with Table.open(path) and repeat the operation.",
+        path=url,
+        version=base.version,
+        retry_helps=False,
+    )
+
+
+def _exhausted(url: str, base: Snapshot, attempts: int, seconds: float) -> ConflictError:
+    return ConflictError(
+        f"Other writers of {url} were first {attempts} times in {seconds:.1f} s, last at version {base.version}.",
+        hint="Nothing was committed. Try again, with fewer writers, or with higher transaction.retry.maxElapsedMs and "
+        "transaction.retry.maxAttempts.",
+        path=url,
+        version=base.version,
+        attempts=attempts,
+        retry_helps=True,
+    )
 
 
 def take_back(reader: VersionReader, version: int, txn_id: str) -> None:
