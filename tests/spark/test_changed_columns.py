@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables import Table
+from indextables.spark import catalog
 
 
 def changed(path: Path) -> Table:
@@ -82,6 +85,25 @@ def test_every_way_of_reading_and_writing(spark: SparkSession, tmp_path: Path) -
     query = stream.writeStream.format("memory").queryName("followed").trigger(availableNow=True).start()
     query.awaitTermination()
     assert [tuple(row) for row in spark.table("followed").collect()] == [(2, "timeout 2")]
+
+
+def test_several_columns_of_a_statement_are_one_version(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]))
+    added = [
+        {"change": "AddColumn", "column": [name], "type": '"string"', "comment": comment}
+        | {"position": None, "default": None, "nullable": True}
+        for name, comment in (("a", None), ("b", "second"))
+    ]
+
+    def asked(changes: list[dict[str, Any]]) -> dict[str, Any]:
+        return dict(json.loads(catalog.answer("alter", json.dumps({"path": table.path, "changes": changes}), {})))
+
+    assert asked(added)["version"] == 1
+    assert Table.open(table.path).schema.names == ["id", "a", "b"]
+    dropped = [{"change": "DeleteColumn", "column": [name]} for name in ("a", "nothing")]
+    assert "nothing" in asked(dropped)["message"]
+    assert asked([{**each, "column": [name]} for each, name in zip(dropped, "ab", strict=True)])["version"] == 2
+    assert Table.open(table.path).schema.names == ["id"]
 
 
 def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(spark: SparkSession, tmp_path: Path) -> None:

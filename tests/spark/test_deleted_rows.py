@@ -205,3 +205,15 @@ def test_the_feed_tells_of_rows_that_statements_changed_and_of_no_others(
         "WHEN MATCHED AND s.id = 6 THEN DELETE WHEN MATCHED THEN UPDATE SET level = 'z'"
     ) == Counter([("delete", 6), ("delete", 7), ("insert", 7)])
     assert table.refresh().count() == 18
+
+
+def test_versions_by_their_tags(spark: SparkSession, tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=2, each=10)
+    spark.sql(f"TAG INDEXTABLES '{table.path}' VERSION 1 AS 'release-7'")
+    name = f"indextables.`{table.path}`"
+    assert spark.sql(f"SELECT count(*) FROM {name} VERSION AS OF 'release-7'").collect()[0][0] == 10
+    assert its.table(spark, table.path, version="release-7").count() == 10
+    with pytest.raises(Exception, match="no tag 'release-8'"):
+        spark.sql(f"SELECT count(*) FROM {name} VERSION AS OF 'release-8'").collect()
+    spark.sql(f"UNTAG INDEXTABLES '{table.path}' 'release-7'")
+    assert table.refresh().tags() == {}

@@ -31,7 +31,7 @@ MODULES = {
         "diff",
     ),
     "columns": ("alter",),
-    "upkeep": ("merge", "reindex", "checkpoint", "compact", "verify", "repair"),
+    "upkeep": ("merge", "reindex", "checkpoint", "compact", "tag", "verify", "repair"),
     "cleaning": ("purge", "expire", "truncate", "drop-partitions", "restore"),
     "other": (
         "configure",

@@ -269,7 +269,7 @@ def table(
     spark: SparkSession,
     path: str,
     *,
-    version: int | None = None,
+    version: int | str | None = None,
     timestamp: datetime | str | int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> DataFrame:

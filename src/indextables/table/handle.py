@@ -42,6 +42,7 @@ from indextables.upkeep.tags import tagged_version
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R")
+H = TypeVar("H", bound="TableHandle")
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
@@ -186,9 +187,13 @@ class TableHandle:
         A change whose condition names columns is decided by what they are called there, or others' renames would lead it
         to other rows.
         """
-        newest = TableHandle(self._log, self._snapshot, self._options)
-        newest._show(self._log.fresh())
-        return newest
+        return TableHandle(self._log, self._snapshot, self._options)._following(self._log.fresh())
+
+    def _following(self: H, snapshot: Snapshot) -> H:
+        """This table at another version, with options that mean the columns that they meant here."""
+        table = type(self)(self._log, self._snapshot, self._options)
+        table._show(snapshot)
+        return table
 
     def _new_column_name(self, name: str) -> str:
         """What the splits will call a new column: once columns were renamed or dropped, something new in any case."""

@@ -130,9 +130,7 @@ class Table(SearchPages, LifecycleVerbs):
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        newest = type(self)(self._log, self._snapshot, self._options)
-        newest._show(self._log.newest())
-        return newest
+        return self._following(self._log.newest())
 
     # Finding rows.
 
@@ -514,7 +512,7 @@ class Table(SearchPages, LifecycleVerbs):
     def restore(
         self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring back an older version (`version`, a number or a tag), or that of a moment (`timestamp`), as a new one.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.

@@ -411,15 +411,20 @@ def run(
 
 def _disputed_columns(snapshot: Snapshot) -> list[Finding]:
     """Columns that live splits index in several ways: a search finds a word in the one and not in the other."""
+    live = live_indexing(snapshot)
     return [
         Finding(
             "index",
             WARNING,
             None,
             f"Column {name!r} is indexed as {' and as '.join(way.terms for way in ways)} in splits of the table. "
-            f"{decision_hint(name)}",
+            + (
+                f"It was decided to be {live.right[name].terms}; merge() or reindex() writes the other splits anew."
+                if name in live.right
+                else decision_hint(name)
+            ),
         )
-        for name, ways in live_indexing(snapshot).disputed.items()
+        for name, ways in live.disputed.items()
     ]
 
 

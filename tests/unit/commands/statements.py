@@ -34,7 +34,9 @@ from indextables.commands.upkeep import (
     Purge,
     RepairLog,
     Restore,
+    TagVersion,
     TruncateTimeTravel,
+    UntagVersion,
     Verify,
 )
 from indextables.model.predicate import parse as predicate
@@ -139,6 +141,25 @@ STATEMENTS = (
         "table_path s, status s, deleted_rows l, splits_rewritten l, splits_removed l, version l, message s",
         "EXPIRE INDEXTABLES '/p' NOW",
         ("expected DRY RUN or the end, found 'NOW'",),
+    ),
+    Documented(
+        "tag",
+        (
+            "TAG INDEXTABLES '/data/a table' VERSION 12 AS 'release-7'",
+            "tag indextable '/data/a table' version 12 as 'release-7';",
+        ),
+        TagVersion(PATH, "release-7", 12),
+        "table_path s, tag s, tagged_version l, version l",
+        "TAG INDEXTABLES '/p' 'release-7'",
+        ("expected VERSION or AS, found \"'release-7'\"",),
+    ),
+    Documented(
+        "untag",
+        ("UNTAG INDEXTABLES '/data/a table' 'release-7'", "untag indextable '/data/a table' 'release-7';"),
+        UntagVersion(PATH, "release-7"),
+        "table_path s, tag s, version l",
+        "UNTAG INDEXTABLES '/p'",
+        ("expected a tag in quotes",),
     ),
     Documented(
         "repair",
@@ -379,7 +400,7 @@ STATEMENTS = (
         ("DESCRIBE HISTORY '/data/a table' LIMIT 10", "describe history '/data/a table' limit 10;"),
         DescribeTableHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE HISTORI '/p'",
         ("found 'HISTORI'", "Did you mean DESCRIBE HISTORY?"),
     ),
