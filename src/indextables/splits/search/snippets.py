@@ -163,6 +163,10 @@ def _widened(text: str, low: int, high: int, length: int, before: int, after: in
     if end < after and not text[end].isspace():
         blank = next((n for n in range(end - 1, high - 1, -1) if text[n].isspace()), None)
         end = high if blank is None else max(high, blank)
+    while start < low and text[start].isspace():
+        start += 1
+    while end > high and text[end - 1].isspace():
+        end -= 1
     return start, end
 
 
