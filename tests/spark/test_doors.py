@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -115,9 +116,10 @@ def script(folder: Path) -> Path:
 
 def pieces(output: str) -> list[list[list[str]]]:
     """The rows of each statement, from what a command line has printed."""
-    lines = [
-        line.strip() for line in output.splitlines() if line.strip() and line.strip() != "null"
-    ]  # beeline's silence
+    plain = [
+        re.sub("^(null)+", "", line.strip()) for line in output.splitlines()
+    ]  # beeline's prompt, where it is silent
+    lines = [line for line in plain if line]
     return [[line.split("\t") for line in part.strip().split("\n") if line] for part in "\n".join(lines).split(MARK)][
         :-1
     ]

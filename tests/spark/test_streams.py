@@ -248,22 +248,6 @@ def test_two_queries_with_one_id_are_refused(spark: SparkSession, source: Table,
     assert Table.open(target).count() == 60
 
 
-def test_batches_are_merged_into_a_table(spark: SparkSession, source: Table, tmp_path: Path) -> None:
-    target = str(tmp_path / "target")
-    Table.create(target, schema=SCHEMA).append(pa.table({"id": [5, 100], "text": ["old", "kept"]}))
-
-    def upsert(batch: DataFrame, _: int) -> None:
-        merge = its.merge_into(batch, target, on="target.id = source.id")
-        merge.when_matched_update_all().when_not_matched_insert_all().execute()
-
-    frame = its.read_stream(spark, source.path, starting_version=0, options={"maxBytesPerTrigger": "1"})
-    options = {"checkpointLocation": str(tmp_path / "checkpoint")}
-    frame.writeStream.foreachBatch(upsert).options(**options).trigger(**NOW).start().awaitTermination()
-    table = Table.open(target)
-    assert table.count() == 31 and table.count(where="text = 'old'") == 0 and table.count(where="id = 5") == 1
-    assert [row["operation"] for row in table.history().to_pylist()].count("MERGE INTO") == 3, "a batch for each file"
-
-
 def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, tmp_path: Path) -> None:
     frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
     totals = frame.selectExpr("id % 2 as half").groupBy("half").count()
