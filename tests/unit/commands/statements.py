@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
 from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, FlushSearcherCache, InvalidateCache
-from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
+from indextables.commands.delta import DescribeDetail, DescribeTableHistory, NotOffered, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
     DescribeDataSkipping,
@@ -22,7 +22,6 @@ from indextables.commands.describe import (
     FlushDataSkipping,
     SwitchProfiler,
 )
-from indextables.commands.not_offered import NotOffered
 from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
