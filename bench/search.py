@@ -1,9 +1,15 @@
-"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated log lines."""
+"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated log lines.
+
+ROWS (1,000,000), WORDS (200) and LARGE_ROWS (five times ROWS) make it smaller. It takes about ten minutes on two quiet cores;
+no question is asked for longer than two minutes, and the figures say for how many words.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,17 +23,19 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from bench.questions import COLUMNS, Question, Timing, Vocabulary, infino_engine, lance_engine, our_engine
+from bench.clock import taken
+from bench.questions import COLUMNS, WORDS, Question, Timing, Vocabulary, infino_engine, lance_engine, our_engine
 from bench.report import Report, peak_mb, timed_ms
+from bench.slow_store import SlowStore
 from indextables import Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 from indextables.log.checkpoint.background import CHECKPOINTS
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.file_list import to_actions
-from tests.support.fault_server import HttpFault
-from tests.support.xml_bucket import Request
+from indextables.splits.read.cache import SplitCache
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
+LARGE_ROWS = int(os.environ.get("LARGE_ROWS", str(5 * ROWS)))
 SELECTIVE = "deadlock"
 
 
@@ -96,9 +104,8 @@ GOALS: dict[str, dict[str, float]] = {
 COUNT_MS = 0.2
 
 
-def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
+def search(report: Report, root: Path, data: pa.Table, table: Table, vocabulary: Vocabulary) -> None:
     """Asking for 200 words by turns, the rows returned, against Lance and infino."""
-    vocabulary = Vocabulary.of(data["message"])
     engines = {"ours": our_engine(table), "Lance": lance_engine(root, data), "infino": infino_engine(root, data)}
     share = data.num_rows / 1_000_000
     words = {
@@ -106,11 +113,14 @@ def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
         "phrase": vocabulary.phrases,
         "all hits with two columns": vocabulary.words(least=int(1_000 * share), most=int(60_000 * share)),
     }
-    for what, answer in engines["ours"].items():
+    for what in engines["ours"]:
         asked = words.get(what) or vocabulary.words()
-        for word in asked[:5]:
-            answer(word)
+        # What the questions before left in our memory would make the first time another one.
+        SplitCache.default().pages.clear()
         answers = {name: engine[what] for name, engine in engines.items() if what in engine}
+        for answer in answers.values():
+            for word in asked[:5]:
+                answer(word)
         for time_of, timings in zip(("first", "again"), Question(what, asked, answers).ask(), strict=True):
             _compare(report, what, time_of, timings)
 
@@ -118,7 +128,7 @@ def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
 def _compare(report: Report, what: str, time_of: str, timings: dict[str, Timing]) -> None:
     ours = timings["ours"]
     p50, p95, p99 = ours.percentiles()
-    note = {"p95": p95, "p99": p99, "cpu_ms": ours.cpu_ms(), "rows": ours.rows}
+    note = {"p95": p95, "p99": p99, "cpu_ms": ours.cpu_ms(), "rows": ours.rows, "words": len(ours.wall)}
     if what == "count of a word":
         report.add(f"{what}, {time_of}", p50, "ms", at_most=COUNT_MS, absolute=True, note=note)
     for peer, timing in timings.items():
@@ -245,12 +255,12 @@ def _copies(path: Path, split: Path, count: int) -> Table:
 COLD_SPLITS, LATENCY_MS = 20, 30
 
 
-def rounds(requests: list[tuple[str, float]]) -> int:
+def rounds(requests: list[dict[str, Any]]) -> int:
     """How many requests for one object came one after the other, each after the answer to the one before."""
     most = 0
-    for key in {key for key, _ in requests}:
+    for key in {request["key"] for request in requests}:
         count, free = 0, -1.0
-        for at in sorted(at for k, at in requests if k == key):
+        for at in sorted(request["at"] for request in requests if request["key"] == key):
             if at >= free:
                 count, free = count + 1, at + LATENCY_MS / 1000
         most = max(most, count)
@@ -259,35 +269,26 @@ def rounds(requests: list[tuple[str, float]]) -> int:
 
 def cold(report: Report, data: pa.Table) -> None:
     """A first search on a store that takes 30 ms a request: milliseconds, requests, and how many one after the other."""
-    from tests.support.fault_server import FaultServer
-
-    with FaultServer() as server, tempfile.TemporaryDirectory() as folder:
-        place = server.s3.below("bench")
-        table = Table.create(place.url, schema=SCHEMA, options={**OPTIONS, **place.options})
+    with SlowStore() as store, tempfile.TemporaryDirectory() as folder:
+        table = Table.create(store.url, schema=SCHEMA, options={**OPTIONS, **store.options})
         size = data.num_rows // COLD_SPLITS
         for n in range(COLD_SPLITS):
             table.append(data.slice(n * size, size))
         CHECKPOINTS.wait()
-        requests: list[tuple[str, float]] = []
-
-        def slow(request: Request) -> HttpFault:
-            requests.append((request.key, time.perf_counter()))
-            return HttpFault(delay_ms=LATENCY_MS, answers=True)
-
-        server.weather = slow
-        times, counts, turns = [], [], []
-        for n in range(5):
-            options = {**place.options, "cache.directoryPath": f"{folder}/{n}"}
+        times, counts, turns, cpu = [], [], [], []
+        for n in range(7):
+            options = {**store.options, "cache.directoryPath": f"{folder}/{n}"}
             PROCESS_CACHE.invalidate()
-            fresh = Table.open(place.url, options=options)
-            requests.clear()
-            started = time.perf_counter()
-            fresh.search("message:timeout", limit=10, columns=COLUMNS)
-            times.append((time.perf_counter() - started) * 1000)
+            fresh = Table.open(store.url, options=options)
+            store.slow(LATENCY_MS)
+            took = taken(lambda: fresh.search("message:timeout", limit=10, columns=COLUMNS))  # noqa: B023
+            requests = store.requests()
+            times.append(took.wall_s * 1000)
+            cpu.append(took.cpu_s * 1000)
             counts.append(len(requests))
             turns.append(rounds(requests))
         what = f"cold top 10, {COLD_SPLITS} splits of {size:,} rows on S3"
-        report.add(what, median(times), "ms", at_most=300, absolute=True)
+        report.add(what, median(times), "ms", at_most=300, absolute=True, note={"cpu_ms": median(cpu)})
         report.add(f"{what}: requests", median(counts), "", at_most=45, absolute=True)
         report.add(f"{what}: one after the other", median(turns), "", at_most=3, absolute=True)
 
@@ -309,35 +310,64 @@ def remote(report: Report, data: pa.Table) -> None:
         report.add("cold split on S3, one keyword: share of bytes", share, "%", at_most=5, absolute=True)
 
 
-def memory(report: Report, rows: int) -> None:
-    """Resident memory while many rows are written, in a process of its own."""
-    import subprocess
+_LARGE = """
+import json, sys, tempfile
+from bench.questions import Question, our_engine
+from bench.report import peak_mb
+from indextables import Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
-    code = (
-        "import sys, tempfile; from bench.report import peak_mb; from indextables import Table;"
-        "from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines;"
-        "t = Table.create(tempfile.mkdtemp() + '/t', schema=SCHEMA, options=OPTIONS);"
-        f"t.append(log_lines({rows})); print(peak_mb())"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    report.add(f"resident memory, {rows:,} rows", float(out.split()[-1]), "MB", at_most=200 + 600, absolute=True)
+rows, asked = int(sys.argv[1]), json.load(sys.stdin)
+with tempfile.TemporaryDirectory() as folder:
+    table = Table.create(folder + "/t", schema=SCHEMA, options=OPTIONS)
+    table.append(log_lines(rows))
+    answer = {"peak": peak_mb(), "splits": table.files().num_rows}
+    answers = our_engine(Table.open(folder + "/t"))
+    for what in ("top 10 of a word", "count of a word"):
+        both = Question(what, asked, {"ours": answers[what]}).ask()
+        answer[what] = [[*t["ours"].percentiles(), t["ours"].cpu_ms()] for t in both]
+print(json.dumps(answer))
+"""
+
+
+def more_rows(report: Report, words: list[str]) -> None:
+    """The same questions over fewer and more rows, each in a process of its own, which also tells what writing them held."""
+    for rows in (ROWS // 10, LARGE_ROWS):
+        command = [sys.executable, "-c", _LARGE, str(rows)]
+        done = subprocess.run(command, input=json.dumps(words), capture_output=True, text=True, timeout=1800)
+        if done.returncode:
+            raise RuntimeError(f"the process with {rows:,} rows ended with {done.returncode}: {done.stderr[-2000:]}")
+        answer = json.loads(done.stdout)
+        for what in ("top 10 of a word", "count of a word"):
+            for time_of, (p50, p95, p99, cpu) in zip(("first", "again"), answer[what], strict=True):
+                note = {"p95": p95, "p99": p99, "cpu_ms": cpu, "splits": answer["splits"]}
+                report.add(f"{what} of {rows:,} rows, {time_of}", p50, "ms", note=note)
+        report.add(f"resident memory, {rows:,} rows", answer["peak"], "MB", at_most=200 + 600, absolute=True)
 
 
 def main() -> None:
     """Run everything."""
-    report = Report("search")
+    report = Report("search", {"rows": ROWS, "words": WORDS, "large rows": LARGE_ROWS})
     root = Path(tempfile.mkdtemp())
     try:
-        data = pa.Table.from_batches(log_lines(ROWS))
-        table = build(report, root, data)
-        search(report, root, data, table)
-        scans(report, root, table)
-        substrings(report, root, data, table)
-        many_splits(report, root, data)
-        cold(report, data.slice(0, ROWS // 5))
-        cold(report, data)
-        remote(report, data.slice(0, ROWS // 5))
-        memory(report, 5 * ROWS)
+        with report.part("make the rows"):
+            data = pa.Table.from_batches(log_lines(ROWS))
+            vocabulary = Vocabulary.of(data["message"])
+        with report.part("build"):
+            table = build(report, root, data)
+        with report.part("search"):
+            search(report, root, data, table, vocabulary)
+        with report.part("scans and substrings"):
+            scans(report, root, table)
+            substrings(report, root, data, table)
+        with report.part("many splits"):
+            many_splits(report, root, data)
+        with report.part("cold"):
+            cold(report, data.slice(0, ROWS // 5))
+            cold(report, data)
+            remote(report, data.slice(0, ROWS // 5))
+        with report.part("more rows"):
+            more_rows(report, vocabulary.words())
         print(f"peak memory of this process: {peak_mb():,.0f} MB")
     finally:
         shutil.rmtree(root, ignore_errors=True)

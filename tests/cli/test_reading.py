@@ -23,6 +23,12 @@ def test_search_as_json_has_scores_and_marked_snippets(call: Call, made_once: Pa
     assert row["day"] == "2026-11-01"
 
 
+def test_a_search_that_is_cut_says_so_beside_its_json(call: Call, made_once: Path) -> None:
+    cut = call("search", made_once, "*", "--limit", "1", "--json")
+    assert len(cut.json) == 1 and "1 of " in cut.err and "matches" in cut.err
+    assert "matches" not in call("search", made_once, "gateway", "--json").err
+
+
 def test_a_snippet_that_is_asked_for_is_plain_when_piped(call: Call, made_once: Path) -> None:
     answer = call("search", made_once, "gateway", "--columns", "level", "--snippet", "message")
     assert answer.lines == [

@@ -177,7 +177,36 @@ def test_requests_as_grafana_sends_them(es: Elasticsearch, table: Table) -> None
     assert answers[2]["status"] == 400 and "'span_near' is not supported" in answers[2]["error"]["reason"]
 
 
-@pytest.mark.parametrize("sort", [[{"status": "asc"}, "_doc"], [{"level": "desc"}, {"_doc": "asc"}], [{"ts": "desc"}]])
+def test_sorts_by_two_keys_with_highlights_and_some_columns(es: Elasticsearch, table: Table) -> None:
+    answer = es.search(
+        index="logs",
+        query={"match": {"message": "timeout"}},
+        sort=[{"status": "desc"}, {"ts": "asc"}],
+        source={"includes": ["id", "st*"]},
+        highlight={"fields": {"message": {}}},
+        size=40,
+    )
+    rows = table.search("message:timeout", order_by=["status desc", "ts"], limit=40)
+    assert ids(answer) == rows.column("id").to_pylist() and rows.num_rows == 40
+    assert [hit["sort"][0] for hit in answer["hits"]["hits"]] == rows.column("status").to_pylist()
+    assert all(set(hit["_source"]) == {"id", "status"} for hit in answer["hits"]["hits"])
+    assert all("<em>" in hit["highlight"]["message"][0] for hit in answer["hits"]["hits"])
+    best = es.search(index="logs", query={"match": {"message": "timeout"}}, sort=["_score", {"id": "desc"}], size=30)
+    scores = [hit["sort"][0] for hit in best["hits"]["hits"]]
+    assert scores == sorted(scores, reverse=True) and scores[0] == best["hits"]["hits"][0]["_score"]
+    assert ids(best) == table.search("message:timeout", order_by=["_score", "-id"], limit=30).column("id").to_pylist()
+
+
+@pytest.mark.parametrize(
+    "sort",
+    [
+        [{"status": "asc"}, "_doc"],
+        [{"level": "desc"}, {"_doc": "asc"}],
+        [{"ts": "desc"}],
+        [{"level": "asc"}, {"status": "desc"}, {"id": "asc"}],
+        [{"level": "desc"}, {"status": "asc"}, "_doc"],
+    ],
+)
 def test_search_after_shows_every_row_once(es: Elasticsearch, sort: list[Any]) -> None:
     seen: list[int] = []
     after = None
@@ -304,7 +333,8 @@ def test_two_hundred_random_requests_have_the_answers_of_the_table(app: Any, tab
             {"aggs": {"a": {"date_histogram": {"field": "ts", "fixed_interval": "1h", "time_zone": "Asia/Tokyo"}}}},
             "time_zone",
         ),
-        ({"sort": [{"status": "asc"}, {"level": "asc"}]}, "sort by status and level"),
+        ({"sort": [{"status": "asc"}, {"status": "desc"}]}, "more than once"),
+        ({"sort": ["_score", {"ts": "asc"}], "search_after": [1.0, 5]}, "behind a _score"),
         ({"size": 20_000}, "at most 10,000"),
         ({"size": -1}, "size is a whole number"),
         ({"search_after": [1]}, "search_after needs"),
@@ -339,6 +369,22 @@ def test_only_who_has_the_token_is_answered(app: Any) -> None:
         assert (answer.status_code, answer.text) == (403, "Forbidden")
     for method in ("PUT", "DELETE", "PATCH"):
         assert client.request(method, "/logs", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 405
+
+
+def test_the_json_address_goes_on_page_by_page(app: Any, table: Table) -> None:
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+    seen: list[int] = []
+    after: str | None = ""
+    while after is not None:
+        asked: dict[str, Any] = {"q": "*", "limit": 70, "order_by": "level,-id", "columns": "id", "search_after": after}
+        answer = client.get("/api/tables/logs/search", params=asked)
+        assert answer.status_code == 200, answer.text
+        seen += [row["id"] for row in answer.json()["rows"]]
+        after = answer.json()["next"]
+    assert seen == table.search("*", order_by=["level", "-id"], limit=ROWS).column("id").to_pylist()
+    refused = client.get("/api/tables/logs/search", params={"q": "*", "search_after": "", "offset": 5})
+    assert refused.status_code == 400 and "no offset" in refused.text
+    assert client.get("/api/tables/logs/search", params={"search_after": "nonsense"}).status_code == 400
 
 
 def test_the_json_addresses(app: Any, table: Table) -> None:

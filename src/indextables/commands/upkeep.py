@@ -144,6 +144,77 @@ class ExpireRows(TableCommand):
 
 
 @dataclass(frozen=True)
+class TagVersion(TableCommand):
+    """Give a version a name, which keeps it from every clean-up."""
+
+    tag: str
+    version: int | None = None
+
+    leads: ClassVar = {"TAG INDEXTABLES": {}}
+    columns: ClassVar[pa.Schema] = row_schema("table_path s, tag s, tagged_version l, version l")
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' [VERSION n] AS 'tag'"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        forms = ("VERSION", "AS")
+        table = cursor.table(before=forms)
+        version = None
+        if cursor.choose(forms) == "VERSION":
+            version = cursor.whole_number()
+            cursor.choose(("AS",))
+        return cls(table=table, tag=str(cursor.string("a tag in quotes").value), version=version, **fields)
+
+    def words(self) -> Iterator[str | None]:
+        yield f"TAG INDEXTABLES {self.table}"
+        yield clause("VERSION", self.version)
+        yield f"AS {quoted(self.tag)}"
+
+    def run(self, session: Session) -> pa.Table:
+        table = session.open(self.table)
+        meant = table.version if self.version is None else self.version
+        return self.shape(
+            pa.table(
+                {
+                    "table_path": [table.path],
+                    "tag": [self.tag],
+                    "tagged_version": [meant],
+                    "version": [table.tag(self.tag, version=meant)],
+                }
+            )
+        )
+
+
+@dataclass(frozen=True)
+class UntagVersion(TableCommand):
+    """Take the name of a version away."""
+
+    tag: str
+
+    leads: ClassVar = {"UNTAG INDEXTABLES": {}}
+    columns: ClassVar[pa.Schema] = row_schema("table_path s, tag s, version l")
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' 'tag'"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        table = cursor.table()
+        return cls(table=table, tag=str(cursor.string("a tag in quotes").value), **fields)
+
+    def words(self) -> Iterator[str | None]:
+        yield f"UNTAG INDEXTABLES {self.table}"
+        yield quoted(self.tag)
+
+    def run(self, session: Session) -> pa.Table:
+        table = session.open(self.table)
+        return self.shape(pa.table({"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]}))
+
+
+@dataclass(frozen=True)
 class DropPartitions(TableCommand):
     """Remove the splits of whole partitions."""
 

@@ -59,7 +59,15 @@ class CacheSettings(SettingsGroup, frozen=True):
         "transaction.cache.expirationSeconds",
         integer(0),
         0,
-        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time.",
+        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time, because a "
+        "stale answer that nobody asked for is a wrong one, and one listing tells. When half of the time has gone, the next "
+        "open has the store asked in the background.",
+    )
+    refresh_parallelism: int = setting(
+        "transaction.cache.refreshParallelism",
+        integer(1, 64),
+        2,
+        "Tables that one process looks at in the background at a time, where a stale answer is allowed.",
     )
     max_bytes: int = setting("transaction.cache.maxSize", size(), 256 << 20, "Bound of the log cache, per process.")
 

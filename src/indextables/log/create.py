@@ -121,7 +121,7 @@ def _existing(log: TransactionLog, metadata: MetadataAction, *, exist_ok: bool) 
     differences = _differences(snapshot.metadata, metadata)
     if differences and exist_ok:
         message = f"The table at {log.store.url} exists with {' and '.join(differences)}."
-        hint = "Give the columns that it has, or choose another path. Nothing was changed."
+        hint = "Give the columns and the index that it has, or choose another path. Nothing was changed."
         raise SchemaMismatchError(message, hint=hint, path=log.store.url, version=snapshot.version)
     if not exist_ok:
         detail = f", with {' and '.join(differences)}" if differences else ""
@@ -135,4 +135,8 @@ def _differences(existing: MetadataAction, metadata: MetadataAction) -> list[str
         different.append("another schema")
     if tuple(existing.partition_columns or ()) != tuple(metadata.partition_columns or ()):
         different.append(f"other partition columns ({', '.join(existing.partition_columns or ()) or 'none'})")
+    there = existing.configuration or {}
+    for key, value in (metadata.configuration or {}).items():
+        if ".indexing." in f".{key}" and there.get(key) != value:
+            different.append(f"{key}={there[key]}" if key in there else f"no {key}")
     return different

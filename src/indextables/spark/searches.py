@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
+from indextables.inspect.notebook import SHOWN_ROWS, ShownRows
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
@@ -86,6 +87,19 @@ def search(
     return rows if max_rows is None else rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
 
 
+def display(rows: DataFrame, *, limit: int = SHOWN_ROWS) -> ShownRows:
+    """The first rows of a DataFrame for a notebook, with what matched marked in `_snippet`: the last line of a cell.
+
+    `rows` is what `its.search` returned, or any other DataFrame; `limit` is how many rows are shown. It asks Spark for one
+    more, to say whether there are. Where there is no notebook it prints as text, the words that matched between stars.
+
+        its.display(its.search(spark, "/data/logs", "timeout", limit=10, snippet="message"))
+    """
+    most = whole_number("limit", limit, low=1)
+    found = rows.limit(most + 1).toArrow()
+    return ShownRows(found.slice(0, most), more=found.num_rows > most)
+
+
 def count(
     spark: SparkSession,
     path: str,
@@ -133,7 +147,7 @@ def aggregate(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, table.schema)
+    aggregations = parse_spec(spec, table.schema, planning.json_columns(table))
     parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))

@@ -90,6 +90,7 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
         raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")
     match = _SCHEME.match(text)
     if match is None or (match[2] is None and match[1].lower() != "file"):
+        _check_local(text, None if match is None else match[1])
         return _local(text)
     kind = _KINDS.get(match[1].lower())
     if kind is None:
@@ -98,6 +99,18 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
     if kind == "local":
         return _local(unquote(urlsplit(text).path))
     return _remote(kind, match[1].lower(), text[match.end() :])
+
+
+def _check_local(path: str, scheme: str | None) -> None:
+    """Refuse what only looks like a local path: a folder named `s3:` or `~` is nobody's wish."""
+    if scheme is not None and scheme.lower() in _KINDS and path[len(scheme) + 1 :].startswith("/"):
+        meant = f"{scheme}://{path[len(scheme) + 1 :].lstrip('/')}"
+        message = f"{path!r} is neither a URL nor a local path."
+        raise InvalidInputError(message, hint=f"Write {meant}, or ./{path} for a folder of that name.", path=path)
+    if path == "~" or path.startswith("~/"):
+        message = f"{path!r} is not expanded as a shell does it."
+        hint = f"Write {os.path.expanduser(path)}, or ./{path} for a folder of that name."  # noqa: PTH111
+        raise InvalidInputError(message, hint=hint, path=path)
 
 
 def _local(path: str) -> Location:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, TypeVar
@@ -45,9 +45,11 @@ from indextables.model.deletion_vector import REACHED_COLUMNS, VECTOR_FOLDER, VE
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import HOUR_MS, Expiry, RetentionPolicy, find_expired
 from indextables.model.snapshot import CommittedVersion, Snapshot
+from indextables.pools import UPKEEP
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.tags import tagged_files
 from indextables.upkeep.version_walk import Ending, Timeline, timeline
 
 
@@ -145,9 +147,11 @@ def plan(
     """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     policy = log_policy(settings, log_hours=retention.log_hours)
-    expiry = find_expired(log.cleaner().inventory(), policy, now_ms=now_ms)
     newest = log.fresh()
+    inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
+    expiry = find_expired(inventory, policy, now_ms=now_ms)
     history = timeline(log, newest)
+    history = replace(history, live=history.live | tagged_files(log, newest))
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
     search = _PurgeSearch(history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms)
@@ -371,8 +375,9 @@ def _delete_in_threads(store: Store, parallelism: int, paths: Sequence[str]) -> 
     if parallelism == 1 or len(paths) < parallelism:
         store.delete(paths)
         return
-    with ThreadPoolExecutor(parallelism) as pool:
-        parts = [pool.submit(store.delete, paths[number::parallelism]) for number in range(parallelism)]
+    shares = (paths[number::parallelism] for number in range(parallelism))
+    parts = [UPKEEP.submit(store.delete, share, parallelism=parallelism) for share in shares]
+    wait(parts)
     for part in parts:
         part.result()
 
@@ -435,7 +440,8 @@ class _Newest:
         newest = self._log.fresh()
         self._look_back(newest.version)
         if newest.version != self._live_paths[0]:
-            self._live_paths = newest.version, listed_paths(newest.files(columns=REACHED_COLUMNS))
+            live = listed_paths(newest.files(columns=REACHED_COLUMNS))
+            self._live_paths = newest.version, live | tagged_files(self._log, newest)
         return self._live_paths[1]
 
     def _look_back(self, newest: int) -> None:

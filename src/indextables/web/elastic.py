@@ -29,14 +29,16 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
-from indextables.web.exploration import END, START, column_mappings
+from indextables.web.exploration import column_mappings, hit_count
 from indextables.web.query_dsl import QueryDsl, options, refuse
 
 MOST_HITS = 10_000
 _WHOLE = 1 << 30
+_START, _END = "\ue000", "\ue001"
+"""Around what matched, until the marks that were asked for take their place: characters of nobody's alphabet."""
 _SCORE = "_score"
 _BODY = (
     *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
@@ -46,10 +48,14 @@ _FIXED = {"ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class SortOrder(Struct, frozen=True):
-    """The order of hits: by a column, or by score if there is none; whether rows of one value are numbered."""
+    """The order of hits: by columns and `_score`, or by score if there is none; whether rows of equal values are numbered."""
 
-    column: OrderBy | None = None
+    keys: tuple[OrderBy, ...] = ()
     numbered: bool = False
+
+    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
+        """What a row is ordered by."""
+        return tuple(_plain(row[key.column]) for key in self.keys)
 
 
 class AggregationNode(Struct, frozen=True):
@@ -92,7 +98,7 @@ class ElasticSearch:
             },
         }
         if given.get("track_total_hits", True) is not False:
-            answer["hits"] = {"total": {"value": self._task(query).count(), "relation": "eq"}, **answer["hits"]}
+            answer["hits"] = {"total": {"value": hit_count(self.table, query), "relation": "eq"}, **answer["hits"]}
         aggregations = given.get("aggs") or given.get("aggregations")
         if aggregations:
             answer["aggregations"] = self._aggregations(aggregations, query)
@@ -102,7 +108,9 @@ class ElasticSearch:
     def count(self, body: Mapping[str, Any]) -> int:
         """The answer to `_count`."""
         given = options(body, ["query"], "the request")
-        return self._task(self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()).count()
+        return hit_count(
+            self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
+        )
 
     def mapping(self) -> dict[str, Any]:
         """The columns, as properties."""
@@ -141,13 +149,13 @@ class ElasticSearch:
             found.append((str(name), str(given.get("order", "desc" if name == _SCORE else "asc")).lower() == "desc"))
         numbered = len(found) > 1 and found[-1][0] in ("_doc", "_shard_doc")
         keys = found[:-1] if numbered else [k for k in found if k[0] != "_doc"]
-        if not keys or (keys[0][0] == _SCORE and len(keys) == 1):
-            return SortOrder(None, numbered)
-        if len(keys) > 1:
-            raise refuse(
-                f"sort by {' and '.join(name for name, _ in keys)}", known=["one column", "one column and _doc"]
-            )
-        return SortOrder(OrderBy(self.dsl.column(keys[0][0]), keys[0][1]), numbered)
+        if not keys or keys == [(_SCORE, True)]:
+            return SortOrder((), numbered)
+        columns = [name if name == _SCORE else self.dsl.column(name) for name, _ in keys]
+        twice = next((name for name in columns if columns.count(name) > 1), None)
+        if twice is not None:
+            raise InvalidInputError(f"The sort names {twice!r} more than once.", hint="Name each column once.")
+        return SortOrder(tuple(OrderBy(name, down) for name, (_, down) in zip(columns, keys, strict=True)), numbered)
 
     def _hits(
         self, query: tree.Query, given: Mapping[str, Any], order: SortOrder, size: int, first: int
@@ -159,33 +167,32 @@ class ElasticSearch:
         source = self._source_columns(given.get("_source", True))
         extra = _field_names(given, self.table.schema.names)
         marked = self._marked_columns(given.get("highlight"), query)
-        ordered = [order.column.column] if order.column else []
+        ordered = [key.column for key in order.keys]
         columns = [n for n in self.table.schema.names if n in {*source, *extra, *marked, *ordered}]
-        plan = planning.plan_scan(
-            self.table, query=query, columns=columns, order_by=order.column.column if order.column else None
-        )
-        score = order.column is None or bool(given.get("track_scores"))
-        rows = TableSearch.of(plan, limit=size, offset=first, score=score, order_by=order.column).run(
+        first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
+        plan = planning.plan_scan(self.table, query=query, columns=columns, order_by=first_key)
+        score = not ordered or _SCORE in ordered or bool(given.get("track_scores"))
+        rows = TableSearch.of(plan, limit=size, offset=first, score=score, order_by=order.keys).run(
             self.table._log.store
         )
         highlights = self._highlights(rows, query, given.get("highlight"), marked)
         hits: list[dict[str, Any]] = []
-        values = rows.column(order.column.column).to_pylist() if order.column else []
-        numbers = _numbers(values, after[0] if after else None, seen) if order.numbered and values else []
-        for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
+        found = rows.to_pylist(maps_as_pydicts="lossy")
+        values = [order.values(row) for row in found]
+        last = tuple(after[: len(order.keys)]) if after else None
+        numbers = _numbers(values, last, seen) if order.numbered else []
+        for place, row in enumerate(found):
             hits.append(self._hit(row, source, extra))
-            if order.column:
-                own = _plain(values[place])
-                hits[-1]["sort"] = [own, numbers[place]] if order.numbered else [own]
+            if order.keys:
+                hits[-1]["sort"] = [*values[place], numbers[place]] if order.numbered else list(values[place])
             if highlights[place]:
                 hits[-1]["highlight"] = highlights[place]
         return hits
 
     def _hit(self, row: Mapping[str, Any], source: Sequence[str], extra: Sequence[str]) -> dict[str, Any]:
-        content = {name: _plain(row[name]) for name in source}
-        digest = hashlib.sha1(
-            msgspec.json.encode({k: _plain(v) for k, v in row.items() if k != _SCORE}), usedforsecurity=False
-        )
+        plain = {k: _plain(v) for k, v in row.items() if k != _SCORE}
+        content = {name: plain[name] for name in source}
+        digest = hashlib.sha1(msgspec.json.encode(plain), usedforsecurity=False)
         hit = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE), "_source": content}
         if extra:
             fields = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in extra}
@@ -193,26 +200,38 @@ class ElasticSearch:
         return hit
 
     def _behind(self, query: tree.Query, order: SortOrder, after: Any) -> tuple[tree.Query, int]:
-        """The query for hits behind the last one of a page, and how many rows of its value were shown."""
-        length = 1 + order.numbered
-        if order.column is None or not isinstance(after, list) or len(after) != length:
-            hint = "Sort by a column, or by a column and _doc, and give the sort values of the last hit."
-            raise InvalidInputError(f"search_after needs {length} values of a sort by a column.", hint=hint)
-        column, value = tree.Target(order.column.column), after[0]
-        seen = int(after[1]) if order.numbered else 0
+        """The query for hits behind the last one of a page, and how many rows of its values were shown."""
+        length = len(order.keys) + order.numbered
+        if not order.keys or not isinstance(after, list) or len(after) != length:
+            hint = "Sort by columns, or by columns and _doc, and give the sort values of the last hit."
+            raise InvalidInputError(f"search_after needs {length} values of a sort by columns.", hint=hint)
+        if any(key.column == _SCORE for key in order.keys):
+            hint = "Sort by columns alone: scores are no place to go on from."
+            raise InvalidInputError("search_after does not go on behind a _score.", hint=hint)
+        ways: list[tree.Query] = []
+        same: list[tree.Query] = []
+        for key, value in zip(order.keys, after, strict=False):
+            further = self._further(key, value)
+            if further is not None:
+                ways.append(tree.all_of((*same, further)))
+            same.append(self._equal(key, value))
+        if order.numbered:
+            ways.append(tree.all_of(tuple(same)))
+        behind = tree.Bool(should=tuple(ways)) if ways else tree.Bool(must_not=(tree.AllRows(),))
+        return tree.all_of((query, tree.Boost(behind, 0.0))), int(after[-1]) if order.numbered else 0
+
+    def _further(self, key: OrderBy, value: Any) -> tree.Query | None:
+        """Rows behind a value of one key; those without a value are last, and nothing is behind them."""
         if value is None:
-            nothing: tree.Query = tree.Bool(must_not=(tree.Exists(column),))
-            return tree.all_of((query, tree.Boost(nothing, 0.0))), seen
-        side = (
-            ("lte" if order.column.descending else "gte")
-            if order.numbered
-            else "lt"
-            if order.column.descending
-            else "gt"
-        )
-        behind = self.dsl.query({"range": {order.column.column: {side: value}}})
-        missing = tree.Bool(must_not=(tree.Exists(column),))
-        return tree.all_of((query, tree.Boost(tree.Bool(should=(behind, missing)), 0.0))), seen
+            return None
+        behind = self.dsl.query({"range": {key.column: {"lt" if key.descending else "gt": value}}})
+        missing = tree.Bool(must_not=(tree.Exists(tree.Target(key.column)),))
+        return tree.Bool(should=(behind, missing))
+
+    def _equal(self, key: OrderBy, value: Any) -> tree.Query:
+        if value is None:
+            return tree.Bool(must_not=(tree.Exists(tree.Target(key.column)),))
+        return self.dsl.query({"range": {key.column: {"gte": value, "lte": value}}})
 
     def _source_columns(self, source: Any) -> list[str]:
         names: list[str] = self.table.schema.names
@@ -259,10 +278,10 @@ class ElasticSearch:
         length = _WHOLE if given.get("number_of_fragments") == 0 else int(given.get("fragment_size", 100)) or _WHOLE
         mappings = column_mappings(self.table)
         for name in columns:
-            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, START, END)).to_pylist()
+            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, _START, _END)).to_pylist()
             for place, text in enumerate(texts):
-                if text is not None and START in text:
-                    found[place][name] = [unescape(text).replace(START, before).replace(END, after)]
+                if text is not None and _START in text:
+                    found[place][name] = [unescape(text).replace(_START, before).replace(_END, after)]
         return found
 
     def _aggregations(self, given: Any, query: tree.Query) -> dict[str, Any]:
@@ -418,11 +437,11 @@ def _extended(node: AggregationNode, own: list[tuple[Any, Mapping[str, Any]]]) -
     return [counts.get(_millis(m) * 1000, (m, {"count": 0})) for m in moments]
 
 
-def _numbers(values: Sequence[Any], last: Any, seen: int) -> list[int]:
-    """The number of each row among those of its value, counted from those that were shown before."""
+def _numbers(values: Sequence[tuple[Any, ...]], last: tuple[Any, ...] | None, seen: int) -> list[int]:
+    """The number of each row among those of its values, counted from those that were shown before."""
     found: list[int] = []
     for place, value in enumerate(values):
-        before = found[-1] if place and values[place - 1] == value else seen if _plain(value) == last else 0
+        before = found[-1] if place and values[place - 1] == value else seen if value == last else 0
         found.append(before + 1)
     return found
 
@@ -485,6 +504,8 @@ def _number(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it: times as ISO text in UTC."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
@@ -494,4 +515,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, float) and value != value:
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if isinstance(value, float) else str(value)

@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -40,6 +41,7 @@ from indextables.errors import (
 from indextables.metrics import METRICS
 from indextables.scan.task import ENOUGH
 from indextables.table import Table
+from indextables.table.search_pages import PageToken
 from indextables.web import search_page as search_pages
 from indextables.web import table_pages
 from indextables.web.exploration import TableView, completions
@@ -137,6 +139,7 @@ class Explorer:
         parts = {
             "histogram": lambda e: search_pages.histogram_part(e.histogram(), e.view),
             "facets": lambda e: search_pages.facets_part(e.facets(), e.view),
+            "versions": lambda e: search_pages.versions_part(e.table, e.view),
             "count": lambda e: search_pages.count_part(e.count()),
             "cost": lambda e: search_pages.cost_part(e.steps()),
         }
@@ -179,6 +182,9 @@ class Explorer:
         view, name = View.of(request.query_params.multi_items()), request.path_params["table"]
         table = self.warehouse.open(name, version=view.version)
         try:
+            if view.after and (version := PageToken.parse(view.after).version) != table.version:
+                view = replace(view, version=version)  # a page goes on in the version that the first one was of
+                table = self.warehouse.open(name, version=version)
             exploration = TableView(table, view)
             hits = exploration.page()
             if not view.panels:
@@ -191,7 +197,7 @@ class Explorer:
 
     async def part(self, make: Callable[[TableView], Markup], request: Request) -> Response:
         """A part of the search page, which the page fetches when its hits are shown."""
-        slow = not request.url.path.endswith("/count")
+        slow = not request.url.path.endswith(("/count", "/versions"))
 
         def work() -> Markup:
             view = View.of(request.query_params.multi_items())

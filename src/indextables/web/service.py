@@ -26,6 +26,7 @@ from indextables.web.warehouse import ShownTable, Warehouse
 
 _LARGEST = 1 << 20
 _MOST_ROWS = 10_000
+_SEARCH = ("q", "where", "columns", "limit", "offset", "order_by", "snippet", "version", "search_after")
 _HARMLESS = {
     *(
         "ignore_unavailable",
@@ -112,24 +113,28 @@ class Service:
         return {**table.to_dict(), "rows": table.count()}
 
     def _search(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        given = _given(request, body, "q", "where", "columns", "limit", "offset", "order_by", "snippet", "version")
+        given = _given(request, body, *_SEARCH)
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
         limit, offset = _whole(given, "limit", 10), _whole(given, "offset", 0) or 0
         if limit is None or limit + offset > _MOST_ROWS:
-            hint = "Narrow the search, or read the table itself."
+            hint = "Go on page by page with search_after, empty for the first page and then the next of the answer."
             raise InvalidInputError(f"At most {_MOST_ROWS:,} rows are answered.", hint=hint)
         columns = given.get("columns")
-        names = columns.split(",") if isinstance(columns, str) else columns
-        rows = table.search(
-            given.get("q") or "*",
-            where=given.get("where") or None,
-            columns=names,
-            limit=limit,
-            offset=offset,
-            order_by=given.get("order_by") or None,
-            snippet=given.get("snippet") or None,
-        )
-        return {"version": table.version, "rows": rows.to_pylist(maps_as_pydicts="lossy")}
+        wanted: dict[str, Any] = {
+            "where": given.get("where") or None,
+            "columns": columns.split(",") if isinstance(columns, str) else columns,
+            "limit": limit,
+            "order_by": given.get("order_by") or None,
+            "snippet": given.get("snippet") or None,
+        }
+        query = given.get("q") or "*"
+        if "search_after" not in given:
+            rows = table.search(query, offset=offset, **wanted)
+            return {"version": table.version, "rows": rows.to_pylist(maps_as_pydicts="lossy")}
+        if offset:
+            raise InvalidInputError("search_after takes no offset.", hint="Leave out one of the two.")
+        page = table.search_page(query, search_after=given["search_after"] or None, **wanted)
+        return {"version": page.version, "rows": page.rows.to_pylist(maps_as_pydicts="lossy"), "next": page.next}
 
     def _count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         given = _given(request, body, "q", "where", "version")
@@ -319,11 +324,10 @@ def _elastic_error(error: IndexTablesError) -> dict[str, Any]:
 
 def openapi() -> dict[str, Any]:
     """The JSON addresses, as OpenAPI says it."""
-    search = ("q", "where", "columns", "limit", "offset", "order_by", "snippet", "version")
     about = {
         "/api/tables": ("The names of the tables.", ()),
         "/api/tables/{table}": ("What a table is.", ()),
-        "/api/tables/{table}/search": ("The best rows for a query, or the first by a column.", search),
+        "/api/tables/{table}/search": ("The best rows for a query, or the first by a column.", _SEARCH),
         "/api/tables/{table}/count": ("How many rows match.", ("q", "where", "version")),
         "/api/tables/{table}/aggregate": ("Aggregations over all rows that match.", ("q", "where", "version", "aggs")),
         "/api/tables/{table}/history": ("What was committed.", ("limit",)),

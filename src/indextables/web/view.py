@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,7 +15,7 @@ from indextables.errors import InvalidInputError
 SIZES = (25, 50, 100, 250)
 SHAPES = ("table", "records")
 FURTHEST = 10_000
-"""How many hits can be paged through; more are exported."""
+"""How many hits are reached by their number; behind them a page goes on where the one before it ended."""
 _MOST_TEXT = 20_000
 
 
@@ -34,6 +35,8 @@ class View(Struct, frozen=True):
     shape: str = "table"
     size: int = 50
     offset: int = 0
+    after: str = ""
+    """Where the page before ended, of pages that are too far behind to be counted to."""
     version: int | None = None
     panels: bool = False
     """Facets, histogram and count in the page itself, for a browser without scripts."""
@@ -48,8 +51,8 @@ class View(Struct, frozen=True):
             several.setdefault(key, []).append(value)
         one = {key: values[-1] for key, values in several.items()}
         size, offset = _number(one, "n", 50), _number(one, "from", 0)
-        if not 1 <= size <= max(SIZES) or offset + size > FURTHEST:
-            hint = f"A page has up to {max(SIZES)} hits, of the first {FURTHEST:,}. Narrow the search, or export it."
+        if not 1 <= size <= max(SIZES) or (offset + size > FURTHEST and not one.get("after")):
+            hint = f"A page has up to {max(SIZES)} hits. From hit {FURTHEST:,} go on with Next; or narrow or export it."
             raise InvalidInputError(
                 f"Hits {offset + 1:,} to {offset + size:,} are not shown.", hint=hint, offset=offset
             )
@@ -68,6 +71,7 @@ class View(Struct, frozen=True):
             shape=shape,
             size=size,
             offset=offset,
+            after=one.get("after", ""),
             version=_number(one, "v", 0) if one.get("v") else None,
             panels=one.get("panels") == "1",
         )
@@ -80,7 +84,7 @@ class View(Struct, frozen=True):
         yield from (("c", name) for name in self.columns)
         yield "as", "" if self.shape == "table" else self.shape
         yield "n", "" if self.size == 50 else str(self.size)
-        yield "from", str(self.offset or "")
+        yield from (("from", str(self.offset or "")), ("after", self.after))
         yield "v", "" if self.version is None else str(self.version)
         yield "panels", "1" if self.panels else ""
 
@@ -92,7 +96,9 @@ class View(Struct, frozen=True):
         """The address of a page with other choices. A change of what is searched for starts at the first hit."""
         if "offset" not in changes and changes:
             changes["offset"] = 0
-        words = urlencode(replace(self, **changes).parameters())
+        if changes:
+            changes.setdefault("after", "")
+        words = _words(replace(self, **changes) if changes else self)
         return f"{page}?{words}" if words else page
 
     def with_filter(self, text: str) -> str:
@@ -102,6 +108,12 @@ class View(Struct, frozen=True):
     def without_filter(self, text: str) -> str:
         """The address with one filter less."""
         return self.address(filters=tuple(f for f in self.filters if f != text))
+
+
+@lru_cache(maxsize=256)
+def _words(view: View) -> str:
+    """The choices as they stand in an address: a page has several links to parts of the same view."""
+    return urlencode(view.parameters())
 
 
 def _number(one: dict[str, str], key: str, default: int) -> int:

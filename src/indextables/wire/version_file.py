@@ -86,12 +86,12 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
     return decode_lines(inflate(data, path=path), path=path, packed_bytes=len(data))
 
 
-def decode_lines(plain: bytes, *, path: str, packed_bytes: int) -> list[LogAction]:
-    """The actions of lines that were inflated from so many bytes."""
+def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
+    """The actions of lines that were inflated from so many bytes. `first_line` is what the first of them is called."""
     check_entries(plain.count(b"\n"), packed_bytes, path=path)
     actions = _decode_at_once(plain)
     if actions is None:
-        actions = _decode_slowly(plain, path, packed_bytes)
+        actions = _decode_slowly(plain, path, packed_bytes, first_line)
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
     return [with_intended_values(action) for action in actions]
@@ -120,11 +120,11 @@ def _decode_at_once(plain: bytes) -> list[LogAction] | None:
     return actions if len(actions) == len(lines) else None
 
 
-def _decode_slowly(plain: bytes, path: str, packed_bytes: int) -> list[LogAction]:
+def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:
     """Lines with unknown keys or fields, or with values another writer spelt differently."""
     actions: list[LogAction] = []
     untyped = 0
-    for number, line in enumerate(plain.split(b"\n"), 1):
+    for number, line in enumerate(plain.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
-from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, FlushSearcherCache, InvalidateCache
+from indextables.commands.caches import (
+    DescribeDiskCache,
+    DescribeLogCache,
+    FlushDiskCache,
+    FlushSearcherCache,
+    InvalidateCache,
+)
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, NotOffered, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
@@ -32,7 +38,9 @@ from indextables.commands.upkeep import (
     Purge,
     RepairLog,
     Restore,
+    TagVersion,
     TruncateTimeTravel,
+    UntagVersion,
     Verify,
 )
 from indextables.model.predicate import parse as predicate
@@ -139,6 +147,25 @@ STATEMENTS = (
         ("expected DRY RUN or the end, found 'NOW'",),
     ),
     Documented(
+        "tag",
+        (
+            "TAG INDEXTABLES '/data/a table' VERSION 12 AS 'release-7'",
+            "tag indextable '/data/a table' version 12 as 'release-7';",
+        ),
+        TagVersion(PATH, "release-7", 12),
+        "table_path s, tag s, tagged_version l, version l",
+        "TAG INDEXTABLES '/p' 'release-7'",
+        ("expected VERSION or AS, found \"'release-7'\"",),
+    ),
+    Documented(
+        "untag",
+        ("UNTAG INDEXTABLES '/data/a table' 'release-7'", "untag indextable '/data/a table' 'release-7';"),
+        UntagVersion(PATH, "release-7"),
+        "table_path s, tag s, version l",
+        "UNTAG INDEXTABLES '/p'",
+        ("expected a tag in quotes",),
+    ),
+    Documented(
         "repair",
         (
             "REPAIR INDEXFILES TRANSACTION LOG '/data/a table' AT LOCATION 's3://b/copy'",
@@ -206,7 +233,7 @@ STATEMENTS = (
         ),
         DescribeHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE INDEXTABLES HISTORY '/p' LIMIT -1",
         ("expected a whole number, found '-'",),
     ),
@@ -357,6 +384,17 @@ STATEMENTS = (
         ("Did you mean BUILD INDEXTABLES COMPANION?",),
     ),
     Documented(
+        "log cache",
+        (
+            "DESCRIBE INDEXTABLES LOG CACHE FOR '/data/a table'",
+            "describe indextable log cache for '/data/a table';",
+        ),
+        DescribeLogCache(PATH),
+        "table_path s, kind s, entries l, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES LOG CACHE '/p'",
+        ("expected FOR or the end, found \"'/p'\"",),
+    ),
+    Documented(
         "invalidate",
         (
             "INVALIDATE INDEXTABLES TRANSACTION LOG CACHE FOR logs.`2026`",
@@ -406,7 +444,7 @@ STATEMENTS = (
         ("DESCRIBE HISTORY '/data/a table' LIMIT 10", "describe history '/data/a table' limit 10;"),
         DescribeTableHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE HISTORI '/p'",
         ("found 'HISTORI'", "Did you mean DESCRIBE HISTORY?"),
     ),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,13 @@ class PlainView:
     index: tantivy.Index
     folder: Path
     living: Rows | None = None
+    found: dict[Hashable, Any] = field(default_factory=dict)
+
+    def recall(self, name: Hashable) -> Any:
+        return self.found.get(name)
+
+    def remember(self, name: Hashable, value: Any, size: int) -> None:
+        self.found[name] = value
 
     def __enter__(self) -> PlainView:
         return self
@@ -72,7 +80,7 @@ class PlainSplit:
         return table.take(pa.array(numbers))
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
         yield from self.read_rows(rows, columns=columns).to_batches(max_chunksize=100)
 

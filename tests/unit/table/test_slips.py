@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import multiprocessing
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,13 @@ import pytest
 
 import indextables
 from indextables import Table
-from indextables.errors import IndexTablesError, InvalidInputError, UnknownOptionError, VersionNotFoundError
+from indextables.errors import (
+    IndexTablesError,
+    InvalidInputError,
+    TableNotFoundError,
+    UnknownOptionError,
+    VersionNotFoundError,
+)
 from indextables.log.log_files import version_path
 from tests.support.rows import ids, rows, table_of
 
@@ -173,3 +180,47 @@ def test_a_column_that_is_named_like_an_index_of_pandas_keeps_its_values(tmp_pat
     assert found[name].to_pylist() == [7, 8]
     with pytest.raises(IndexTablesError, match=name):
         table_of(tmp_path / "u").append(rows([1]).append_column(name, pa.array([1])))
+
+
+def test_no_columns_are_still_so_many_rows(tmp_path: Path) -> None:
+    table = table_of(tmp_path, appends=3)
+    assert table.scan(columns=[]).read_all().num_rows == 30
+    assert table.scan(columns=[], where="id < 15").read_all().num_rows == 15
+    found = table.count(query="message:timeout")
+    assert found > 2
+    assert table.search("message:timeout", columns=[]).num_rows == found
+    assert table.search("message:timeout", columns=[], limit=2).num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~")]
+)
+def test_what_only_looks_like_a_local_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError) as refused:
+        Table.create(path, schema=pa.schema([("id", pa.int64())]))
+    assert said in refused.value.hint and not list(tmp_path.iterdir())
+    assert Table.create(f"./{path}", schema=pa.schema([("id", pa.int64())])).count() == 0
+
+
+def test_creating_a_table_that_is_there_with_another_index_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("message", pa.string())])
+    text = {"indexing.typemap.message": "text"}
+    first = Table.create(str(tmp_path / "t"), schema=schema, options=text)
+    assert Table.create(str(tmp_path / "t"), schema=schema, options=text, exist_ok=True).version == first.version
+    assert Table.create(str(tmp_path / "t"), schema=schema, exist_ok=True).version == first.version
+    with pytest.raises(IndexTablesError, match=r"indexing\.typemap\.message"):
+        Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.message": "string"}, exist_ok=True)
+    Table.create(str(tmp_path / "u"), schema=schema)
+    with pytest.raises(IndexTablesError, match=r"no .*indexing.typemap.message"):
+        Table.create(str(tmp_path / "u"), schema=schema, options=text, exist_ok=True)
+
+
+def test_an_append_to_a_folder_that_was_removed_leaves_nothing(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    shutil.rmtree(tmp_path / "t")
+    with pytest.raises(TableNotFoundError):
+        table.append(rows([1]))
+    assert not (tmp_path / "t").exists()

@@ -396,3 +396,33 @@ def test_a_scan_is_ended_between_splits(folder: Path) -> None:
     finally:
         ENOUGH.reset(token)
     assert table.count(query="timeout") == 58
+
+
+@pytest.mark.parametrize("asked", ["q=same", "q=same&sort=n desc", "q=same&f=half:0"])
+def test_pages_behind_the_ten_thousandth_hit(tmp_path: Path, asked: str) -> None:
+    """Every hit once: those that are counted to, and those behind them; at one version, whatever is appended meanwhile."""
+    schema = pa.schema([("n", pa.int64()), ("word", pa.string()), ("half", pa.int64())])
+    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.word": "text"})
+    for turn in range(3):
+        numbers = range(turn * 7_000, turn * 7_000 + 7_000)
+        table.append(pa.table({"n": numbers, "word": ["same"] * 7_000, "half": [n % 2 for n in numbers]}))
+    limits = Limits()
+    client = TestClient(
+        application(Explorer(Warehouse([table.path], max_staleness=0), limits), TOKEN), base_url="http://127.0.0.1"
+    )
+    shown: list[int] = []
+    link: str | None = f"search?{asked}&n=250&from=9750&c=n"
+    while link is not None:
+        text = page(client, f"t/t/{link}")
+        shown += [int(n) for n in re.findall(r'<td class="number narrow">(\d+)</td>', text)]
+        if len(shown) == 250:
+            table.append(pa.table({"n": [-1], "word": ["same"], "half": [0]}))
+        found = re.search(r'<a href="([^"]*)" rel="next"', text)
+        last, link = link, None if found is None else unescape(found[1])
+    whole = 21_000 if "half" not in asked else 10_500
+    assert len(shown) == len(set(shown)) == whole - 9_750 and min(shown) >= 0
+    if "desc" in asked:
+        assert shown == list(range(whole - 9_751, -1, -1))
+    assert "another search" in page(client, f"t/t/{last.replace('q=same', 'q=other')}", 400)
+    assert "are not shown" in page(client, "t/t/search?from=10000&n=50", 400)
+    limits.close()

@@ -18,7 +18,7 @@ import pyarrow as pa
 import typer
 
 from indextables.cli import options, output
-from indextables.cli.verb import verb
+from indextables.cli.verb import open_table, verb
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
@@ -166,7 +166,7 @@ def search(
 
     When piped, rows are lines with tabs between the values. In JSON a match has _score and _snippet, marked with <b>.
     """
-    table = Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option))
+    table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
     names = options.names_of(columns)
@@ -186,13 +186,15 @@ def search(
         for later in follow(table, query, where=where, columns=names, snippet=snippet_column, interval=interval):
             show_as_they_come(later, snippet_column=snippet_column, as_json=json, first=False)
     show(matches, snippet_column=snippet_column, as_json=json)
-    if output.is_terminal() and not json:
+    cut = not every and not follow_new and matches.num_rows == limit
+    if (output.is_terminal() and not json) or cut:
         _say_how_many(table, query, where, matches)
 
 
 def _say_how_many(table: Table, query: str, where: str | None, matches: pa.Table) -> None:
     count = table.count(query=query, where=where)
-    output.note(f"{matches.num_rows:,} of {count:,} matches in version {table.version}")
+    if output.is_terminal() or count > matches.num_rows:
+        output.note(f"{matches.num_rows:,} of {count:,} matches in version {table.version}")
 
 
 def first_text_column(table: Table) -> str | None:

@@ -35,7 +35,7 @@ public class SearchFunction extends AbstractFunction1 {
     if (!right) {
       String form = everywhere ? "('query')" : "(column, 'query')";
       String taken = (everywhere ? "" : "a column and ") + "one text that is no column.";
-      throw new IllegalArgumentException(name + form + " takes " + taken);
+      throw new StatementError("INVALID_INPUT", name + form + " takes " + taken);
     }
     Object never = everywhere ? (Object) new OfOne(name) : (Object) new OfTwo(name);
     Seq none = (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
@@ -70,8 +70,9 @@ public class SearchFunction extends AbstractFunction1 {
     return new ExpressionInfo(SearchFunction.class.getName(), name);
   }
 
-  static IllegalArgumentException refusal(String shown) {
-    return new IllegalArgumentException(
+  static StatementError refusal(String shown) {
+    return new StatementError(
+        "UNSUPPORTED",
         "A search must be on a column of an IndexTables table as it is stored, below any aggregation, DISTINCT and UNION, and"
             + " this one is not: " + shown + ". Search first, and go on with the result: (SELECT * FROM t WHERE message"
             + " TEXTSEARCH '...').");

@@ -27,8 +27,16 @@ public class TableRelation extends PythonTable {
 
   private static final String PATH_KEY = "indextables.path";
 
+  private final StructType stored;
+
   TableRelation(StructType schema) {
+    this(schema, schema);
+  }
+
+  /** With columns that are not stored: matches, and what is known of rows besides. */
+  TableRelation(StructType schema, StructType stored) {
     super(source(), FORMAT, schema);
+    this.stored = stored;
   }
 
   static PythonDataSourceV2 source() {
@@ -48,7 +56,12 @@ public class TableRelation extends PythonTable {
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new TableScanBuilder(schema(), options);
+    return new TableScanBuilder(schema(), stored, options);
+  }
+
+  /** Whether a read is of what happened to rows: it has no index, and nothing is left out by its conditions. */
+  static boolean isFeed(CaseInsensitiveStringMap options) {
+    return "true".equalsIgnoreCase(options.get("readChangeFeed"));
   }
 
   /** Whether a provider is ours, by any of its names. */
@@ -111,10 +124,10 @@ public class TableRelation extends PythonTable {
     return made;
   }
 
-  /** A relation that returns given columns of a table. */
-  static DataSourceV2Relation of(StructType schema, Seq output, Map options) {
+  /** A relation that returns given columns of a table, of which it stores some. */
+  static DataSourceV2Relation of(StructType schema, StructType stored, Seq output, Map options) {
     return new DataSourceV2Relation(
-        new TableRelation(schema),
+        new TableRelation(schema, stored),
         output,
         scala.Option.empty(),
         scala.Option.empty(),

@@ -14,7 +14,7 @@ would make the footer large.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,13 @@ from pyarrow._parquet import FileMetaData, ParquetReader
 from indextables.splits.index.mapping import DocMapping
 
 
-def open_parquet(file: object, metadata: FileMetaData | None = None) -> Any:
-    """A reader of a file object: `metadata`, `schema_arrow`, `read_row_groups`. Metadata that is known is not read again."""
+def open_parquet(file: object, metadata: FileMetaData | None = None, coded: Sequence[int] = ()) -> Any:
+    """A reader of a file object: `metadata`, `schema_arrow`, `read_row_groups`. Metadata that is known is not read again.
+
+    Columns that are `coded` (numbers of leaves) come as codes of their dictionaries.
+    """
     reader = ParquetReader()
-    reader.open(file, metadata=metadata, pre_buffer=False)
+    reader.open(file, metadata=metadata, read_dictionary=coded or None, pre_buffer=False)
     return reader
 
 

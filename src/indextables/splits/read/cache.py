@@ -33,7 +33,6 @@ from functools import cache as once
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
-import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.splits import SplitCacheSettings
@@ -193,7 +192,7 @@ class SplitCache:
         self.max_bytes = max_bytes
         self.hits = self.misses = 0
         self.tails: RecentItems[object] = RecentItems(_TAIL_BYTES)
-        self.pages: RecentItems[pa.ChunkedArray] = RecentItems(memory_bytes)
+        self.pages: RecentItems[Any] = RecentItems(memory_bytes)
         """Decoded columns of row groups, by the content of the split, the row group and the column."""
         self.files: RecentItems[bytes] = RecentItems(min(memory_bytes, _FILE_BYTES))
         """Small remote splits that were fetched whole."""
@@ -235,6 +234,8 @@ class SplitCache:
         """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
         with _folder_errors(self.directory):
             home = self._process_home()
+            if not (self._entries / key).exists():
+                self._build_entry(key, build)
             while True:
                 folder = home / uuid.uuid4().hex
                 folder.mkdir()
@@ -326,12 +327,11 @@ class SplitCache:
             build(aside)
             self._entries.mkdir(parents=True, exist_ok=True)
             aside.rename(self._entries / key)
-        except OSError:
-            # Another process was first: a folder with files in it cannot be replaced.
-            if not (self._entries / key).exists():
-                raise
-        finally:
+        except BaseException as e:
             shutil.rmtree(aside, ignore_errors=True)
+            # Another process was first: a folder with files in it cannot be replaced.
+            if not isinstance(e, OSError) or not (self._entries / key).exists():
+                raise
 
     def _process_home(self) -> Path:
         """This process's folder for views; the lock beside it tells others that it is alive."""

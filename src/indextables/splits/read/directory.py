@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 import tantivy
@@ -108,6 +109,14 @@ class IndexDirectory:
             message = f"The index of {self._tail.path} has {documents} documents for {self.rows} rows."
             raise BadFileError(message, path=self._tail.path)
         return index
+
+    def recall(self, name: Hashable) -> Any:
+        """What was found in this very index under a name, as long as it is in memory; else None."""
+        return self._cache.pages.get((self._key, "found", name))
+
+    def remember(self, name: Hashable, value: Any, size: int) -> None:
+        """Keep what was found, within the bound on memory."""
+        self._cache.pages.put((self._key, "found", name), value, size)
 
     @property
     def evicted(self) -> bool:
@@ -237,6 +246,14 @@ class MaskedIndex:
         name = f"{segment['segment_id'].replace('-', '')}.{_OPSTAMP}.del"
         (self.folder / name).write_bytes(alive_bitset(self._mask.alive))
         (self.folder / META).write_text(json.dumps(meta), encoding="utf-8")
+
+    def recall(self, name: Hashable) -> Any:
+        """The same for the index without the rows that the split has lost."""
+        return self._view.recall((self.vector, name))
+
+    def remember(self, name: Hashable, value: Any, size: int) -> None:
+        """The same for the index without the rows that the split has lost."""
+        self._view.remember((self.vector, name), value, size)
 
     @property
     def evicted(self) -> bool:

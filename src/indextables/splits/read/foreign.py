@@ -377,9 +377,13 @@ class ForeignReader:
         return pa.Table.from_batches(batches, pa.schema(fields))
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self,
+        rows: Rows | Mask | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        codes: bool = False,  # noqa: ARG002
     ) -> Iterator[pa.RecordBatch]:
-        """The same as a stream."""
+        """The same as a stream; its texts are texts."""
         fields = self._columns(columns)
         for part in _parts(self._numbers(rows)):
             yield self._batch(part, fields)

@@ -105,6 +105,7 @@ class PageRows:
                 start = starts[page] - int(self._tail.group_starts[groups[page]])
                 part = whole.slice(start, starts[page + 1] - starts[page])
                 values = part.chunk(0) if part.num_chunks == 1 else pa.concat_arrays(part.chunks)
+                values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
             if values is not None:
                 held[page] = values
         return held

@@ -128,19 +128,24 @@ _THREADS_BYTES = 1 << 20
 Groups = npt.NDArray[np.int64]
 
 
-def read_groups(source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
-    """These columns of these row groups; every chunk is proven before it is decoded."""
+def read_groups(
+    source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str], *, codes: bool = False
+) -> pa.Table:
+    """These columns of these row groups; every chunk is proven before it is decoded. `codes`: texts may be codes."""
     if not groups:
         return pa.schema([tail.schema.field(name) for name in columns]).empty_table()
-    return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns)
+    return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
 
 
 def read_each_group(
     source: SplitSource, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The same, a table for each row group, all fetched in one call: what one of them holds in memory is its own."""
+    """The same, a table for each row group, all fetched in one call: what one of them holds in memory is its own.
+
+    Texts with a dictionary are codes, which take less memory and are picked in less time.
+    """
     file = _proven_file(source, tail, groups, columns)
-    return (_decoded(file, tail, [group], columns) for group in groups)
+    return (_decoded(file, tail, [group], columns, codes=True) for group in groups)
 
 
 def _proven_file(
@@ -157,17 +162,38 @@ def _proven_file(
     return _ProvenChunks(tail.path, source.size, ranges, found)
 
 
-def _decoded(file: _ProvenChunks, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> pa.Table:
+def _decoded(
+    file: _ProvenChunks, tail: SplitFooter, groups: Sequence[int], columns: Sequence[str], *, codes: bool
+) -> pa.Table:
     schema = pa.schema([tail.schema.field(name) for name in columns])
     leaves = _leaves(tail, columns)
     try:
-        reader = open_parquet(file, tail.metadata)
+        reader = open_parquet(file, tail.metadata, _coded(tail, groups, columns) if codes else ())
         many = int(tail.places[np.ix_(groups, leaves)][:, :, 1].sum()) > _THREADS_BYTES
         table = reader.read_row_groups(list(groups), column_indices=sorted(leaves), use_threads=many)
     except (pa.ArrowException, OSError, ValueError) as e:
         raise BadFileError(f"The rows of the split {tail.path} cannot be decoded: {e}.", path=tail.path) from e
     chosen = table.select(list(columns)).replace_schema_metadata(None)
-    return chosen if chosen.schema.equals(schema, check_metadata=True) else chosen.cast(schema)
+    if chosen.schema.equals(schema, check_metadata=True):
+        return chosen
+    return chosen.cast(pa.schema(map(_with_codes, schema, chosen.schema)) if codes else schema)
+
+
+def _coded(tail: SplitFooter, groups: Sequence[int], columns: Sequence[str]) -> list[int]:
+    """The leaves of texts that have a dictionary in these row groups."""
+    texts = [tail.leaves[name].start for name in columns if pa.types.is_string(tail.schema.field(name).type)]
+    chunks = {leaf: [tail.metadata.row_group(group).column(leaf) for group in groups] for leaf in texts}
+    return [leaf for leaf, some in chunks.items() if all(chunk.has_dictionary_page for chunk in some)]
+
+
+def _with_codes(field: pa.Field, read: pa.Field) -> pa.Field:
+    """A field as it should be, its values as codes if they were read so."""
+    return field.with_type(read.type) if pa.types.is_dictionary(read.type) else field
+
+
+def _in_full(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A table whose texts are no codes any more."""
+    return table if table.schema.equals(schema) else table.cast(schema)
 
 
 def _leaves(tail: SplitFooter, columns: Sequence[str]) -> list[int]:
@@ -321,9 +347,12 @@ class SplitReader:
         return self._picked(None, numbers, names)
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same rows in file order as a stream, in bounded memory. Row numbers must ascend."""
+        """The same rows in file order as a stream, in bounded memory. Row numbers must ascend.
+
+        With `codes`, texts that have a dictionary may come as its codes, each batch with its own.
+        """
         names = self._columns(columns)
         numbers = self._numbers(rows)
         if len(numbers) > 1 and bool((np.diff(numbers) <= 0).any()):
@@ -334,18 +363,18 @@ class SplitReader:
         groups = self._groups_of(numbers)
         for run in windows(self._tail, groups, names):
             if rows is None:
-                yield from read_groups(self._source, self._tail, run, names).to_batches()
+                yield from read_groups(self._source, self._tail, run, names, codes=codes).to_batches()
                 continue
             low, high = self._tail.group_starts[run[0]], self._tail.group_starts[run[-1] + 1]
             here = numbers[np.searchsorted(numbers, low) : np.searchsorted(numbers, high)]
-            yield from self._picked(np.array(run), here, names).to_batches()
+            yield from self._picked(np.array(run), here, names, codes=codes).to_batches()
 
-    def _picked(self, groups: Rows | None, numbers: Rows, names: Sequence[str]) -> pa.Table:
+    def _picked(self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False) -> pa.Table:
         """Rows by number, out of pages or of the row groups that hold them; what was decoded is kept in memory."""
         plan = self._pages.plan(numbers, names) if self._pages is not None and len(numbers) else {}
         groups = self._groups_of(numbers) if groups is None and len(plan) < len(names) else groups
         if not plan:
-            return self._picked_from_groups(groups, numbers, names)
+            return self._picked_from_groups(groups, numbers, names, codes=codes)
         rest = [name for name in names if name not in plan]
         others = self._picked_from_groups(groups, numbers, rest) if rest else None
         with no_damaged_copy(self._source):
@@ -362,20 +391,34 @@ class SplitReader:
             return None
         return PageRows(self._source, self._tail, table, self._cache, self._content)
 
-    def _picked_from_groups(self, groups: Rows | None, numbers: Rows, names: Sequence[str]) -> pa.Table:
+    def _picked_from_groups(
+        self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
+    ) -> pa.Table:
         assert groups is not None
-        run = groups.tolist()
+        run, schema = groups.tolist(), pa.schema([self._tail.schema.field(name) for name in names])
         decoded = self._decoded_groups(run, names)
-        if len(numbers) > FEW_ROWS and bool((np.diff(numbers) > 0).all()):
-            # Row group by row group: a `take` over all of them would copy each of them whole first.
-            bounds = np.searchsorted(numbers, self._tail.group_starts)
-            pieces = []
-            for group, table in zip(run, decoded, strict=True):
-                here = numbers[bounds[group] : bounds[group + 1]] - self._tail.group_starts[group]
-                pieces.append(table if len(here) == table.num_rows else table.take(pa.array(here)))
-            return pa.concat_tables(pieces).combine_chunks()
-        table = pa.concat_tables(decoded) if decoded else read_groups(self._source, self._tail, (), names)
-        return rows_at(table, self._places(groups, numbers))
+        if len(numbers) <= FEW_ROWS:
+            same = all(table.schema.equals(decoded[0].schema) for table in decoded)
+            tables = decoded if same else [_in_full(table, schema) for table in decoded]
+            table = pa.concat_tables(tables) if tables else schema.empty_table()
+            return _in_full(rows_at(table, self._places(groups, numbers)), schema)
+        # Row group by row group: a `take` over all of them would copy each of them whole first.
+        different = bool((np.diff(numbers) > 0).all())
+        order = None if different else np.argsort(numbers, kind="stable")
+        ascending = numbers if order is None else numbers[order]
+        bounds, pieces = np.searchsorted(ascending, self._tail.group_starts), []
+        for group, table in zip(run, decoded, strict=True):
+            here = ascending[bounds[group] : bounds[group + 1]] - self._tail.group_starts[group]
+            whole = different and len(here) == table.num_rows
+            pieces.append(table if whole else table.take(pa.array(here)))
+        if codes and order is None and all(piece.schema.equals(pieces[0].schema) for piece in pieces):
+            return pa.concat_tables(pieces)  # each piece has its own dictionaries
+        table = pa.concat_tables([_in_full(piece, schema) for piece in pieces]).combine_chunks()
+        if order is None:
+            return table
+        places = np.empty(len(order), np.int64)
+        places[order] = np.arange(len(order))
+        return table.take(pa.array(places))
 
     def _decoded_groups(self, groups: Sequence[int], names: Sequence[str]) -> list[pa.Table]:
         """These columns of each row group: from memory, and what is not there in one read of the file."""
@@ -390,8 +433,7 @@ class SplitReader:
                 for name in columns:
                     column = held[group, name] = table.column(name)
                     pages.put((content, group, name), column, column.nbytes)
-        schema = pa.schema([self._tail.schema.field(name) for name in names])
-        return [pa.table([held[g, n] for n in names], schema=schema) for g in groups]
+        return [pa.table([held[g, n] for n in names], names=list(names)) for g in groups]
 
     def decides(self, bound: Predicate) -> bool:  # noqa: ARG002
         """Never: bounds of many rows say what is possible."""

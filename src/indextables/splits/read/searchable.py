@@ -8,10 +8,10 @@ Rows of a table by their places. A few are cut out one by one, which is quicker 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,12 @@ class SearcherView(Protocol):
     @property
     def living(self) -> Rows | None:
         """The documents that are not deleted, as which the split's rows are numbered; None if all live."""
+
+    def recall(self, name: Hashable) -> Any:
+        """What was found in this very index under a name, as long as it is in memory; else None."""
+
+    def remember(self, name: Hashable, value: Any, size: int) -> None:
+        """Keep what was found, within the bound on memory."""
 
     def __enter__(self) -> SearcherView: ...
 
@@ -90,9 +96,9 @@ class Searchable(Protocol):
         """The rows with these numbers in that order (None: every row), with only the named columns."""
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same in file order as a stream, in bounded memory."""
+        """The same in file order as a stream, in bounded memory. With `codes`, texts may be codes of a dictionary."""
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""

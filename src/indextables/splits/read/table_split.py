@@ -152,16 +152,18 @@ class TableSplit:
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
-        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None
+        self, rows: Rows | Mask | None = None, *, columns: Sequence[str] | None = None, codes: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """The same as a stream, in file order."""
+        """The same as a stream, in file order. With `codes`, texts may be codes of a dictionary."""
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        for batch in PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored)):
-            yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
+        batches = self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes)
+        for batch in PROFILER.steps("read_rows", batches):
+            table = pa.Table.from_batches([batch])
+            yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Rows that a predicate cannot be true for, as far as the split's stored columns tell."""
@@ -189,6 +191,10 @@ class TableSplit:
             return groups
         starts, bounds = groups
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
+
+    def stored_type(self, column: str) -> pa.DataType | None:
+        """The type that a column has in the file; None if the file does not have it."""
+        return self.reader.schema.field(column).type if column in self._present else None
 
     def _is_as_stored(self, column: str) -> bool:
         """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
@@ -223,7 +229,18 @@ class TableSplit:
             return rows
         return pa.table([self._column(rows, name) for name in names], schema=schema)
 
+    def _coded(self, rows: pa.Table, names: Sequence[str]) -> pa.Table:
+        """`_complete`, but for texts that are codes, which stay so."""
+        coded = {
+            field.name
+            for field in rows.schema
+            if pa.types.is_dictionary(field.type) and field.type.value_type == self._kind(field.name)
+        }
+        return pa.table({name: rows.column(name) if name in coded else self._column(rows, name) for name in names})
+
     def _complete_count(self, count: int, names: Sequence[str]) -> pa.Table:
+        if not names:  # a table of no columns has a number of rows only if it had a column once
+            return pa.table({"": pa.nulls(count)}).select([])
         return pa.table([self._constant(name, count) for name in names], schema=self._only(names))
 
     def _only(self, names: Sequence[str]) -> pa.Schema:

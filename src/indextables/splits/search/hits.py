@@ -4,6 +4,8 @@ Tantivy hands out hits one Python object at a time. For many of them it is far q
 in a scratch folder of links, and to read which documents it marked: the index itself is never touched. What is read
 there must agree with the count, or the hits are listed after all.
 
+What a query found is kept in memory, within `cache.memory.maxSize`: a split never changes, so it would be found again.
+
 A split may have lost rows. Its index has them as deleted documents then, which tantivy passes over; row numbers count the
 living ones alone.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Hashable
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +33,8 @@ MAX_LISTED = 10_000
 """Up to so many hits are listed; above, the bitset is quicker."""
 _WRITER_HEAP_BYTES = 15_000_000
 _MEMORY = "/dev/shm"
+_ENTRY_BYTES = 1_000
+"""What a remembered answer takes besides its rows, about."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
 
 
@@ -46,11 +51,20 @@ class IndexHits:
         """The fields of the index."""
         return self._view.index.schema
 
-    def count(self, query: tantivy.Query) -> int:
-        """How many rows match. Reads no row, and computes no score but a constant one."""
+    def count(self, query: tantivy.Query, name: Hashable = None) -> int:
+        """How many rows match. Reads no row, and computes no score but a constant one.
+
+        What is asked for under a `name` is remembered; nothing else in this index may have the same one.
+        """
+        known = None if name is None else self._view.recall(("count", name))
+        if known is not None:
+            return int(known)
         with tantivy_errors(self._path, "A search"), PROFILER.section("count_in_index"):
             same = tantivy.Query.const_score_query(query, 0.0)
-            return int(self._view.index.searcher().search(same, limit=1, count=True).count)
+            count = int(self._view.index.searcher().search(same, limit=1, count=True).count)
+        if name is not None:
+            self._view.remember(("count", name), count, _ENTRY_BYTES)
+        return count
 
     def term_count(self, field: str, text: str) -> int | None:
         """How many rows hold a term. Reads the dictionary only; None where that counts deleted documents too."""
@@ -63,6 +77,35 @@ class IndexHits:
         """How many rows hold a term at most. Reads the dictionary only."""
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
+
+    def terms(self, field: str, start: str) -> list[str]:
+        """The terms of a text field that begin so. Walks that part of the dictionary."""
+        with tantivy_errors(self._path, "A look at the term dictionary"):
+            return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
+
+    def named_rows(self, name: Hashable, query: tantivy.Query, count: int | None = None) -> Rows:
+        """`rows`, remembered under a name unless that is None."""
+        if name is None:
+            return self.rows(query, count)
+        known = self._view.recall(("rows", name))
+        if known is None:
+            rows = self.rows(query, count)
+            # A copy in half the size; whoever gets it may do with its own copy what it likes.
+            few = rows.astype(np.uint32)
+            self._view.remember(("rows", name), few, few.nbytes + _ENTRY_BYTES)
+            return rows
+        return np.asarray(known, np.int64)
+
+    def named_scored(self, name: Hashable, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
+        """`scored`, remembered under a name unless that is None; how rare the query's words are must be a part of it."""
+        if name is None:
+            return self.scored(query, limit)
+        known = self._view.recall(("scored", name, limit))
+        if known is None:
+            known = self.scored(query, limit)
+            self._view.remember(("scored", name, limit), known, sum(part.nbytes for part in known) + _ENTRY_BYTES)
+        rows, scores = known
+        return rows.copy(), scores.copy()
 
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""

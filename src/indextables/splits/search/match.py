@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 import tantivy
 
+from indextables.errors import InvalidInputError
 from indextables.metrics import PROFILER
 from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
@@ -36,6 +38,7 @@ from indextables.splits.search.hits import IndexHits
 
 Test = Callable[[pa.Table], Mask]
 TermWeights = Mapping[TermKey, tuple[float, float]]
+_LONGEST_NAME = 4_000
 _MANY = 20
 """From this share of the rows on (one in so many), every row group is touched anyway."""
 
@@ -104,6 +107,15 @@ class OpenQuery:
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
 
+    @cached_property
+    def name(self) -> str | None:
+        """Everything that the query says, under which its answers are remembered; a very long one is not worth it.
+
+        Not the query itself: to Python, 1 and true are equal.
+        """
+        text = repr(self.query)
+        return text if len(text) <= _LONGEST_NAME else None
+
     def whole(self, query: Query | None = None) -> tantivy.Query | None:
         """The query (or a part of it) as one tantivy query, if the index alone can answer it."""
         if self.hits is None:
@@ -115,9 +127,26 @@ class OpenQuery:
         if self._translator is None:
             return None
         if leaf not in self._answers:
+            if leaf.target.max_terms and self.hits is not None:
+                self._check_terms(leaf, self.hits)
             with tantivy_errors(self.split.path, "A search"):
                 self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
         return self._answers[leaf]
+
+    def _check_terms(self, leaf: Leaf, hits: IndexHits) -> None:
+        """Refuse a pattern that fits more terms of the split than was allowed. Terms of a json column cannot be listed."""
+        column, most = self.column(leaf), leaf.target.max_terms
+        if column.kind not in ("text", "string") or column.tokenizer == "ngram" or not has_index_for(leaf, column):
+            return
+        for start, count in terms.pattern_counts(leaf, column):
+            fitting = count(hits.terms(column.field, start))
+            if fitting > most:
+                raise InvalidInputError(
+                    f"{leaf} fits {fitting} terms of {self.split.path}; query.maxMatchedTerms allows {most}.",
+                    hint="Give more of the word's beginning, or raise query.maxMatchedTerms.",
+                    query=str(leaf),
+                    terms=fitting,
+                )
 
     def column(self, leaf: Leaf) -> ColumnMapping:
         """How the column of a leaf is indexed in this split."""
@@ -130,7 +159,7 @@ class OpenQuery:
             return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
         if whole is not None and self.hits is not None:
-            found = self.hits.rows(whole, self._term_count())
+            found = self.hits.named_rows(self.name, whole, self._term_count())
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -144,7 +173,7 @@ class OpenQuery:
                 return of_term
             whole = self.whole()
             if whole is not None:
-                return self.hits.count(whole)
+                return self.hits.count(whole, self.name)
         return len(self.rows(where))
 
     def _term_count(self) -> int | None:

@@ -199,17 +199,25 @@ class Hits(Struct, frozen=True):
 
     rows: Rows
     scores: Scores
-    values: pa.ChunkedArray | None = None
-    """Of the column to order by, where there is one."""
+    keys: pa.Table | None = None
+    """What they are ordered by, where that is not their scores."""
 
     def at(self, places: npt.NDArray[np.int64]) -> Hits:
         """Some of them."""
         return Hits(self.rows[places], self.scores[places])
 
+    def of(self, rows: Rows) -> Hits:
+        """Those of some of the rows, which ascend here."""
+        return self.at(np.searchsorted(self.rows, rows).astype(np.int64, copy=False))
+
     def score_column(self) -> pa.Array:
         """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
         scores = np.ascontiguousarray(self.scores, np.float32)
         return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
+
+    def score_table(self) -> pa.Table:
+        """The scores as what rows are ordered by."""
+        return pa.table({"0.0": self.score_column()})
 
 
 class _NotOneQueryError(Exception):
@@ -220,7 +228,8 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
     """The rows with the highest scores, best first; equal scores in row order."""
     whole = opened.whole()
     if whole is not None and where is None and opened.hits is not None:
-        return Hits(*opened.hits.scored(whole, limit))
+        name = opened.name and (opened.name, frozenset(opened.idf.items()))
+        return Hits(*opened.hits.named_scored(name, whole, limit))
     rows = opened.rows(where)
     if not opened.split.indexed:
         return _best(rows, scored_rows(opened, rows), limit)

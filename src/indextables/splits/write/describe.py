@@ -111,7 +111,7 @@ def _info(source: SplitSource, footer: SplitFooter) -> SplitInfo:
         hotcache_length=last.offset + last.length,
         doc_mapping_json=table.mapping,
         doc_mapping_ref=table.mapping_ref,
-        rows_end=min((r.offset for part in table.components for r in part.ranges), default=footer.footer_start),
+        rows_end=_rows_end(footer),
     )
 
 
@@ -147,13 +147,21 @@ def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 _PIECE_BYTES = 8 << 20
 
 
-def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> int:
-    """The number of rows that the end of a split speaks of; BadFileError or UnsupportedError if it cannot be read."""
+def _rows_end(footer: SplitFooter) -> int:
+    """The byte at which the rows of a split end and its index begins."""
+    return min((r.offset for part in footer.table.components for r in part.ranges), default=footer.footer_start)
+
+
+def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> tuple[int, int | None]:
+    """The number of rows that the end of a split speaks of, and the byte at which they end, of another engine's None.
+
+    BadFileError or UnsupportedError if it cannot be read.
+    """
     footer = _own_footer(source, footer_start)
     if footer is not None:
-        return footer.table.rows
+        return footer.table.rows, _rows_end(footer)
     with closing(ForeignReader.open(source, schema)) as reader:
-        return reader.num_rows
+        return reader.num_rows, None
 
 
 def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
