@@ -15,7 +15,7 @@ from typing import Any
 
 import indextables.spark as its
 from indextables import AddAction, Table, errors, sql
-from indextables.commands.not_offered import NotOffered
+from indextables.commands.delta import NotOffered
 from indextables.commands.parser import STATEMENTS, form, parse
 from indextables.commands.statement import Command
 from indextables.config import GROUPS

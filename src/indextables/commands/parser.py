@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.commands import caches, delta, describe, not_offered, prewarm, upkeep
+from indextables.commands import caches, delta, describe, prewarm, upkeep
 from indextables.commands.cursor import INDEX_WORDS, StatementCursor, leading_words, likeness, says
 from indextables.commands.statement import Command
 from indextables.model.predicate.tokens import Token
@@ -19,7 +19,7 @@ _NEAR = 0.8
 def _statements() -> Mapping[str, type[Command]]:
     classes = [
         kind
-        for room in (upkeep, describe, caches, prewarm, delta, not_offered)
+        for room in (upkeep, describe, caches, prewarm, delta)
         for kind in vars(room).values()
         if isinstance(kind, type)
     ]

@@ -12,7 +12,7 @@ from indextables.commands.caches import (
     FlushSearcherCache,
     InvalidateCache,
 )
-from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
+from indextables.commands.delta import DescribeDetail, DescribeTableHistory, NotOffered, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
     DescribeDataSkipping,
@@ -28,7 +28,6 @@ from indextables.commands.describe import (
     FlushDataSkipping,
     SwitchProfiler,
 )
-from indextables.commands.not_offered import NotOffered
 from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table, sql
-from indextables.commands.not_offered import NotOffered
+from indextables.commands.delta import NotOffered
 from indextables.commands.parser import is_ours, parse
 from indextables.errors import NotFoundError, QuerySyntaxError, UnsupportedError
 

@@ -149,6 +149,141 @@ _FAST_TYPES = ("i64", "u64", "f64", "bool")
 """What can be read back from its column where the documents do not store it."""
 
 
+class ForeignTerms:
+    """The terms of a bundle, and what they say of its rows."""
+
+    def __init__(
+        self,
+        fields: Mapping[str, dict[str, Any]],
+        schema: pa.Schema,
+        sizes: Sequence[int],
+        read: Callable[[], list[dict[int, FieldTerms]]],
+    ) -> None:
+        self._fields = fields
+        self._numbers_of = {name: number for number, name in enumerate(fields)}
+        self._sizes = sizes
+        self._read = read
+        self.schema = schema
+        self.num_rows = sum(sizes)
+
+    @cached_property
+    def _terms(self) -> list[dict[int, FieldTerms]]:
+        return self._read()
+
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """Rows that a predicate can be true for, by the values that are terms of the index."""
+        try:
+            return self._possible(bound)
+        except (UnknownFormError, pa.ArrowException, OverflowError):
+            return None
+
+    def decides(self, bound: Predicate) -> bool:
+        """Whether `may_match` knows the rows that a predicate is true for, and not only those it can be true for."""
+        if isinstance(bound, And | Or):
+            return all(self.decides(below) for below in bound.children)
+        kind = self._asked_kind(bound)
+        return kind is not None and kind != "date"
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        """Rows that can hold all of some terms of a column; None if the index cannot tell."""
+        entry = self._fields.get(column)
+        if entry is None or entry["type"] != "text" or any(len(term.encode()) > _SURE_BYTES for term in terms):
+            return None
+        if (entry["options"].get("indexing") or {}).get("tokenizer") not in _SURE_TOKENIZERS:
+            return None
+        try:
+            possible = np.ones(self.num_rows, np.bool_)
+            for term in terms:
+                possible &= self._with_term(column, term.encode())
+        except UnknownFormError:
+            return None
+        return possible
+
+    def column(self, field: pa.Field) -> pa.Array | None:
+        """A column from the terms of its values; None where not every value is a term."""
+        exact = ("i64", "u64", "f64", "bool", "text")
+        kind = self._term_kind(field)
+        if kind not in exact:
+            return None
+        place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
+        for terms, distinct, first in self._distinct(field.name):
+            for number, term_place in enumerate(terms.places.values()):
+                place[first + terms.rows(term_place)] = start + number
+            values.append(distinct)
+            start += len(distinct)
+        if kind == "text" and (place < 0).any():
+            return None  # null, or a value that is too long for a term
+        joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
+        return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
+
+    def _term_kind(self, field: pa.Field) -> str | None:
+        """What the terms of a column are, if each is a whole value."""
+        entry = self._fields[field.name]
+        kind, options = str(entry["type"]), entry.get("options", {})
+        if kind == "text":
+            whole = (options.get("indexing") or {}).get("tokenizer") == "raw"
+            return kind if whole and pa.types.is_string(field.type) else None
+        fits = {"i64": pa.types.is_signed_integer, "u64": pa.types.is_integer, "f64": pa.types.is_floating}
+        fits |= {"bool": pa.types.is_boolean, "date": _is_moment}
+        return kind if options.get("indexed") and kind in fits and fits[kind](field.type) else None
+
+    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int]]:
+        """The terms of a column in each segment, the values that they are, and the segment's first row."""
+        number, kind, first = self._numbers_of[column], str(self._fields[column]["type"]), 0
+        for terms, size in zip(self._terms, self._sizes, strict=True):
+            if number in terms:
+                yield terms[number], terms[number].values(kind), first
+            first += size
+
+    def _with_term(self, column: str, term: bytes) -> Mask:
+        """Rows that hold a term of a column."""
+        found, number, first = np.zeros(self.num_rows, np.bool_), self._numbers_of[column], 0
+        for terms, size in zip(self._terms, self._sizes, strict=True):
+            place = terms[number].places.get(term) if number in terms else None
+            if place is not None:
+                found[first + terms[number].rows(place)] = True
+            first += size
+        return found
+
+    def _possible(self, bound: Predicate) -> Mask | None:
+        if isinstance(bound, And | Or):
+            known = [self._possible(below) for below in bound.children]
+            masks = [mask for mask in known if mask is not None]
+            if not masks or (isinstance(bound, Or) and len(masks) < len(known)):
+                return None
+            joined: Mask = (np.logical_and if isinstance(bound, And) else np.logical_or).reduce(masks)
+            return joined
+        kind = self._asked_kind(bound)
+        if kind is None or not isinstance(bound, Comparison | In):
+            return None
+        return self._where_values(bound, self.schema.field(bound.column.name), kind)
+
+    def _asked_kind(self, bound: Predicate) -> str | None:
+        """The kind of the terms that answer a comparison; None for one that they cannot answer."""
+        if not isinstance(bound, Comparison | In) or len(bound.column.path) != 1:
+            return None
+        if isinstance(bound, Comparison) and bound.operator == "<=>":
+            return None  # true for nulls, which are no terms
+        name = bound.column.name
+        if name not in self.schema.names or self.schema.field(name).type != bound.column.type:
+            return None
+        kind = self._term_kind(self.schema.field(name))
+        return None if kind == "text" and not _is_sure(bound) else kind
+
+    def _where_values(self, bound: Comparison | In, field: pa.Field, kind: str) -> Mask:
+        found = np.zeros(self.num_rows, np.bool_)
+        for terms, distinct, first in self._distinct(field.name):
+            if kind == "date":
+                chosen = _possible_moments(bound, distinct, field.type)
+            else:
+                values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
+                chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
+            places = list(terms.places.values())
+            for number in np.flatnonzero(chosen).tolist():
+                found[first + terms.rows(places[number])] = True
+        return found
+
+
 class _WholeSource:
     """A small split that was read at once."""
 
@@ -255,35 +390,18 @@ class ForeignReader:
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """Rows that a predicate can be true for, by the values that are terms of the index."""
-        try:
-            return self._possible(bound)
-        except (UnknownFormError, pa.ArrowException, OverflowError):
-            return None
+        return self.terms.may_match(bound)
 
     def decides(self, bound: Predicate) -> bool:
         """Whether `may_match` knows the rows that a predicate is true for, and not only those it can be true for."""
-        if isinstance(bound, And | Or):
-            return all(self.decides(below) for below in bound.children)
-        kind = self._asked_kind(bound)
-        return kind is not None and kind != "date"
+        return self.terms.decides(bound)
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
-        """Rows that can hold all of some terms of a column; None if the index cannot tell."""
-        entry = self._fields.get(column)
-        if entry is None or entry["type"] != "text" or any(len(term.encode()) > _SURE_BYTES for term in terms):
-            return None
-        if (entry["options"].get("indexing") or {}).get("tokenizer") not in _SURE_TOKENIZERS:
-            return None
-        try:
-            possible = np.ones(self.num_rows, np.bool_)
-            for term in terms:
-                possible &= self._with_term(column, term.encode())
-        except UnknownFormError:
-            return None
-        return possible
+        """Rows that hold all of some terms of a column; None if the index cannot tell."""
+        return self.terms.rows_with(column, terms)
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002
-        """Nothing either."""
+        """Nothing is known of runs of rows."""
         return None
 
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> SearcherView:
@@ -327,27 +445,11 @@ class ForeignReader:
             return None
         if field.name not in self._values:
             try:
-                self._values[field.name] = self._term_column(field)
+                self._values[field.name] = self.terms.column(field)
             except (UnknownFormError, pa.ArrowException):
                 self._values[field.name] = None
         values = self._values[field.name]
         return None if values is None else values.take(pa.array(rows))
-
-    def _term_column(self, field: pa.Field) -> pa.Array | None:
-        exact = ("i64", "u64", "f64", "bool", "text")
-        kind = self._term_kind(field)
-        if kind not in exact or self._option(field.name, "fast") is False:
-            return None
-        place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
-        for terms, distinct, first in self._distinct(field.name):
-            for number, term_place in enumerate(terms.places.values()):
-                place[first + terms.rows(term_place)] = start + number
-            values.append(distinct)
-            start += len(distinct)
-        if kind == "text" and (place < 0).any():
-            return None  # null, or a value that is too long for a term
-        joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
-        return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
 
     def _from_documents(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
         """Columns from the stored documents."""
@@ -363,22 +465,8 @@ class ForeignReader:
             documents = self._stores[number].documents(rows[here] - starts[number], wanted)
             for at, document in zip(here.tolist(), documents, strict=True):
                 found[at] = document
-        return {f.name: self._plain_array([d.get(self._numbers_of[f.name]) for d in found], f) for f in fields}
-
-    def _plain_array(self, values: list[Any], field: pa.Field) -> pa.Array:
-        kind = field.type
-        if self._fields[field.name]["type"] == "date":
-            if pa.types.is_timestamp(kind) and kind.unit == "us":
-                return pa.array([None if v is None else v // 1000 for v in values], pa.int64()).cast(kind)
-            if pa.types.is_date32(kind):
-                return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], pa.int32()).cast(kind)
-            values = [None if v is None else _EPOCH + datetime.timedelta(microseconds=v // 1000) for v in values]
-        elif any(check(kind) for check in _PLAIN_CHECKS):
-            try:
-                return pa.array(values, kind)
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                pass  # said by `to_array` in words
-        return to_array(values, field, self.path)
+        values = {f.name: [document.get(self._numbers_of[f.name]) for document in found] for f in fields}
+        return {f.name: _plain_array(values[f.name], f, self._fields[f.name]["type"], self.path) for f in fields}
 
     def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
         """Columns as tantivy reads them, from documents or from its own columns: any kind, slowly."""
@@ -404,7 +492,11 @@ class ForeignReader:
         return [DocumentStore(self._file(f"{stem}.store")) for stem in self._stems]
 
     @cached_property
-    def _terms(self) -> list[dict[int, FieldTerms]]:
+    def terms(self) -> ForeignTerms:
+        """What its terms say."""
+        return ForeignTerms(self._fields, self.schema, self._sizes, self._read_terms)
+
+    def _read_terms(self) -> list[dict[int, FieldTerms]]:
         """The terms of each segment."""
         records = [_record(entry) for entry in self._fields.values()]
         return [field_terms(self._file(f"{stem}.term"), self._file(f"{stem}.idx"), records) for stem in self._stems]
@@ -423,73 +515,6 @@ class ForeignReader:
         if zlib.crc32(memoryview(data)[:-footer]) != expected:
             raise bad_bundle(self.path, file.start, len(data), f"the checksum of {name} differs")
         return data
-
-    def _term_kind(self, field: pa.Field) -> str | None:
-        """What the terms of a column are, if each is a whole value."""
-        entry = self._fields[field.name]
-        kind, options = str(entry["type"]), entry.get("options", {})
-        if kind == "text":
-            whole = (options.get("indexing") or {}).get("tokenizer") == "raw"
-            return kind if whole and pa.types.is_string(field.type) else None
-        fits = {"i64": pa.types.is_signed_integer, "u64": pa.types.is_integer, "f64": pa.types.is_floating}
-        fits |= {"bool": pa.types.is_boolean, "date": _is_moment}
-        return kind if options.get("indexed") and kind in fits and fits[kind](field.type) else None
-
-    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int]]:
-        """The terms of a column in each segment, the values that they are, and the segment's first row."""
-        number, kind, first = self._numbers_of[column], str(self._fields[column]["type"]), 0
-        for terms, size in zip(self._terms, self._sizes, strict=True):
-            if number in terms:
-                yield terms[number], terms[number].values(kind), first
-            first += size
-
-    def _with_term(self, column: str, term: bytes) -> Mask:
-        """Rows that hold a term of a column."""
-        found, number, first = np.zeros(self.num_rows, np.bool_), self._numbers_of[column], 0
-        for terms, size in zip(self._terms, self._sizes, strict=True):
-            place = terms[number].places.get(term) if number in terms else None
-            if place is not None:
-                found[first + terms[number].rows(place)] = True
-            first += size
-        return found
-
-    def _possible(self, bound: Predicate) -> Mask | None:
-        if isinstance(bound, And | Or):
-            known = [self._possible(below) for below in bound.children]
-            masks = [mask for mask in known if mask is not None]
-            if not masks or (isinstance(bound, Or) and len(masks) < len(known)):
-                return None
-            joined: Mask = (np.logical_and if isinstance(bound, And) else np.logical_or).reduce(masks)
-            return joined
-        kind = self._asked_kind(bound)
-        if kind is None or not isinstance(bound, Comparison | In):
-            return None
-        return self._where_values(bound, self.schema.field(bound.column.name), kind)
-
-    def _asked_kind(self, bound: Predicate) -> str | None:
-        """The kind of the terms that answer a comparison; None for one that they cannot answer."""
-        if not isinstance(bound, Comparison | In) or len(bound.column.path) != 1:
-            return None
-        if isinstance(bound, Comparison) and bound.operator == "<=>":
-            return None  # true for nulls, which are no terms
-        name = bound.column.name
-        if name not in self.schema.names or self.schema.field(name).type != bound.column.type:
-            return None
-        kind = self._term_kind(self.schema.field(name))
-        return None if kind == "text" and not _is_sure(bound) else kind
-
-    def _where_values(self, bound: Comparison | In, field: pa.Field, kind: str) -> Mask:
-        found = np.zeros(self.num_rows, np.bool_)
-        for terms, distinct, first in self._distinct(field.name):
-            if kind == "date":
-                chosen = _possible_moments(bound, distinct, field.type)
-            else:
-                values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
-                chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
-            places = list(terms.places.values())
-            for number in np.flatnonzero(chosen).tolist():
-                found[first + terms.rows(places[number])] = True
-        return found
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
         names = list(self.schema.names) if columns is None else list(columns)
@@ -556,6 +581,23 @@ def _second(scalar: pa.Scalar, kind: pa.DataType) -> int:
         return int(scalar.cast(pa.int32()).as_py()) * 86_400
     number = int(scalar.cast(pa.int64()).as_py())
     return abs(number) // 1_000_000 * (1 if number >= 0 else -1)
+
+
+def _plain_array(values: list[Any], field: pa.Field, stored: str, path: str) -> pa.Array:
+    """Values of documents, which are of a tantivy type, in the type of their column."""
+    kind = field.type
+    if stored == "date":
+        if pa.types.is_timestamp(kind) and kind.unit == "us":
+            return pa.array([None if v is None else v // 1000 for v in values], pa.int64()).cast(kind)
+        if pa.types.is_date32(kind):
+            return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], pa.int32()).cast(kind)
+        values = [None if v is None else _EPOCH + datetime.timedelta(microseconds=v // 1000) for v in values]
+    elif any(check(kind) for check in _PLAIN_CHECKS):
+        try:
+            return pa.array(values, kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # said by `to_array` in words
+    return to_array(values, field, path)
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -482,13 +482,12 @@ class SplitReader:
         return StoredSegment(self._source, self._tail)
 
     def _columns(self, columns: Sequence[str] | None) -> list[str]:
-        if columns is None:
-            return list(self.schema.names)
-        unknown = [name for name in columns if name not in self.schema.names]
+        names = list(self.schema.names if columns is None else columns)
+        unknown = [name for name in names if name not in self.schema.names]
         if unknown:
             message = f"The split {self.path} has no column {', '.join(map(repr, unknown))}."
             raise InvalidInputError(message, hint=f"Its columns: {', '.join(self.schema.names)}.", columns=unknown)
-        return list(columns)
+        return names
 
     def _numbers(self, rows: Rows | Mask | None) -> Rows:
         if rows is None:
@@ -504,10 +503,9 @@ class SplitReader:
         return numbers
 
     def _groups_of(self, numbers: Rows) -> Rows:
-        starts = self._tail.group_starts
-        groups = np.searchsorted(starts, numbers, side="right") - 1
+        groups = np.searchsorted(self._tail.group_starts, numbers, side="right") - 1
         # What np.unique gives, which loads the whole of numpy.ma on its first call.
-        return np.flatnonzero(np.bincount(groups, minlength=len(starts)))
+        return np.flatnonzero(np.bincount(groups, minlength=len(self._tail.group_starts)))
 
     def _places(self, groups: Rows, numbers: Rows) -> Rows:
         """Where rows are in a table that holds only some row groups."""
