@@ -57,16 +57,16 @@ bench: bench-log bench-search bench-spark bench-upkeep ## every benchmark agains
 numbers: setup ## put what `make bench` measured into the README's table
 	@$(BIN)/python -m tools.bench_table
 
-bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg
+bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg (FILES=100000, MANY_FILES=1000000: about 5 minutes)
 	@$(BIN)/python -m bench.log
 
-bench-search: setup $(VENV)/.ready-bench ## splits against Lance, DuckDB and raw tantivy
+bench-search: setup $(VENV)/.ready-bench ## tables against Lance, infino, DuckDB and raw tantivy (ROWS=1000000, WORDS=200: about 10 minutes)
 	@$(BIN)/python -m bench.search
 
 bench-upkeep: setup $(VENV)/.ready-bench ## merging against writing again; changing rows beside delta-rs and Lance; planning a purge
 	@$(BIN)/python -m bench.upkeep
 
-bench-spark: setup $(VENV)/.ready-bench ## tables in Spark against plain Parquet (ROWS=5000000)
+bench-spark: setup $(VENV)/.ready-bench ## tables in Spark against plain Parquet (ROWS=5000000, REPEAT=11: about 10 minutes)
 	@$(BIN)/python -m bench.spark
 
 $(VENV)/.ready-docs: lock/docs.txt $(STAMP)

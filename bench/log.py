@@ -1,8 +1,12 @@
-"""`make bench-log`: the transaction log against delta-rs and pyiceberg."""
+"""`make bench-log`: the transaction log against delta-rs and pyiceberg.
+
+FILES (100,000) and MANY_FILES (1,000,000) make it smaller.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +19,8 @@ from bench.log_writer import COMMITS
 from bench.report import Report, timed_ms
 from indextables import Table
 
+FILES = int(os.environ.get("FILES", "100000"))
+MANY_FILES = int(os.environ.get("MANY_FILES", "1000000"))
 NO_CHECKPOINT: dict[str, object] = {}
 
 
@@ -121,14 +127,18 @@ def _delta_files(path: Path) -> int:
 
 def main() -> None:
     """Run everything."""
-    report = Report("log")
+    report = Report("log", {"files": FILES, "many files": MANY_FILES})
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        list_many_commits(report, root / "commits")
-        commit_on_many(report, root / "one", 100_000)
-        contention(report, root / "contention")
-        log_states.run(report, root)
-        log_checkpoints.run(report, root / "checkpoints", files=1_000_000)
+        with report.part("commits"):
+            list_many_commits(report, root / "commits")
+            commit_on_many(report, root / "one", FILES)
+        with report.part("contention"):
+            contention(report, root / "contention")
+        with report.part("states"):
+            log_states.run(report, root, files=FILES, many=MANY_FILES)
+        with report.part("checkpoints"):
+            log_checkpoints.run(report, root / "checkpoints", files=MANY_FILES)
     report.finish()
 
 

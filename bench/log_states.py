@@ -63,6 +63,8 @@ def create_with_state(path: Path, files: int, *, partitions: int = PARTITIONS) -
     header = log.newest().header
     listed = Snapshot(header, Base(header, ListedFiles(file_list(files, partitions=partitions))))
     log._checkpointer.write(listed)
+    for version in (0, 1):
+        (path / "_transaction_log" / f"{version:020d}.json").unlink()
     log.invalidate_cache()
     return Table.open(str(path))
 
@@ -80,7 +82,7 @@ def cold(path: Path) -> Table:
     return Table.open(str(path))
 
 
-def state_and_commits(report: Report, root: Path, files: int = 100_000) -> None:
+def state_and_commits(report: Report, root: Path, files: int) -> None:
     """Files in a state and 10 commits on top: listed cold, pruned cold, as actions."""
     from deltalake import DeltaTable
 
@@ -135,7 +137,7 @@ def _delta_commits(path: Path, files: int) -> None:
         DeltaTable(str(path)).create_write_transaction(adds, "append", Schema.from_arrow(SCHEMA), ["day"])
 
 
-def a_million(report: Report, root: Path, files: int = 1_000_000) -> None:
+def a_million(report: Report, root: Path, files: int) -> None:
     """A million files: one of a thousand partitions against the whole list, and the memory of the whole list."""
     create_with_state(root / "million", files)
     path = root / "million"
@@ -163,23 +165,24 @@ def a_million(report: Report, root: Path, files: int = 1_000_000) -> None:
     )
 
 
-def bytes_of_a_checkpoint(report: Report, root: Path) -> None:
+def bytes_of_a_checkpoint(report: Report, root: Path, many: int) -> None:
     """Adding 100 files: what the checkpoint writes must not depend on the table."""
     written = {}
-    for files in (7_000, 70_000, 700_000):
+    few, *more = (many * 7 // 1_000, many * 7 // 100, many * 7 // 10)
+    for files in (few, *more):
         path = root / str(files)
         table = create_with_state(path, files)
         append(table, files, 100)
         before = _log_bytes(path)
         table.checkpoint()
         written[files] = _log_bytes(path) - before
-    for files in (70_000, 700_000):
+    for files in more:
         report.add(
             f"bytes of a checkpoint: 100 files on {files:,}",
             written[files],
             "bytes",
-            peer="on 7,000",
-            theirs=written[7_000],
+            peer=f"on {few:,}",
+            theirs=written[few],
             at_most=1.2,
         )
 
@@ -188,7 +191,7 @@ def _log_bytes(path: Path) -> int:
     return sum(p.stat().st_size for p in (path / "_transaction_log").rglob("*") if p.is_file())
 
 
-def encoding(report: Report, files: int = 100_000) -> None:
+def encoding(report: Report, files: int) -> None:
     """Writing a manifest of many entries against fastavro, which writes the same records one by one."""
     import fastavro
 
@@ -210,9 +213,9 @@ def encoding(report: Report, files: int = 100_000) -> None:
     )
 
 
-def run(report: Report, root: Path) -> None:
+def run(report: Report, root: Path, *, files: int, many: int) -> None:
     """Every comparison of states."""
-    encoding(report)
-    state_and_commits(report, root / "states")
-    bytes_of_a_checkpoint(report, root / "bytes")
-    a_million(report, root / "large")
+    encoding(report, files)
+    state_and_commits(report, root / "states", files)
+    bytes_of_a_checkpoint(report, root / "bytes", many)
+    a_million(report, root / "large", many)

@@ -8,6 +8,9 @@ from bench.log_tables import SCHEMA, delta_action, ours
 from indextables import Table
 
 COMMITS = 25
+RETRIES = 1_000
+"""What either side may try; ours has no time limit here either."""
+PATIENCE = {"transaction.retry.maxAttempts": RETRIES + 1, "transaction.retry.maxElapsedMs": 3_600_000}
 
 
 def main() -> None:
@@ -15,7 +18,7 @@ def main() -> None:
     kind, path, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
     numbers = range(1_000 + number * COMMITS, 1_000 + (number + 1) * COMMITS)
     if kind == "ours":
-        table = Table.open(path)
+        table = Table.open(path, options=PATIENCE)
         table.files()
         _ready()
         for n in numbers:
@@ -30,7 +33,7 @@ def main() -> None:
     _ready()
     for n in numbers:
         delta.update_incremental()
-        properties = CommitProperties(max_commit_retries=1_000)
+        properties = CommitProperties(max_commit_retries=RETRIES)
         delta.create_write_transaction([delta_action(n)], "append", schema, ["day"], commit_properties=properties)
 
 

@@ -1,4 +1,4 @@
-"""A benchmark's rows: printed as a table and written as JSON."""
+"""A benchmark's rows: printed as a table and written as JSON, with the time of every part of the run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import platform
 import resource
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(os.environ.get("RESULTS", Path(__file__).parent / "results"))
+_PEERS = ("pylance", "infino", "tantivy", "pyarrow", "duckdb", "deltalake", "pyiceberg", "fastavro", "pyspark")
 
 
 @dataclass
@@ -33,10 +36,20 @@ class Row:
 
 @dataclass
 class Report:
-    """The rows of one run."""
+    """The rows of one run, its sizes (what was measured), and the seconds of each of its parts."""
 
     name: str
+    sizes: dict[str, int] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Time a part of the run."""
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - started
+        print(f"-- {name}: {self.seconds[name]:,.0f} s", flush=True)
 
     def add(
         self,
@@ -65,20 +78,51 @@ class Report:
         print(_shown(row), flush=True)
 
     def finish(self) -> None:
-        """Write the JSON file beside the others."""
-        RESULTS.mkdir(exist_ok=True)
-        machine = {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
+        """Write the JSON file beside the others; the one of the run before stays, so that two runs can be compared."""
+        RESULTS.mkdir(exist_ok=True, parents=True)
         content = {
             "name": self.name,
             "date": time.strftime("%Y-%m-%d"),
-            "machine": machine,
+            "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+            "load": os.getloadavg()[0],
+            "sizes": self.sizes,
+            "versions": _versions(),
+            "seconds": self.seconds,
             "rows": [asdict(r) for r in self.rows],
         }
-        (RESULTS / f"{self.name}.json").write_text(json.dumps(content, indent=1) + "\n")
-        missed = [r.what for r in self.rows if r.met is False]
+        place = RESULTS / f"{self.name}.json"
+        before = json.loads(place.read_text("utf-8")) if place.exists() else {}
+        if before:
+            place.replace(RESULTS / f"{self.name}.before.json")
+        place.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        _compare(before, content)
+        goals = [r for r in self.rows if r.met is not None]
+        missed = [f"{r.what} {r.target}" for r in goals if not r.met]
+        took = ", ".join(f"{name} {seconds:,.0f}" for name, seconds in self.seconds.items())
+        print(f"\n{self.name}: {sum(self.seconds.values()):,.0f} s ({took})")
         print(
-            f"\n{self.name}: {len(self.rows)} rows, {len(missed)} targets missed{': ' if missed else ''}{'; '.join(missed)}"
+            f"{len(self.rows)} rows, {len(goals)} goals, {len(missed)} missed{': ' if missed else ''}{'; '.join(missed)}"
         )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _PEERS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _compare(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Which goals one of the two runs met and the other did not, where both measured the same."""
+    if before.get("sizes") != now["sizes"]:
+        return
+    met = {(row["what"], row["peer"]): row["met"] for row in before["rows"]}
+    changed = [r for r in now["rows"] if met.get((r["what"], r["peer"]), r["met"]) != r["met"]]
+    for row in changed:
+        print(f"differs from the run before: {row['what']}: {'met' if row['met'] else 'MISSED'} now")
 
 
 def _shown(row: Row) -> str:

@@ -1,9 +1,15 @@
-"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated log lines."""
+"""`make bench-search`: tables against Lance, infino, DuckDB, pyarrow and raw tantivy over generated log lines.
+
+ROWS (1,000,000), WORDS (200) and LARGE_ROWS (five times ROWS) make it smaller. It takes about ten minutes on two quiet cores;
+no question is asked for longer than two minutes, and the figures say for how many words.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from msgspec.structs import replace
 
-from bench.questions import COLUMNS, Question, Timing, Vocabulary, infino_engine, lance_engine, our_engine
+from bench.questions import COLUMNS, WORDS, Question, Timing, Vocabulary, infino_engine, lance_engine, our_engine
 from bench.report import Report, peak_mb, timed_ms
 from indextables import Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
@@ -28,6 +34,7 @@ from tests.support.fault_server import HttpFault
 from tests.support.xml_bucket import Request
 
 ROWS = int(os.environ.get("ROWS", "1000000"))
+LARGE_ROWS = int(os.environ.get("LARGE_ROWS", str(5 * ROWS)))
 SELECTIVE = "deadlock"
 
 
@@ -96,9 +103,8 @@ GOALS: dict[str, dict[str, float]] = {
 COUNT_MS = 0.2
 
 
-def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
+def search(report: Report, root: Path, data: pa.Table, table: Table, vocabulary: Vocabulary) -> None:
     """Asking for 200 words by turns, the rows returned, against Lance and infino."""
-    vocabulary = Vocabulary.of(data["message"])
     engines = {"ours": our_engine(table), "Lance": lance_engine(root, data), "infino": infino_engine(root, data)}
     share = data.num_rows / 1_000_000
     words = {
@@ -118,7 +124,7 @@ def search(report: Report, root: Path, data: pa.Table, table: Table) -> None:
 def _compare(report: Report, what: str, time_of: str, timings: dict[str, Timing]) -> None:
     ours = timings["ours"]
     p50, p95, p99 = ours.percentiles()
-    note = {"p95": p95, "p99": p99, "cpu_ms": ours.cpu_ms(), "rows": ours.rows}
+    note = {"p95": p95, "p99": p99, "cpu_ms": ours.cpu_ms(), "rows": ours.rows, "words": len(ours.wall)}
     if what == "count of a word":
         report.add(f"{what}, {time_of}", p50, "ms", at_most=COUNT_MS, absolute=True, note=note)
     for peer, timing in timings.items():
@@ -309,35 +315,64 @@ def remote(report: Report, data: pa.Table) -> None:
         report.add("cold split on S3, one keyword: share of bytes", share, "%", at_most=5, absolute=True)
 
 
-def memory(report: Report, rows: int) -> None:
-    """Resident memory while many rows are written, in a process of its own."""
-    import subprocess
+_LARGE = """
+import json, sys, tempfile
+from bench.questions import Question, our_engine
+from bench.report import peak_mb
+from indextables import Table
+from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
-    code = (
-        "import sys, tempfile; from bench.report import peak_mb; from indextables import Table;"
-        "from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines;"
-        "t = Table.create(tempfile.mkdtemp() + '/t', schema=SCHEMA, options=OPTIONS);"
-        f"t.append(log_lines({rows})); print(peak_mb())"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    report.add(f"resident memory, {rows:,} rows", float(out.split()[-1]), "MB", at_most=200 + 600, absolute=True)
+rows, asked = int(sys.argv[1]), json.load(sys.stdin)
+with tempfile.TemporaryDirectory() as folder:
+    table = Table.create(folder + "/t", schema=SCHEMA, options=OPTIONS)
+    table.append(log_lines(rows))
+    answer = {"peak": peak_mb(), "splits": table.files().num_rows}
+    answers = our_engine(Table.open(folder + "/t"))
+    for what in ("top 10 of a word", "count of a word"):
+        both = Question(what, asked, {"ours": answers[what]}).ask()
+        answer[what] = [[*t["ours"].percentiles(), t["ours"].cpu_ms()] for t in both]
+print(json.dumps(answer))
+"""
+
+
+def more_rows(report: Report, words: list[str]) -> None:
+    """The same questions over fewer and more rows, each in a process of its own, which also tells what writing them held."""
+    for rows in (ROWS // 10, LARGE_ROWS):
+        command = [sys.executable, "-c", _LARGE, str(rows)]
+        done = subprocess.run(command, input=json.dumps(words), capture_output=True, text=True, timeout=1800)
+        if done.returncode:
+            raise RuntimeError(f"the process with {rows:,} rows ended with {done.returncode}: {done.stderr[-2000:]}")
+        answer = json.loads(done.stdout)
+        for what in ("top 10 of a word", "count of a word"):
+            for time_of, (p50, p95, p99, cpu) in zip(("first", "again"), answer[what], strict=True):
+                note = {"p95": p95, "p99": p99, "cpu_ms": cpu, "splits": answer["splits"]}
+                report.add(f"{what} of {rows:,} rows, {time_of}", p50, "ms", note=note)
+        report.add(f"resident memory, {rows:,} rows", answer["peak"], "MB", at_most=200 + 600, absolute=True)
 
 
 def main() -> None:
     """Run everything."""
-    report = Report("search")
+    report = Report("search", {"rows": ROWS, "words": WORDS, "large rows": LARGE_ROWS})
     root = Path(tempfile.mkdtemp())
     try:
-        data = pa.Table.from_batches(log_lines(ROWS))
-        table = build(report, root, data)
-        search(report, root, data, table)
-        scans(report, root, table)
-        substrings(report, root, data, table)
-        many_splits(report, root, data)
-        cold(report, data.slice(0, ROWS // 5))
-        cold(report, data)
-        remote(report, data.slice(0, ROWS // 5))
-        memory(report, 5 * ROWS)
+        with report.part("make the rows"):
+            data = pa.Table.from_batches(log_lines(ROWS))
+            vocabulary = Vocabulary.of(data["message"])
+        with report.part("build"):
+            table = build(report, root, data)
+        with report.part("search"):
+            search(report, root, data, table, vocabulary)
+        with report.part("scans and substrings"):
+            scans(report, root, table)
+            substrings(report, root, data, table)
+        with report.part("many splits"):
+            many_splits(report, root, data)
+        with report.part("cold"):
+            cold(report, data.slice(0, ROWS // 5))
+            cold(report, data)
+            remote(report, data.slice(0, ROWS // 5))
+        with report.part("more rows"):
+            more_rows(report, vocabulary.words())
         print(f"peak memory of this process: {peak_mb():,.0f} MB")
     finally:
         shutil.rmtree(root, ignore_errors=True)

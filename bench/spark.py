@@ -1,12 +1,19 @@
-"""`make bench-spark`: tables in Spark against plain Parquet of the same rows."""
+"""`make bench-spark`: tables in Spark against plain Parquet of the same rows.
+
+ROWS (5,000,000), REPEAT (11) and PLANNED_FILES (100,000) make it smaller.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
+import venv
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -24,8 +31,8 @@ from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16
-REPEAT = 11
-PLANNED_FILES = 100_000
+REPEAT = int(os.environ.get("REPEAT", "11"))
+PLANNED_FILES = int(os.environ.get("PLANNED_FILES", "100000"))
 WORD = "deadlock"
 """One row in 120 has it: every row group is touched, whoever looks for it."""
 
@@ -129,9 +136,11 @@ def small_answers(report: Report, spark: SparkSession, table: DataFrame) -> None
     def answered(sql: str) -> None:
         spark.sql(sql).collect()
 
+    empty()
     for what, statement in SMALL_ANSWERS.items():
+        first = timed_ms(partial(answered, statement.format(WORD)), repeat=1)
         mine, theirs = by_turns(partial(answered, statement.format(WORD)), empty)
-        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2)
+        report.add(what, mine, "ms", peer="empty job", theirs=theirs, at_most=2, note={"first ms": first})
 
 
 def searching(
@@ -180,18 +189,74 @@ def planning(report: Report, spark: SparkSession, root: Path) -> None:
     )
 
 
+def delta_python() -> str:
+    """An interpreter that has delta-spark with the Spark that it is made for: `DELTA_PYTHON`, or one made here once."""
+    given = os.environ.get("DELTA_PYTHON")
+    if given:
+        return given
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = caches / "indextables" / "delta-spark-4.4.0"
+    if not (folder / "complete").exists():
+        venv.create(folder, with_pip=True)
+        command = [str(folder / "bin" / "pip"), "install", "-q", "delta-spark==4.4.0"]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
+        (folder / "complete").touch()
+    return str(folder / "bin" / "python")
+
+
+def changing(report: Report, parquet: Path, root: Path) -> None:
+    """MERGE INTO of one row in a hundred, and DELETE of one row, beside Delta; each format in a process of its own."""
+    script = str(Path(__file__).parent / "delta_spark.py")
+
+    def run(python: str, kind: str) -> dict[str, float]:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+        command = [python, script, kind, str(parquet), str(root / kind)]
+        ended = subprocess.run(command, check=True, capture_output=True, text=True, timeout=3600, env=clean)
+        times: dict[str, float] = json.loads(ended.stdout.splitlines()[-1])
+        return times
+
+    ours, indexed = run(sys.executable, "indextables"), run(sys.executable, "indexed")
+    theirs: dict[str, float] = {}
+    try:
+        theirs = run(delta_python(), "delta")
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        print(f"delta-spark is not available: {reason}")
+    for what, key in (("MERGE INTO of 1 % of the rows", "merge"), ("DELETE of one row", "delete")):
+        speed = 1 / theirs[key] if key in theirs else None
+        report.add(f"{what}, no index, speed", 1 / ours[key], "1/s", peer="delta-spark", theirs=speed, at_least=1.0)
+        report.add(f"{what}, with the index", indexed[key], "s", peer="no index", theirs=ours[key])
+
+
+def keyed(spark: SparkSession, plain: Path, root: Path) -> Path:
+    """The rows with a key, in as many files."""
+    rows = spark.read.parquet(str(plain)).selectExpr("monotonically_increasing_id() AS id", "*")
+    rows.write.parquet(str(root / "keyed"))
+    return root / "keyed"
+
+
 def main() -> None:
-    """Run everything."""
-    report = Report("spark")
+    """Run everything, or `ONLY=changing`."""
+    report = Report("spark", {"rows": ROWS, "repeated": REPEAT, "planned files": PLANNED_FILES})
     root = Path(tempfile.mkdtemp())
     try:
-        plain_parquet(root / "plain", ROWS)
+        with report.part("make the rows"):
+            plain_parquet(root / "plain", ROWS)
         spark = its.session("bench", conf={"spark.python.unix.domain.socket.enabled": True})
-        plain = spark.read.parquet(str(root / "plain"))
-        planning(report, spark, root)
-        path = writing(report, plain, root)
-        reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
+        parquet = keyed(spark, root / "plain", root)
+        if os.environ.get("ONLY") == "changing":
+            spark.stop()
+            changing(report, parquet, root)
+            return
+        with report.part("plan"):
+            planning(report, spark, root)
+        with report.part("write"):
+            path = writing(report, spark.read.parquet(str(root / "plain")), root)
+        with report.part("read"):
+            reading(report, spark, spark.read.parquet(str(root / "theirs")), path)
         spark.stop()
+        with report.part("change"):
+            changing(report, parquet, root)
     finally:
         shutil.rmtree(root, ignore_errors=True)
     report.finish()

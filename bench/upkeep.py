@@ -1,4 +1,7 @@
-"""`make bench-upkeep`: merging against writing the rows again, changing rows, and planning a purge of many files."""
+"""`make bench-upkeep`: merging against writing the rows again, changing rows, and planning a purge of many files.
+
+SPLITS, ROWS_PER_SPLIT, FILES, CHANGED_ROWS and CHANGES make it smaller.
+"""
 
 from __future__ import annotations
 
@@ -80,12 +83,17 @@ def purge_plan(report: Report, root: Path) -> None:
 
 def main() -> None:
     """Run all of it."""
-    report = Report("upkeep")
+    sizes = {"splits": SPLITS, "rows per split": ROWS_PER_SPLIT, "files": FILES, "changed rows": row_changes.ROWS}
+    report = Report("upkeep", sizes)
     with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
-        row_changes.vector_against_rewrite(report, Path(folder))
-        row_changes.changes_beside_peers(report, Path(folder))
-        merge_against_rebuild(report, Path(folder))
-        purge_plan(report, Path(folder))
+        with report.part("delete one row"):
+            row_changes.vector_against_rewrite(report, Path(folder))
+        with report.part("change rows"):
+            row_changes.changes_beside_peers(report, Path(folder))
+        with report.part("merge"):
+            merge_against_rebuild(report, Path(folder))
+        with report.part("purge"):
+            purge_plan(report, Path(folder))
     report.finish()
 
 

@@ -1,4 +1,4 @@
-"""The README's table of numbers from what `make bench` left in bench/results: every row, won or lost.
+"""The README's numbers from what `make bench` left in bench/results: every row, won or lost, and the losses by name.
 
 `python -m tools.bench_table` rewrites the part of README.md between its two marks.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,54 +15,136 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 _BETWEEN = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- end of numbers -->)", re.S)
 _SUITES = ("search", "log", "spark", "upkeep")
-_LESS_IS_BETTER = ("ms", "s", "bytes", "MB", "%")
+_LESS_IS_BETTER = ("ms", "s", "bytes", "KB", "MB", "%")
 _ABOUT_EQUAL = 1.15
+_ENGINES = {"Lance": "pylance", "infino": "infino"}
+_OURSELVES = ("the one before", "before", "without them", "written again", "empty job", "rewrite", "the whole list")
+"""What some rows are held against is no other product but ourselves, or nothing at all."""
+_NAMES = {"pylance": "Lance", "deltalake": "delta-rs", "duckdb": "DuckDB", "pyspark": "Spark"}
+
+Rows = list[dict[str, Any]]
 
 
 def table(results: Iterable[dict[str, Any]]) -> str:
-    """Rows of all results as Markdown, under the date and the machine they were measured on."""
+    """Everything between the marks: what was measured on what, the searches, the rest, and where others are better."""
     suites = sorted(results, key=lambda result: _SUITES.index(result["name"]))
-    lines = ["| what | IndexTables | the other | |", "|---|---:|---:|---|"]
-    lines += [_line(row) for result in suites for row in result["rows"] if row["theirs"] is not None or row["target"]]
-    return f"{_when(suites)}\n\n" + "\n".join(lines) + "\n"
+    rows = [row for result in suites for row in result["rows"]]
+    searches = [row for row in rows if row["peer"] in _ENGINES and "their p95" in row["note"]]
+    by_cpu = {(row["what"].removesuffix(" (CPU)"), row["peer"]) for row in rows if row["what"].endswith(" (CPU)")}
+    rows = [row for row in rows if (row["what"], row["peer"]) not in by_cpu]
+    others = [row for row in rows if row not in searches and (row["theirs"] is not None or row["target"])]
+    parts = [_measured(suites)]
+    if searches:
+        parts.append(_searches(searches))
+    parts += [_others(others), _losses(rows)]
+    return "\n\n".join(parts) + "\n"
 
 
-def _when(results: list[dict[str, Any]]) -> str:
+def _measured(results: list[dict[str, Any]]) -> str:
     dates = sorted({result["date"] for result in results})
     machine = results[0]["machine"]
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    on = f"{machine['cores']} shared cores, {machine['system']}, Python {machine['python']}"
+    versions = {name: number for result in results for name, number in result.get("versions", {}).items()}
+    peers = ", ".join(f"{_NAMES.get(name, name)} {number}" for name, number in versions.items())
+    sizes = "; ".join(
+        f"`make bench-{result['name']}`: " + ", ".join(f"{size:,} {what}" for what, size in result["sizes"].items())
+        for result in results
+        if result.get("sizes")
+    )
     return (
-        f"Measured {days} on {on}, by `make bench`. Trust the ratios more than the figures. Searches ask for 200 words by"
-        " turns and return rows; the figure is the median, with the 95th and 99th percentile behind it."
+        f"Measured {days} on {machine['cores']} shared cores, {machine['system']}, Python {machine['python']}, over generated"
+        f" log lines: {sizes}. Beside us: {peers}. Trust the ratios more than the figures; where the CPU time of a thing was"
+        " measured, that is shown and the clock is left out."
     )
 
 
-def _line(row: dict[str, Any]) -> str:
-    ours, theirs, unit, what = row["ours"], row["theirs"], row["unit"], row["what"]
+def _searches(rows: Rows) -> str:
+    """One line for each question and time, one column for each engine."""
+    lines: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        lines[row["what"]][row["peer"]] = row
+    engines = [name for name in _ENGINES if any(name in line for line in lines.values())]
+    text = [
+        "Searches: every word is asked for once (first) and then once more (again), the engines by turns, and the rows are"
+        " returned. Milliseconds: median / 95th / 99th percentile, and the median CPU time of all cores.",
+        "",
+        f"| question | IndexTables | CPU | {' | '.join(f'{name} | CPU' for name in engines)} | beside {engines[0]} | goal |",
+        f"|---|{'---:|' * (2 + 2 * len(engines))}---|---|",
+    ]
+    for what, line in lines.items():
+        mine = next(iter(line.values()))
+        cells = [what, _percentiles(mine["ours"], mine["note"], ""), _shown(mine["note"]["cpu_ms"])]
+        for name in engines:
+            cells += _their_cells(line.get(name))
+        first = line.get(engines[0])
+        cells += [_verdict(first), _goal(first)] if first else ["", ""]
+        text.append(f"| {' | '.join(cells)} |")
+    return "\n".join(text)
+
+
+def _their_cells(row: dict[str, Any] | None) -> list[str]:
+    if row is None:
+        return ["cannot", ""]
+    return [_percentiles(row["theirs"], row["note"], "their "), _shown(row["note"]["their cpu_ms"])]
+
+
+def _others(rows: Rows) -> str:
+    lines = ["Everything else:", "", "| what | IndexTables | the other | | goal |", "|---|---:|---:|---|---|"]
+    for row in rows:
+        ours, theirs, unit = _figures(row)
+        other = "" if theirs is None else f"{row['peer']}: {_shown(theirs)} {unit}".strip()
+        cells = [_what(row), f"{_shown(ours)} {unit}".strip(), other, _verdict(row), _goal(row)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _losses(rows: Rows) -> str:
+    """Who is better where, and which goals were missed: nobody should have to look for it."""
+    worse: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        if row["peer"] not in _OURSELVES and _verdict(row).endswith("worse"):
+            worse[row["peer"]].append(f"{_what(row)} ({_factor(row)} times)")
+    lines = ["**Where it loses**", ""]
+    lines += [f"- to {peer}: {'; '.join(what)}" for peer, what in worse.items()]
+    missed = [f"{_what(row)} ({_goal(row).removesuffix(' missed')})" for row in rows if row["met"] is False]
+    lines.append(f"- goals of ours that were missed: {'; '.join(missed) or 'none'}")
+    return "\n".join(lines)
+
+
+def _what(row: dict[str, Any]) -> str:
+    return str(row["what"]).removesuffix(", speed").removesuffix(": speed")
+
+
+def _figures(row: dict[str, Any]) -> tuple[float, float | None, str]:
+    """Ours, theirs and the unit; how often a second is told as how long."""
+    ours, theirs, unit = row["ours"], row["theirs"], row["unit"]
     if unit == "1/s":
-        ours, theirs, unit = 1000 / ours, 1000 / theirs, "ms"
-    what = what.removesuffix(", speed").removesuffix(": speed")
-    note = row.get("note", {})
-    mine = f"{_shown(ours)} {unit}".strip() + _percentiles(note, "p95", "p99")
+        return 1000 / ours, 1000 / theirs if theirs else None, "ms"
+    return ours, theirs, unit
+
+
+def _percentiles(median: float, note: dict[str, float], prefix: str) -> str:
+    return " / ".join(_shown(figure) for figure in (median, note[f"{prefix}p95"], note[f"{prefix}p99"]))
+
+
+def _factor(row: dict[str, Any]) -> str:
+    ours, theirs, _ = _figures(row)
+    assert theirs is not None
+    factor = max(ours, theirs) / max(min(ours, theirs), 1e-9)
+    return f"{factor:.0f}" if factor >= 10 else f"{factor:.1f}"
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    ours, theirs, unit = _figures(row)
     if theirs is None:
-        return f"| {what} | {mine} | goal {row['target']} {unit} | {'met' if row['met'] else 'missed'} |".replace(
-            "  ", " "
-        )
-    other = f"{row['peer']}: {_shown(theirs)} {unit}".strip() + _percentiles(note, "their p95", "their p99")
-    return f"| {what} | {mine} | {other} | {_verdict(ours, theirs, unit)} |"
-
-
-def _percentiles(note: dict[str, float], *names: str) -> str:
-    return f" ({', '.join(_shown(note[name]) for name in names)})" if all(name in note for name in names) else ""
-
-
-def _verdict(ours: float, theirs: float, unit: str) -> str:
-    factor = max(ours, theirs) / min(ours, theirs)
-    if factor < _ABOUT_EQUAL:
+        return ""
+    if max(ours, theirs) < _ABOUT_EQUAL * min(ours, theirs):
         return "about equal"
-    times = f"{factor:.0f}" if factor >= 10 else f"{factor:.1f}"
-    return f"{times} times {'better' if (ours < theirs) == (unit in _LESS_IS_BETTER) else 'worse'}"
+    return f"{_factor(row)} times {'better' if (ours < theirs) == (unit in _LESS_IS_BETTER) else 'worse'}"
+
+
+def _goal(row: dict[str, Any]) -> str:
+    return "" if row["met"] is None else f"{row['target']} {'met' if row['met'] else 'missed'}"
 
 
 def _shown(value: float) -> str:
@@ -69,7 +152,7 @@ def _shown(value: float) -> str:
 
 
 def rewritten(readme: str, results: Iterable[dict[str, Any]]) -> str:
-    """The README with the table anew."""
+    """The README with the numbers anew."""
     shown = table(results)
     return _BETWEEN.sub(lambda _: f"{shown}\n", readme)
 
@@ -78,6 +161,8 @@ def main() -> None:
     """Rewrite README.md."""
     places = [ROOT / "bench" / "results" / f"{suite}.json" for suite in _SUITES]
     results = [json.loads(path.read_text("utf-8")) for path in places if path.exists()]
+    if not results:
+        raise SystemExit("bench/results holds no figures: run `make bench` first")
     page = ROOT / "README.md"
     page.write_text(rewritten(page.read_text("utf-8"), results), "utf-8")
 

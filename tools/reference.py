@@ -131,6 +131,8 @@ def command_of(lead: str) -> type[Command]:
     """The command that a statement becomes, found by reading the shortest statement of its kind."""
     needs = {
         "DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1",
+        "TAG INDEXTABLES": "'p' AS 'release-7'",
+        "UNTAG INDEXTABLES": "'p' 'release-7'",
         "RESTORE INDEXTABLES": "'p' TO VERSION 1",
         "RESTORE TABLE": "'p' TO VERSION AS OF 1",
     }

@@ -10,17 +10,20 @@ is shown everywhere, never a credential. A process that was forked begins with i
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 PREFIX = "indextables_"
+T = TypeVar("T")
 
 
 class Family(Struct, frozen=True):
@@ -164,6 +167,106 @@ def _escaped(value: str) -> str:
 METRICS = MetricRegistry()
 """The metrics of this process."""
 os.register_at_fork(after_in_child=METRICS.renew_lock)
+
+
+class Section(Struct):
+    """A part of a search's work: how often it was entered, and for how long."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    shortest: float = math.inf
+    longest: float = 0.0
+
+
+class Profiler:
+    """Where the time of scans and searches of this process goes, while it is on; off, it costs a look at a flag.
+
+    Sections lie within one another: `test_rows` contains the `read_rows` of what it tests.
+    """
+
+    def __init__(self) -> None:
+        self.enabled = False
+        self._sections: dict[str, Section] = {}
+        self._lock = threading.Lock()
+
+    def enable(self) -> None:
+        """Begin to measure, from nothing."""
+        self.reset()
+        self.enabled = True
+
+    def disable(self) -> None:
+        """Measure no more; what was measured stays."""
+        self.enabled = False
+
+    def sections(self) -> dict[str, Section]:
+        """What was measured, by section."""
+        with self._lock:
+            return {name: msgspec.structs.replace(section) for name, section in sorted(self._sections.items())}
+
+    def reset(self) -> dict[str, Section]:
+        """Forget what was measured, and return it."""
+        with self._lock:
+            known, self._sections = self._sections, {}
+        return dict(sorted(known.items()))
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """Measure what happens within."""
+        if not self.enabled:
+            yield
+            return
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._add(name, time.perf_counter() - began)
+
+    def steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
+        """The same items; what it takes to come to each of them is measured, not what is done with it."""
+        if not self.enabled:
+            yield from items
+            return
+        end = object()
+        while True:
+            with self.section(name):
+                item = next(items, end)
+            if item is end:
+                return
+            yield item  # type: ignore[misc]  # it is not the end
+
+    def _add(self, name: str, seconds: float) -> None:
+        with self._lock:
+            section = self._sections.setdefault(name, Section())
+            section.calls += 1
+            section.seconds += seconds
+            section.shortest = min(section.shortest, seconds)
+            section.longest = max(section.longest, seconds)
+
+
+PROFILER = Profiler()
+"""The profiler of this process; the statement ENABLE INDEXTABLES PROFILER turns it on."""
+
+
+class SplitsSkipped:
+    """How many splits the scans and searches of this process looked at, and why they left others alone."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self.considered = self.by_partition = self.by_statistics = self.left = 0
+
+    def add(self, *, considered: int, by_partition: int, by_statistics: int, left: int) -> None:
+        """Count one plan."""
+        self.considered += considered
+        self.by_partition += by_partition
+        self.by_statistics += by_statistics
+        self.left += left
+
+
+SKIPPED = SplitsSkipped()
+"""Of this process."""
 
 
 def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = METRICS) -> None:

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from indextables.log.commit import MOST_FOLLOWED
 from indextables.storage.local import LocalStore
-from indextables.testing.faulty_store import CountingStore
-from tests.support.tables import append, create_on, open_on
+from indextables.storage.store import PutOutcome
+from indextables.testing.faulty_store import CountingStore, StoreWrapper
+from tests.support.tables import append, create_on, live, open_on
 
 
 @pytest.fixture
@@ -51,3 +53,63 @@ def test_looking_again_costs_one(store: LocalStore) -> None:
     append(open_on(store), "s1")
     table.refresh().files()
     assert requests(counting) == {"list": 1, "get": 1}
+
+
+class LosingStore(StoreWrapper):
+    """Others commit just before each of the first few versions is offered, once or several times."""
+
+    at_once = 1
+
+    def __init__(self, inner: LocalStore, races: int) -> None:
+        super().__init__(inner)
+        self.others, self.races = open_on(inner), races
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        if self.races:
+            self.races -= 1
+            for n in range(self.at_once):
+                append(self.others, f"other{self.races}" if n == 0 else f"other{self.races}-{n}")
+        return self.inner.put_if_absent(path, data)
+
+
+@pytest.mark.parametrize("races", [1, 2, 3])
+def test_a_lost_race_costs_no_listing(store: LocalStore, races: int) -> None:
+    """Put and read back, look for one more, see that the table is the same: and the next version is offered."""
+    append(create_on(store), "s0")
+    losing = LosingStore(store, 0)
+    counting = CountingStore(losing)
+    table = open_on(counting)
+    requests(counting)
+    losing.races = races
+    append(table, "mine")
+    assert requests(counting) == {"list": 1, "put_if_absent": 1 + races, "get": 2 * races, "head": 1 + races}
+    assert live(open_on(store)) == {"s0", "mine", *(f"other{n}" for n in range(races))}
+    append(table, "again")
+    assert requests(counting) == {"list": 1, "put_if_absent": 1, "head": 1}
+    assert live(open_on(store)) >= {"mine", "again"}
+
+
+def test_several_versions_lost_at_once_are_read_by_name(store: LocalStore) -> None:
+    append(create_on(store), "s0")
+    losing = LosingStore(store, 0)
+    losing.at_once = 5
+    counting = CountingStore(losing)
+    table = open_on(counting)
+    requests(counting)
+    losing.races = 1
+    append(table, "mine")
+    assert requests(counting) == {"list": 1, "put_if_absent": 2, "get": 5 + 1, "head": 2}
+    assert len(live(open_on(store))) == 2 + 5
+
+
+def test_whoever_is_far_behind_lists_again(store: LocalStore) -> None:
+    append(create_on(store), "s0")
+    losing = LosingStore(store, 0)
+    losing.at_once = MOST_FOLLOWED + 8
+    counting = CountingStore(losing)
+    table = open_on(counting)
+    requests(counting)
+    losing.races = 1
+    append(table, "mine")
+    assert requests(counting)["list"] > 1
+    assert len(live(open_on(store))) == 2 + losing.at_once

@@ -87,3 +87,23 @@ def test_what_cannot_be_taken_back_is_not_done_unasked(call: Call, logs: Path, v
     words = ["--version", "0"] if verb == "restore" else []
     assert "Nobody is there to confirm" in call(verb, logs, *words, code=9).err
     assert {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()} == before
+
+
+def test_tags(call: Call, logs: Path) -> None:
+    newest = Table.open(str(logs)).version
+    assert call("tag", logs, "--json").json == []
+    assert call("tag", logs, "release-1", "--version", "1", "--json").json == [{"tag": "release-1", "version": 1}]
+    call("tag", logs, "release-2")
+    tagged = {row["version"]: row["tags"] for row in call("history", logs, "--json").json}
+    assert tagged[1] == "release-1"
+    assert (
+        call("count", logs, "--version-as-of", "release-1", "--json").out
+        == call("count", logs, "--version-as-of", "1", "--json").out
+    )
+    assert "release-1" in call("describe", logs).out
+    assert "release-1" in call("history", logs).out
+    assert call("restore", logs, "--version", "release-1", "--dry-run", "--json").json["restored_version"] == 1
+    assert "no tag 'nothing'" in call("tag", logs, "nothing", "--remove", code=3).err
+    assert "which tag" in call("tag", logs, "--remove", code=2).err
+    assert [row["tag"] for row in call("tag", logs, "release-1", "--remove", "--json").json] == ["release-2"]
+    assert Table.open(str(logs)).tags() == {"release-2": newest + 1}

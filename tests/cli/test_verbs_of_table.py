@@ -7,7 +7,7 @@ import inspect
 from indextables import Table
 from indextables.cli.app import MODULES
 
-OTHER_NAMES = {"truncate_time_travel": "truncate", "update_metadata": "configure"}
+OTHER_NAMES = {"truncate_time_travel": "truncate", "update_metadata": "configure", "tags": "tag", "untag": "tag"}
 FOR_PROGRAMS = {
     "open",
     "refresh",

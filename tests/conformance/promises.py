@@ -64,6 +64,60 @@ Considered: VACUUM and OPTIMIZE | as written | with a path in quotes, beside PUR
 Considered: change data feed | more | changes between versions as rows | unit/table/test_changes.py::test_the_feed_leads_from_version_to_version |
 Considered: liquid clustering | more | splits sorted by columns | unit/upkeep/test_clustering.py::test_rows_are_sorted_and_found_as_before |
 Parallel reading: `checkpoint.parallelism`, `checkpoint.read.timeoutSeconds` | as written | for remote stores; the time limit holds everywhere | unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to |
+Operations are atomic at the level of a file | as written | no partial version is ever seen, whoever is killed | faults/test_killed_writer.py::test_no_partial_file_is_ever_seen |
+Concurrent operations are detected and prevented | as written | what cannot stand beside another's commit is a ConflictError | unit/model/test_conflicts.py::test_cell |
+Durability: no accidental overwrites | as written | put-if-absent on every store | contract/test_race.py::test_one_winner_on_s3 |
+Version numbers give a strict order | as written | no number is used twice, whoever sleeps meanwhile | interleave/test_checkpoints.py::test_a_sleeping_writer_never_takes_a_number_that_was_used |
+The log is in `_transaction_log/`, splits beside it | more | splits in `splits/`, as 001 has it | golden/test_wire.py::test_live_files |
+Checkpoints are `{version:020d}.checkpoint.json` | as written | written with `state.format=json`, always read | unit/log/checkpoint/test_legacy.py::test_older_forms_are_written_by_setting |
+`_last_checkpoint` is JSON | as written | also in its first form, with a version alone | unit/wire/test_old_checkpoints.py::test_the_first_pointers_had_a_version_only |
+Each line holds one object with one key | as written | the five keys of the text, `mergeskip` among them | unit/wire/test_version_file.py::test_every_action_survives |
+protocol: readerFeatures and writerFeatures from version 3 on | as written | an unknown feature is named and refused | unit/model/test_protocol.py::test_an_unknown_feature_is_named |
+Operations are rejected if the protocol is incompatible | as written | both numbers are named | unit/model/test_protocol.py::test_a_version_too_high_names_both_numbers |
+protocol 1 and 2 is what is written | otherwise | new tables have 4, older ones are read | golden/test_tables.py::test_the_newest_version | 001 makes 4 the current one
+protocol and metaData in version 0 only | otherwise | later versions may change both | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win | 003 allows it; tables change
+metaData: id, name, description, format, schemaString, partitionColumns, configuration, createdTime | as written | all of them | golden/test_wire.py::test_version_zero |
+add: core fields | as written | required ones are always written | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
+add: stats, tags, minValues, maxValues, numRecords | as written | written by every append | unit/model/test_stats.py::test_the_json_of_the_add_action |
+add: footer and hotcache offsets | as written | kept where they stand | unit/wire/test_version_file.py::test_every_action_survives |
+add: time range, split tags, opstamp, merge operations, mapping, uncompressed size | as written | every field survives reading and writing | unit/wire/test_manifest.py::test_any_file_list_comes_back |
+remove: deletionTimestamp, dataChange, partitionValues, size, tags | as written | all of them | unit/wire/test_version_file.py::test_every_action_survives |
+mergeskip: retryAfter and skipCount | as written | counted on, and they end with the split | unit/model/test_snapshot.py::test_skips_add_up_and_end_with_their_split |
+Initialization is idempotent | otherwise | a second create is TableExistsError; `exist_ok=True` is idempotent | unit/table/test_log_verbs.py::test_creating_twice | creating over another's table by mistake must be seen
+Loss of version 0 makes a table unreadable | more | a state holds what it said; without one a repair reads the splits | unit/upkeep/test_repair.py::test_rows_and_answers_come_back_from_the_splits_alone |
+Append writes add actions alone | as written | and a commitInfo | unit/table/test_log_verbs.py::test_history_tells_who_did_what |
+Overwrite removes every file and adds the new ones in one version | as written | also of a part, or of partitions | unit/table/test_row_verbs.py::test_overwriting_a_part |
+A merge removes its sources and adds its result in one version | as written | rows are never doubled | unit/upkeep/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row |
+HTTP 412 means that the file exists | more | it is read back: it may be our own, answered twice | faults/test_commit_over_http.py::test_two_hundred_commits_each_with_a_fault |
+Manual checkpoints | as written | checkpoint() and CHECKPOINT | unit/commands/test_execution.py::test_a_checkpoint_is_written_and_described |
+A checkpoint replays everything up to its version | more | from the newest state on | unit/log/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table |
+Clean-up after a checkpoint is optional | as written | `cleanup.enabled` | unit/log/test_cleaning.py::test_no_clean_up_where_it_is_not_wanted |
+Without checkpoints all versions are read | as written | the same | unit/log/checkpoint/test_legacy_parts.py::test_without_checkpoints_a_reader_replays_every_version |
+`cleanup.dryRun` | as written | changes nothing, finds the same | unit/log/test_cleaning.py::test_a_dry_run_changes_nothing_and_finds_the_same |
+Files younger than their retention stay | as written | by the store's clock | unit/log/test_cleaning.py::test_young_files_stay |
+All data stays readable during and after a clean-up | as written | at every step of it | unit/model/test_retention.py::test_what_must_stay_readable_stays_readable_at_every_step |
+Several checkpoints may exist | as written | and older ones serve time travel | unit/model/test_retention.py::test_old_checkpoints_and_their_parts |
+A clean-up that fails affects nothing | as written | logged and counted | unit/table/test_kept_promises.py::test_by_default_a_failed_clean_up_is_only_counted |
+No metadata is an error | as written | CorruptTableError with the way out | unit/log/test_crafted_files.py::test_schemas_that_are_none |
+The schema is Spark's JSON | as written | read and written | golden/test_wire.py::test_version_zero |
+A file list is base and increments | as written | folding in two goes is folding in one | unit/model/test_snapshot.py::test_folding_in_two_goes_is_folding_in_one |
+Protocol, metadata and skips do not change the list | as written | the same | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win |
+The losing writer retries with a new version | as written | by itself | budget/test_log_requests.py::test_a_lost_race_costs_no_listing |
+Writes are serialized | as written | all schedules of three writers | interleave/test_commits.py::test_three_writers |
+Caches are renewed after every write | as written | another's commit is seen at once | unit/table/test_log_verbs.py::test_another_writers_commit_is_visible_at_once |
+Caches are renewed after a checkpoint | as written | the state of a table is the newest one | unit/table/test_kept_promises.py::test_the_state_of_a_table_is_the_newest_one_whoever_wrote_it |
+A cache of checkpoint locations | otherwise | states are kept by the identity of their file | unit/table/test_log_verbs.py::test_one_kind_is_forgotten_alone | a location can come to hold another table
+Partition folders `year=2024/month=10` | as written | the same names, escaped | unit/upkeep/test_repair.py::test_partitions_come_back_with_their_types_and_nulls |
+Partition values are strings in the log | as written | and their types come from the schema | golden/test_jvm_rows.py::test_partitions_mean_what_was_written |
+A missing file is handled gracefully | as written | MissingSplitError names it; a listing that is behind is looked at again | unit/table/test_row_verbs.py::test_a_missing_or_damaged_split_is_named |
+Action types may be added; old readers ignore them | as written | and show them | unit/commands/test_execution.py::test_what_another_writer_added_to_the_log_is_shown |
+Optional fields may be added | as written | kept | unit/wire/test_manifest.py::test_fields_of_a_newer_writer_are_kept |
+Monitor version 0 | more | verify() looks at every version | unit/upkeep/test_verify.py::test_a_garbled_version |
+Test recovery from checkpoints | as written | a broken state heals | golden/test_broken_tables.py::test_a_broken_state_is_reported_once_and_healed |
+Planned: schema evolution | more | add, rename, drop, widen | unit/table/test_alter.py |
+Planned: column mapping | more | renamed columns keep their name in the splits | unit/table/test_alter.py |
+Skip actions make merges resilient | as written | the rest goes on | unit/upkeep/test_merge.py::test_a_missing_source_is_skipped |
+Merges run in the process | as written | in threads, or as Spark's tasks | unit/upkeep/test_merge.py::test_the_work_travels |
 """,
     "001": """
 V4: Avro state with shared manifests is what new tables have | as written | the same schema and names | unit/wire/test_manifest.py::test_the_schema_is_the_formats |
@@ -91,6 +145,55 @@ Statistics are truncated to 32 characters, partition columns never | more | and 
 `dataSkippingNumIndexedCols` (32) | as written | the same | unit/model/test_stats.py::test_which_columns_have_statistics |
 Migration: CHECKPOINT upgrades; `DESCRIBE` shows avro-state | as written | no data file changes | golden/test_upkeep.py |
 Troubleshooting: REPAIR from split files | as written | rows, partitions, statistics and index settings come back | unit/upkeep/test_repair.py::test_how_columns_are_indexed_comes_back |
+Readers see a version whole or not at all | as written | under traffic too | faults/test_states_under_traffic.py::test_readers_see_whole_versions_or_are_told |
+Version 0 is protected at creation | as written | two first writers make one table | interleave/test_creation.py::test_two_first_writers |
+Version 0 may go once a checkpoint covers it | as written | and the id of the table stays | unit/upkeep/test_truncate.py::test_only_the_newest_version_is_left |
+The list of files is deterministic | as written | whatever base it is read from | golden/test_tables.py::test_every_older_version_can_be_read |
+Protocol checks run before every write too | as written | a writer that wakes in a newer table deletes nothing | faults/test_landed_commits.py::test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing |
+A conflict leads to a re-read of the state | as written | only of what is new | budget/test_log_requests.py::test_several_versions_lost_at_once_are_read_by_name |
+Azure has an equivalent | as written | If-None-Match there too | contract/test_stores.py::TestAzure |
+Splits lie in `splits/`, below their partition | as written | the same | golden/test_wire.py::test_live_files |
+Manifests are named by a hash and shared | as written | by their content | unit/wire/test_manifest.py::test_the_same_rows_give_the_same_bytes_and_name |
+`state-v<version>/_manifest.avro` | as written | the same record | unit/wire/test_state.py::test_a_state_comes_back |
+V1: tables without a protocol | as written | are read as version 1 | unit/table/test_log_verbs.py::test_a_version_without_a_protocol_is_legacy |
+V2: skips and footer offsets | as written | the same | golden/test_jvm_index.py::test_the_log_of_a_golden_table_tells_what_the_splits_hold |
+V3: docMappingRef and feature flags | as written | the same | unit/table/test_admin.py::test_protocol_3_keeps_what_it_knows_and_the_way_back_is_open |
+New tables are V4 | as written | with avroState | unit/table/test_log_verbs.py::test_a_new_table_is_empty_and_current |
+A due checkpoint upgrades by itself | as written | an append that completes the interval | unit/log/checkpoint/test_legacy.py::test_an_append_upgrades_when_it_is_time_for_a_checkpoint |
+Reading begins at `_last_checkpoint` | as written | and works without it | golden/test_wire.py::test_pointer_names_the_newest_state |
+Tombstoned entries are left out | as written | an entry added again is not hidden | unit/log/checkpoint/test_checkpoint.py::test_a_path_added_again_is_not_hidden_and_stands_once |
+partitionBounds are min and max of a manifest | as written | every value lies within | golden/test_wire.py::test_partition_bounds_hold_every_value |
+70,000 files are read in under 500 ms | otherwise | measured by `make bench-log`, which is no test | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest | times depend on the machine; requests are counted
+Removed files become tombstones of the next state | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_removed_files_become_tombstones |
+The pointer moves to the new state | as written | and never back | unit/log/checkpoint/test_checkpoint.py::test_the_pointer_never_moves_back |
+A state that cannot be written does not fail the commit | as written | counted, and tried again | unit/log/checkpoint/test_checkpoint.py::test_a_failed_state_never_fails_the_commit |
+A merge that meets a corrupt file goes on | as written | the file stays live | unit/upkeep/test_merge.py::test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on |
+Transient errors are no skips | more | asked again first | unit/upkeep/test_merge.py::test_a_store_that_fails_once_is_asked_again |
+skipCount counts | as written | and a second failure waits longer | unit/upkeep/test_merge.py::test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer |
+Purge-on-write cleans splits and versions | as written | after so many writes, and after merges | unit/upkeep/test_on_write.py::test_purging_after_some_writes |
+Merge-on-write above a threshold | as written | the same | unit/upkeep/test_on_write.py::test_enough_small_splits_are_merged |
+Merge-on-write is asynchronous by default | as written | waited for at exit | unit/upkeep/test_on_write.py::test_a_process_that_ends_waits_for_its_merges |
+Zstandard by default | as written | and snappy and none | unit/log/checkpoint/test_checkpoint.py::test_every_codec_can_be_read_back |
+COMPACT sorts by partition | as written | and in bounded memory | unit/log/checkpoint/test_manifests.py::test_rows_come_in_the_order_of_their_partitions |
+Compacting needs removals to call for it, or a statement | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_removals_that_call_for_compaction |
+Time travel is bounded by retention | as written | a version that is gone is told with those that are left | unit/table/test_log_verbs.py::test_time_travel_by_version_and_by_moment |
+TRUNCATE DRY RUN lists what would go | as written | exactly that | unit/upkeep/test_truncate.py::test_a_dry_run_lists_exactly_what_is_then_deleted |
+Expired states and their manifests go with PURGE | as written | the same | unit/upkeep/test_purge.py::test_expired_states_and_manifests |
+PURGE ... OLDER THAN 7 DAYS | as written | too short a time is refused | unit/upkeep/test_purge.py::test_too_short_a_retention_is_refused |
+`state.retry.*`: attempts, base and longest delay | as written | the same keys | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
+`transaction.retry.*`: attempts, base and longest delay | as written | the same keys | faults/test_lost_races.py::test_the_number_of_attempts_stays_a_setting |
+No distributed locks | as written | none | faults/test_contention.py::test_eight_processes_on_local_disk |
+Canonical hash: sorted keys, sorted named arrays | as written | order and spacing do not matter | unit/model/test_schema_registry.py::test_order_and_spacing_do_not_matter_but_content_does |
+`stats.truncation.enabled` and `maxLength` | as written | can be turned off or set | unit/model/test_stats.py::test_truncation_can_be_turned_off_or_set |
+Splits are skipped by minValues and maxValues | as written | the same | unit/model/test_pruning.py::test_bounds_and_null_counts |
+Schemas are immutable | more | they can be changed | unit/table/test_alter.py |
+The upgrade changes no data file | as written | the same | golden/test_tables.py::test_a_checkpoint_brings_it_into_the_current_form |
+`_last_checkpoint` that is lost is recreated | more | the table opens without it; the next checkpoint writes it | unit/log/checkpoint/test_checkpoint.py::test_whatever_the_pointer_says_the_table_opens |
+REPAIR INDEXFILES TRANSACTION LOG | as written | the same statement | unit/commands/test_upkeep_commands.py::test_a_lost_log_is_rebuilt_from_the_splits |
+A high ratio of tombstones is shown | as written | DESCRIBE says whether to compact | unit/commands/test_execution.py::test_compacting_writes_the_state_anew |
+Conflicts after all attempts are an error with a hint | as written | which names the settings | faults/test_commit_faults.py::test_giving_up_after_other_writers_says_so |
+An append needs no list of files | as written | three requests | budget/test_log_requests.py::test_a_commit_without_conflict_costs_three |
+Monitor that a valid checkpoint exists | as written | verify() and DESCRIBE | unit/upkeep/test_verify.py::test_a_damaged_state_file |
 """,
     "002": """
 State manifest is `_manifest.json` | otherwise | `_manifest.avro` is written, both are read | unit/wire/test_state.py::test_the_json_form | 001, which is newer, says Avro
@@ -111,6 +214,54 @@ Retention of the log by `purge.txLogRetentionHours` | as written | the longer of
 Every key of its configuration reference | as written | accepted in options, sessions and tables | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
 Emergency downgrade: `state.format=json` and CHECKPOINT | as written | and downgrade_protocol writes the protocol back | unit/table/test_admin.py::test_a_table_that_was_downgraded_opens_in_a_reader_of_protocol_2 |
 JSON schemas of the actions | as written | required fields are always written | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
+Consistency: readers see one snapshot | as written | a handle stays at its version | unit/table/test_log_verbs.py::test_another_writers_commit_is_visible_at_once |
+Version 3: multi-part checkpoints | as written | the same | unit/log/checkpoint/test_legacy.py::test_a_large_json_checkpoint_is_written_in_parts |
+All features must be supported by who reads | as written | an unknown one is refused by name | unit/model/test_protocol.py::test_an_unknown_feature_is_named |
+Lines may hold unknown keys | as written | kept | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip |
+`transaction.compression.enabled` | as written | gzip unless turned off | unit/wire/test_version_file.py::test_the_three_forms_on_disk_are_told_apart |
+protocol: optional feature sets | as written | a null list is none | unit/wire/test_version_file.py::test_null_lists_and_maps_are_tolerated |
+metaData may lack name, description, createdTime | as written | the same | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
+Paths are relative | as written | absolute ones of other writers are read, escapes refused | unit/table/test_log_verbs.py::test_absolute_paths_of_other_writers_are_read_and_escapes_refused |
+docMappingJson is read where it stands inline | as written | both forms | unit/log/test_recorded_mappings.py::test_versions_with_mappings_in_every_split_are_read |
+Statistics of other writers spelt as numbers | more | become text | unit/wire/test_version_file.py::test_statistics_that_another_writer_spelt_as_numbers_become_text |
+remove may lack its time, values and size | as written | a removal then counts from its version | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on |
+mergeskip is recorded with its count | as written | two of one split count on | unit/model/test_conflicts.py::test_two_skips_of_one_split_count_on |
+A single JSON checkpoint, gzipped | as written | lines or the object | unit/wire/test_old_checkpoints.py::test_json_lines_plain_or_gzipped |
+The manifest of a multi-part checkpoint | as written | names every part | unit/wire/test_old_checkpoints.py::test_the_manifest_of_a_multi_part_checkpoint |
+A missing part | more | is damage, never a shorter table | unit/log/checkpoint/test_legacy.py::test_a_missing_part_is_not_a_shorter_table |
+State fields formatVersion to metadata | as written | a newer format is refused by name | unit/wire/test_state.py::test_a_newer_format_is_refused_by_name |
+tombstones are paths | as written | ours also say since which version | unit/wire/test_state.py::test_an_older_reader_resolves_the_record |
+metadata is JSON in a text | as written | wrapped, bare or null | unit/wire/test_state.py::test_metadata_wrapped_bare_or_null |
+A state without our fields | as written | takes their defaults | unit/wire/test_state.py::test_a_record_without_our_fields_takes_their_defaults |
+Shared, normalized and bare manifest paths | as written | resolved; none leads out of the log | golden/test_tables.py::test_the_newest_version |
+min and max of bounds may be absent | as written | then nothing is ruled out | unit/model/test_pruning.py::test_untyped_bounds_are_used_only_where_every_order_agrees |
+FileEntry is Avro | as written | and another library reads ours | unit/wire/test_manifest.py::test_another_reader_sees_the_same_rows |
+addedAtVersion and addedAtTimestamp | as written | the time of a version survives its file | unit/log/test_clock.py::test_the_time_of_a_version_survives_its_file |
+Avro fields in another order, narrower types | as written | read by name | unit/wire/test_manifest.py::test_fields_in_another_order_and_of_narrower_types |
+Compression level 3 | as written | `state.compressionLevel` | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
+A manifest of another count than its state says | more | is damage | unit/wire/test_manifest.py::test_another_number_of_rows_than_the_state_says |
+A mapping is stored once for many files | as written | the same | unit/model/test_schema_registry.py::test_a_wide_schema_over_many_files_is_stored_once |
+A mapping is restored by its name when read | as written | in every version and after upkeep | unit/log/test_recorded_mappings.py::test_mappings_are_known_in_every_version_and_after_upkeep |
+Keys of the registry are prefixed | as written | or bare | unit/model/test_schema_registry.py::test_keys_bare_or_prefixed |
+Renormalization merges equal mappings | as written | above the threshold | unit/model/test_schema_registry.py::test_equal_mappings_under_many_names_become_one_above_the_threshold |
+Text statistics in the order of their writer | more | UTF-16 and cut ones are widened | unit/model/test_pruning.py::test_text_in_utf16_order_cut_without_rounding_is_widened |
+Manifests are pruned before they are read | as written | by typed bounds | unit/model/test_pruning.py::test_manifests_are_ruled_out_by_typed_bounds |
+A state conflict increments the version | otherwise | the state of a version is of that version; losing is as good as winning | unit/log/checkpoint/test_checkpoint.py::test_two_writers_do_not_write_the_same_state_twice | two states of one version say the same
+A state write looks whether one is there | as written | and whether it is right | unit/log/checkpoint/test_checkpoint.py::test_a_checkpoint_reads_back_what_it_wrote_and_of_the_rest_what_costs_little |
+Only the latest checkpoint is used for reading | more | an older one where it is damaged | golden/test_broken_tables.py::test_one_broken_file |
+Old checkpoints go with PURGE | as written | the same | unit/model/test_retention.py::test_old_checkpoints_and_their_parts |
+Garbage collection looks at every state that is kept | as written | a state that is not whole covers nothing | unit/model/test_retention.py::test_a_state_that_is_not_whole_covers_nothing |
+A manifest under way is protected by its age | as written | one written again is young again | unit/log/test_cleaning.py::test_a_manifest_that_is_written_again_is_young_again |
+A manifest taken away from a writer | more | its state is written anew | unit/log/test_cleaning.py::test_a_state_whose_manifests_were_taken_away_is_written_anew |
+`checkpoint.enabled`, `checkpoint.interval` | as written | the same keys and defaults | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval |
+`state.format` avro or json | as written | and parquet | unit/log/checkpoint/test_legacy.py::test_older_forms_are_written_by_setting |
+`state.entriesPerManifest`, `state.read.parallelism` | as written | the same keys and defaults | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
+`state.compaction.*` | as written | the same keys and defaults | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
+`state.retention.versions` and `hours` | as written | the same keys and defaults | unit/model/test_retention.py::test_states_are_kept_by_number_and_by_age |
+Required fields of the JSON schemas | as written | a version that no reader would accept is refused | unit/log/test_recorded_mappings.py::test_a_version_that_no_reader_would_accept_is_refused_before_it_is_written |
+CHECKPOINT migrates the registry | as written | a state's mappings reach a JSON checkpoint and back | unit/log/checkpoint/test_legacy.py::test_a_state_in_the_registry_reaches_a_json_checkpoint |
+The downgraded table opens in an older engine | as written | a reader written from 000 opens it | unit/table/test_admin.py::test_a_table_that_was_downgraded_opens_in_a_reader_of_protocol_2 |
+A downgrade with newer features in use | more | refused with their list | unit/table/test_admin.py::test_what_an_older_engine_could_not_handle_is_listed_and_nothing_changes |
 """,
     "003": """
 ACID: one file per version, conditional put | as written | held by rules R1 to R17, each with a test that fails without it | torture/test_rules_switched_off.py |
@@ -123,17 +274,62 @@ Checkpoint when `version % interval == 0` | otherwise | when interval versions h
 Versions after a checkpoint are read in parallel | as written | from remote stores; local files are read fastest one by one | budget/test_log_requests.py |
 Retention gates: age, covered, not current | as written | see 000 | unit/model/test_retention.py::test_a_young_version_keeps_the_base_it_needs_and_all_between |
 `cleanup.failurePolicy` continue or fail | as written | fail raises CleanupError after the commit | unit/table/test_kept_promises.py::test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in |
-Caches: protocol, metadata, versions, files, versions list | otherwise | versions, states, manifests, checkpoints and the newest snapshot, which holds the other kinds | unit/table/test_log_verbs.py::test_the_cache_can_be_looked_at_and_emptied | kept by the identity of immutable files, so that nothing must be invalidated by a write
+Caches: protocol, metadata, versions, files, versions list | as written | named kinds; all but version files are parts of the newest snapshot | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
 Cache statistics with hit rates | as written | per kind and per table | unit/table/test_kept_promises.py::test_figures_of_the_cache_are_of_the_table |
 `transaction.useOptimized` chooses an implementation | otherwise | accepted; says once that there is one | unit/test_config.py::test_the_choice_of_an_implementation_is_accepted_and_answered | one implementation, the optimized one
 Backward listing for metadata | otherwise | states hold it | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest | nothing has to be searched
 Checkpoint integrity by checksum | as written | manifests by the checksum in their name, other forms by one in the file | unit/log/test_swapped_checkpoints.py::test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile |
 Stale reads for who allows them | as written | Table.open(max_staleness=) | unit/table/test_log_verbs.py::test_staleness_is_allowed_where_it_is_asked_for |
 Streaming checkpoint creation | as written | every form is written a few files at a time | unit/log/checkpoint/test_legacy_parts.py::test_a_json_checkpoint_goes_on_by_size |
-Thread pools for listing, version reading, checkpoint creation | otherwise | bounded threads per call, and two for checkpoints in the background | unit/log/checkpoint/test_background.py::test_at_most_one_at_a_time_for_a_table | idle pools outlive their use and do not survive a fork
+Thread pools for listing, version reading, checkpoint creation | as written | and for manifests, splits and merges; sized by settings | unit/test_pools.py::test_threads_stay_for_the_next_call_and_a_larger_setting_gets_more |
 recordSkippedFile(path, reason, operation, partitionValues, size, cooldownHours) | as written | table.admin.record_skipped_file | unit/table/test_admin.py::test_a_skip_says_where_the_split_is_and_how_large |
 Files in cooldown are filtered | as written | and counted and logged | unit/test_metrics.py::test_the_log_says_what_happened |
 Skipped again after the cooldown | as written | the count goes on | unit/upkeep/test_merge.py::test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer |
+Every addition and removal of a split is tracked | as written | action by action | unit/commands/test_execution.py::test_the_log_is_told_action_by_action |
+Audit | as written | history tells who did what | unit/commands/test_execution.py::test_history_shows_what_was_committed_newest_first |
+Zero-padded numbers of 20 digits | as written | a file that cannot be a version is passed over and reported | unit/log/test_crafted_files.py::test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported |
+Familiar to who knows Delta Lake | more | its statements too | unit/commands/test_upkeep_commands.py::test_the_words_of_delta_lake_do_what_ours_do |
+Overwrite is atomic | as written | one version | unit/table/test_row_verbs.py::test_overwriting_everything |
+The schema is checked at creation | as written | a bad one creates nothing | unit/table/test_log_verbs.py::test_a_bad_schema_creates_nothing |
+Values of settings are checked | as written | key, value and range are named | unit/test_config.py::test_a_bad_value_names_key_value_and_range |
+Partition values are checked | as written | they must name the partition columns | unit/table/test_log_verbs.py::test_partition_values_must_name_the_partition_columns |
+Version collisions are detected | as written | an answer that misleads is seen through | faults/test_commit_faults.py::test_two_hundred_commits_with_a_misleading_answer_each |
+Optimistic, without locks | as written | the same | interleave/test_commits.py::test_two_writers_and_a_cleaner |
+Clean-up removes only what a checkpoint holds | as written | and that was just proven | unit/log/test_cleaning.py::test_a_cleaner_stops_when_the_state_it_counted_on_has_gone |
+The counter follows the store | otherwise | there is none: the next number is read | interleave/test_commits.py::test_without_looking_for_the_predecessor_r4_a_commit_is_lost | a counter in one process says nothing about others
+The protocol is updated when a table is upgraded | as written | in a version | unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered |
+Clients that are too old are kept out | as written | also another engine, once we have written | golden/test_two_engines.py::test_the_first_write_keeps_the_other_engine_out |
+metaData: name and description are optional | as written | and can be changed and unset | unit/table/test_log_verbs.py::test_metadata_can_be_changed_and_unset |
+numRecords for statistics and sizing | as written | counts come from it | unit/table/test_row_verbs.py::test_counting |
+Footer offsets save requests | as written | a split is opened in one request | budget/test_split_requests.py |
+Removed files serve time travel | as written | the same | unit/table/test_log_verbs.py::test_time_travel_by_version_and_by_moment |
+Vacuum deletes them after their time | as written | PURGE, VACUUM | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on |
+Skips do not fail the job | as written | the same | unit/upkeep/test_merge.py::test_a_missing_source_is_skipped |
+Skips are visible | as written | with their cooldown | unit/commands/test_execution.py::test_skipped_files_are_shown_with_their_cooldown |
+A cached version is not read again | as written | by the identity of its file | budget/test_log_requests.py::test_looking_again_costs_one |
+An unknown action is an error | otherwise | kept and shown | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip | 000 says that it is ignored
+A cached file list is used | as written | while nothing was committed | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
+A checkpoint holds the latest protocol and metadata | as written | and what else survives | unit/log/checkpoint/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state |
+The pointer may hold a version alone | as written | read; ours holds more | unit/wire/test_old_checkpoints.py::test_the_first_pointers_had_a_version_only |
+`checkpoint.parallelism` 4 | otherwise | 8, as 000 has it | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session | 000 and 001 say 8
+`checkpoint.read.timeoutSeconds` 30 | otherwise | 60, as 000 has it | unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to | 000 says 60
+Increments are applied in order | as written | however they were read | unit/model/test_snapshot.py::test_a_delta_is_laid_over_the_base |
+`cleanup.enabled` | as written | the same key | unit/log/test_cleaning.py::test_no_clean_up_where_it_is_not_wanted |
+A file that cannot be deleted | as written | is reported, or raised if the policy says so | unit/log/test_cleaning.py::test_failed_deletions_are_reported_or_raised |
+A file of unknown age | more | stays | unit/model/test_retention.py::test_unknown_age_is_kept |
+Files before the checkpoint are not read | as written | nor listed | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest |
+Protocol and metadata survive writes in the cache | as written | a look that changes neither is a hit | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
+Versions, files and their list are renewed by writes | as written | the same | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
+invalidateProtocol, invalidateMetadata, invalidateAll | as written | invalidate_cache(kind=) | unit/table/test_log_verbs.py::test_one_kind_is_forgotten_alone |
+`maximumSize(1000)` versions | otherwise | a bound in bytes, `transaction.cache.maxSize` | unit/table/test_kept_promises.py::test_figures_of_the_cache_are_of_the_table | versions differ in size by a thousand times
+A cache never hides a table made anew | more | known by the identity of its files | unit/table/test_log_verbs.py::test_a_table_made_anew_at_the_same_place_is_not_mistaken_for_the_old |
+Asynchronous updates within the tolerance | as written | by a thread, from half of it on | unit/table/test_log_verbs.py::test_who_allows_staleness_has_the_store_asked_beside_and_never_waits |
+Pools are shut down | as written | at exit; a forked child has its own | unit/test_pools.py::test_a_process_ends_with_its_threads_and_its_last_words_still_read |
+A skip counts on from the one before | as written | the same | unit/table/test_log_verbs.py::test_skips_are_recorded_counted_and_expire |
+recordSkippedFile logs what it did | as written | INFO | unit/test_metrics.py::test_the_log_says_what_happened |
+isFileInCooldown, getFilesInCooldown | as written | skipped_files() tells until when | unit/commands/test_execution.py::test_skipped_files_are_shown_with_their_cooldown |
+Merges leave files in cooldown alone | as written | also recorded by hand | unit/table/test_admin.py::test_merges_leave_a_recorded_split_alone |
+Skipped files are not removed | as written | their rows are read; a purge leaves the skip | unit/upkeep/test_purge.py::test_skips_in_cooldown_survive |
 """,
     "004": """
 Parquet checkpoints in `_checkpoints/` with a JSON beside them | as written | `state.format=parquet` | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
@@ -152,6 +348,22 @@ Corrupted checkpoints are recreated | as written | by the next checkpoint, CHECK
 Metrics: creation time and size, compression, load time, files cleaned | as written | and more | unit/test_metrics.py::test_a_scraper_reads_the_metrics_of_the_page |
 Log lines for checkpoints, cleaning, loads | as written | INFO | unit/test_metrics.py::test_the_log_says_what_happened |
 Local, HDFS and S3 | more | and Azure and Google | contract/test_hdfs.py |
+CheckpointMetadata: version, size, parts, createdTime | as written | in the JSON beside it | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
+actionType tells add, remove and metadata apart | as written | and others | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
+A checkpoint when interval commits have passed | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval |
+A checkpoint that Spark wrote is a folder | as written | read | unit/log/checkpoint/test_legacy.py::test_a_parquet_checkpoint_that_spark_wrote_is_a_folder |
+The highest checkpoint is found without a pointer | as written | by listing | unit/log/checkpoint/test_checkpoint.py::test_whatever_the_pointer_says_the_table_opens |
+Transactions since the checkpoint are applied | as written | the same | unit/log/checkpoint/test_legacy.py::test_a_checkpoint_stands_for_the_versions_before_it |
+Without a checkpoint the versions are replayed | as written | the same | unit/log/checkpoint/test_legacy_parts.py::test_without_checkpoints_a_reader_replays_every_version |
+Multi-part checkpoints for very large tables | as written | by size and by count | unit/log/checkpoint/test_legacy_parts.py::test_a_json_checkpoint_goes_on_by_size |
+Memory of O(active files) | more | creation passes a few at a time through memory | unit/log/checkpoint/test_legacy_parts.py::test_a_large_checkpoint_passes_through_memory_a_few_files_at_a_time |
+Tables without checkpoints keep working | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_no_state_when_checkpoints_are_off |
+Authentication and configuration of the store are those of the log | as written | one store for both | unit/storage/test_spec.py::test_settings_are_taken_as_the_kind_of_store_needs_them |
+A checkpoint that cannot be read is passed over | as written | with a warning | golden/test_broken_tables.py::test_one_broken_file |
+The previous checkpoint stays until the new one is proven | as written | a damaged one gets a successor of another name | unit/upkeep/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name |
+Damage that cannot be healed | more | is an error, and nothing is deleted | unit/upkeep/test_cover.py::test_damage_that_cannot_be_healed_is_an_error_and_nothing_is_deleted |
+Compressed JSON for small tables | as written | gzip | unit/wire/test_old_checkpoints.py::test_json_lines_plain_or_gzipped |
+Background creation ends with the process | as written | bounded | unit/log/checkpoint/test_background.py::test_the_end_of_a_process_waits_for_it |
 Multi-version checkpoints for time travel | as written | several states are kept; any base at or below a version serves it | unit/model/test_retention.py::test_what_must_stay_readable_stays_readable_at_every_step |
 Cross-table checkpoints | absent | a checkpoint is of one table | docs | docs/adr/{adr}
 Checkpoint replication across locations | absent | a store's own replication, or `repair`, which needs no checkpoint | docs | docs/adr/{adr}

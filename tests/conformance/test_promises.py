@@ -23,11 +23,12 @@ def test_a_promise_names_what_shows_it(row: Promise) -> None:
         assert row.test == "docs" and (ROOT / row.why).exists()
         return
     file, _, name = row.test.partition("::")
-    assert f"def {name or 'test_'}" in (TESTS / file).read_text(encoding="utf-8")
+    source = (TESTS / file).read_text(encoding="utf-8")
+    assert f"def {name or 'test_'}" in source or (name and f"class {name}(" in source)
 
 
 def test_the_table_is_whole_and_on_its_page() -> None:
-    assert {row.text for row in ROWS} == {"000", "001", "002", "003", "004"} and len(ROWS) > 100
+    assert {row.text for row in ROWS} == {"000", "001", "002", "003", "004"} and len(ROWS) > 280
     assert len({(row.text, row.promise) for row in ROWS}) == len(ROWS)
     page = with_parts((ROOT / "docs/reference/conformance.md").read_text(encoding="utf-8"))
     assert all(row.done.split("|")[0] in page for row in ROWS)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import combinations, permutations
 from typing import Any
 
 from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
-from indextables.config.state import CompactionSettings
+from indextables.config.state import CompactionSettings, RetentionSettings
+from indextables.config.upkeep import PurgeSettings
+from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.log.cache import LogCache
 from indextables.log.log_files import CLOCK, MANIFESTS, POINTER
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content, SteppedStore, outcomes
+from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
+from indextables.upkeep import purge, restore
+from indextables.upkeep.purge import Retention
+
+Actors = tuple[Callable[[Store], Any], ...]
+Rows = tuple[int, ...]
+Effects = Mapping[str, Callable[[Rows], Rows]]
+Check = Callable[[Content, Mapping[str, Any]], str | None]
 
 
 def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS) -> TransactionLog:
@@ -69,3 +79,78 @@ def unseen(
     if name == "truncater" and "/state-v" in path and verb in ("get", "head"):
         return True
     return set(cleaners) - {name} <= set(finished) and verb in ("get", "head") and path in content
+
+
+def names(actors: Actors) -> str:
+    """What a test of some actors is called."""
+    return " beside ".join(actor.__name__ for actor in actors)
+
+
+def restorer(store: Store) -> Any:
+    """Brings version 1 back."""
+    log = open_log(store, "restorer")
+    return restore.run(restore.plan(log, version=1), log).version
+
+
+def purger(store: Store) -> Any:
+    """Deletes whatever nobody needs, however young it is."""
+    log = open_log(store, "purger")
+    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
+    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
+
+
+def unfounded(found: list[int], start: Rows, effects: Effects, results: Mapping[str, Any]) -> str | None:
+    """What is wrong with rows that no order of what was acknowledged, with or without what is not known, would leave."""
+    certain = [n for n, r in results.items() if n in effects and not isinstance(r, Exception)]
+    doubtful = [n for n, r in results.items() if n in effects and isinstance(r, CommitUnknownError)]
+    if found in _possible(start, effects, certain, doubtful):
+        return None
+    return f"WRONG: {found} after {certain} and perhaps {doubtful}"
+
+
+def _possible(start: Rows, effects: Effects, certain: Sequence[str], doubtful: Sequence[str]) -> Iterator[list[int]]:
+    for count in range(len(doubtful) + 1):
+        for some in combinations(doubtful, count):
+            for order in permutations([*certain, *some]):
+                rows = start
+                for name in order:
+                    rows = effects[name](rows)
+                yield sorted(rows)
+
+
+def failed(results: Mapping[str, Any], *, stewards: Collection[str]) -> str | None:
+    """A failure that is none of ours, or one of a steward that did not just give way to others."""
+    for name, result in results.items():
+        if isinstance(result, Exception) and not isinstance(result, IndexTablesError):
+            return f"{name} failed: {result!r}"
+        gave_way = isinstance(result, ConflictError | CommitUnknownError)
+        if isinstance(result, Exception) and name in stewards and not gave_way:
+            return f"{name} failed: {result!r}"
+    return None
+
+
+def every_schedule(
+    actors: Actors,
+    check: Check,
+    start: Content,
+    *,
+    cleaners: frozenset[str],
+    faults: int = 0,
+    states: int = 400_000,
+) -> None:
+    """Run actors in every order of their calls, and check what each leaves."""
+    named = {actor.__name__: actor for actor in actors}
+
+    def private(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
+        absent = dict.fromkeys(cleaners - set(named))
+        quiet = not cleaners & set(named) - set(finished)
+        verbs = ("get", "get_range", "put", "put_if_absent", "head")
+        if quiet and str(call[1]).endswith((".split", ".vec")) and call[0] in verbs:
+            return True
+        return unseen(name, call, content, {**absent, **finished}, cleaners=cleaners)
+
+    found = explore(named, check, start=start, faults=faults, max_states=states, private=private)
+    print(f"{', '.join(named)}: {found.states:,} states, {found.ends:,} ends")
+    assert found.violations == []
+    assert found.complete
+    assert found.ends > 1

@@ -104,6 +104,40 @@ def compare(table: Table, rows: list[Row], rng: random.Random, count: int) -> No
             best = table.search(text, where=where, columns=["id"], limit=10).column("id").to_pylist()
             assert len(best) == min(10, len(expected)), shown
             assert set(best) <= set(expected), shown
+        if number % 8 == 0:
+            check_pages(table, text, where, [rows_by_id(rows)[i] for i in expected], rng)
+
+
+def rows_by_id(rows: list[Row]) -> dict[int, Row]:
+    return {row["id"]: row for row in rows}
+
+
+def check_pages(table: Table, query: str, where: str | None, expected: list[Row], rng: random.Random) -> None:
+    """The pages of a search in a random order hold each of its rows once, in that order."""
+    keys = rng.sample(["n", "level", "ts", "st.n", "d", "ok"], rng.randint(0, 2))
+    order = [f"{'-' if rng.random() < 0.5 else ''}{key}" for key in keys]
+    limit = rng.choice([7, 40])
+    page = table.search_page(query, where=where, columns=["id"], limit=limit, order_by=order or None)
+    found = page.rows.column("id").to_pylist()
+    while page.next is not None:
+        token = page.next
+        page = table.search_page(
+            query, where=where, columns=["id"], limit=limit, order_by=order or None, search_after=token
+        )
+        found += page.rows.column("id").to_pylist()
+    shown = f"{query}\n  where {where} order by {order}"
+    assert sorted(found) == [row["id"] for row in expected], shown
+
+    def value(row: Row, key: str) -> Any:
+        return (row["st"] or {}).get("n") if key == "st.n" else row[key]
+
+    ordered = list(expected)
+    for key, text in reversed(list(zip(keys, order, strict=True))):
+        present = [row for row in ordered if value(row, key) is not None]
+        present.sort(key=lambda row, key=key: value(row, key), reverse=text.startswith("-"))  # type: ignore[misc]
+        ordered = present + [row for row in ordered if value(row, key) is None]
+    by_id = rows_by_id(expected)
+    assert [[value(by_id[i], k) for k in keys] for i in found] == [[value(r, k) for k in keys] for r in ordered], shown
 
 
 @pytest.fixture(autouse=True)

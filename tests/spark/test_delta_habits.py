@@ -468,6 +468,11 @@ ALTERING = [
     ),
     Step("ALTER TABLE renamed ADD COLUMN n INT", says=["FIELD_ALREADY_EXISTS"]),
     Step(
+        "ALTER TABLE renamed ADD COLUMNS (one INT COMMENT 'first', two STRING)",
+        then=("SELECT one, two FROM renamed WHERE id = 1", [(None, None)]),
+    ),
+    Step("ALTER TABLE renamed DROP COLUMNS (one, two)", then=("SELECT count(*) FROM renamed", [(5,)])),
+    Step(
         "INSERT WITH SCHEMA EVOLUTION INTO renamed BY NAME SELECT 7L AS id, 'x' AS v, 1 AS n, 2 AS more",
         then=("SELECT n, more FROM renamed WHERE id = 7", [(1, 2)]),
     ),
@@ -515,13 +520,166 @@ ALTERING = [
     Step("TRUNCATE TABLE pp PARTITION (d = 'b')", then=("SELECT id FROM pp", [(3,)])),
     Step("ALTER TABLE pp ADD PARTITION (d = 'z')", says=["INDEXTABLES_UNSUPPORTED", "INSERT INTO"]),
     Step("MSCK REPAIR TABLE pp", says=["NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"]),
-    Step("SELECT * FROM table_changes('pp', 0, 1)", says=["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]),
+    Step(
+        "SELECT id, _change_type FROM table_changes('pp', 1, 3)",
+        returns=[(1, "insert"), (2, "insert"), (3, "insert"), (1, "delete"), (2, "delete")],
+    ),
 ]
+
+
+HABITS = [
+    Step(
+        "CREATE TABLE hb (id BIGINT COMMENT 'key', m STRING, d STRING) USING indextables PARTITIONED BY (d) COMMENT 'c' "
+        "TBLPROPERTIES ('indexing.typemap.m' = 'text', 'team' = 'x')"
+    ),
+    Step("INSERT INTO hb VALUES (1, 'a b', 'x'), (2, 'c', 'y')"),
+    Step("DESCRIBE hb m", returns=[("col_name", "m"), ("data_type", "string"), ("comment", "NULL")]),
+    Step("SHOW TABLES LIKE 'hb*'", returns=[("habits", "hb", False)]),
+    Step("REFRESH TABLE hb"),
+    Step("CACHE LAZY TABLE hb", then=("SELECT id FROM hb WHERE m TEXTSEARCH 'c'", [(2,)])),
+    Step("UNCACHE TABLE hb"),
+    Step("ANALYZE TABLE hb COMPUTE STATISTICS FOR ALL COLUMNS", then=("SELECT count(*) FROM hb", [(2,)])),
+    Step("SET spark.sql.sources.partitionOverwriteMode=dynamic"),
+    Step("INSERT OVERWRITE hb SELECT 3L, 'z', 'y'", then=("SELECT id FROM hb", [(1,), (3,)])),
+    Step("SET spark.sql.sources.partitionOverwriteMode=static"),
+    Step("INSERT OVERWRITE TABLE hb VALUES (9, 'n', 'q')", then=("SELECT * FROM hb", [(9, "n", "q")])),
+    Step(
+        "INSERT INTO hb REPLACE WHERE d = 'q' SELECT 10L, 'r', 'q'",
+        then=("SELECT * FROM hb", [(10, "r", "q")]),
+    ),
+    Step("SELECT count(*) FROM hb FOR SYSTEM_VERSION AS OF 1", returns=[(2,)]),
+    Step(
+        "CREATE TABLE hb2 LIKE hb",
+        then=("SHOW TBLPROPERTIES hb2 ('indexing.typemap.m')", [("indexing.typemap.m", "text")]),
+    ),
+    Step("DROP TABLE hb2 PURGE", then=("SHOW TABLES LIKE 'hb2'", [])),
+    Step("ALTER TABLE hb SET LOCATION '{home}/zz'", says=["INDEXTABLES_UNSUPPORTED", "LOCATION '...'"]),
+    Step("ALTER TABLE hb ADD CONSTRAINT positive CHECK (id > 0)", says=["INDEXTABLES_UNSUPPORTED"]),
+    Step("ALTER TABLE hb CLUSTER BY (id)", says=["INDEXTABLES_UNSUPPORTED", "CREATE OR REPLACE TABLE"]),
+    Step("CREATE TABLE hb3 SHALLOW CLONE hb", says=["PARSE_SYNTAX_ERROR"]),
+    Step("SELECT _metadata.row_index FROM hb", returns=[(0,)]),
+    Step(lambda s: [(s.catalog.getTable("hb").tableType, s.catalog.isCached("hb"))], returns=[("MANAGED", False)]),
+    Step(lambda s: [(s.catalog.listColumns("hb")[0].description,)], returns=[("key",)]),
+    Step(lambda s: s.catalog.refreshTable("hb")),
+    Step(
+        lambda s: s.catalog.createTable("hb4", schema=s.table("hb").schema, source="indextables"),
+        then=("SELECT count(*) FROM hb4", [(0,)]),
+    ),
+    Step(lambda s: frame(s, 1).writeTo("absent").append(), says=["TABLE_OR_VIEW_NOT_FOUND"]),
+    Step(
+        lambda s: frame(s, 1).writeTo("hb4").using("indextables").replace(),
+        then=("SELECT * FROM hb4", [(1, "row 1")]),
+    ),
+    Step(
+        lambda s: (
+            frame(s, 2)
+            .write.format("indextables")
+            .mode("overwrite")
+            .option("overwriteSchema", "true")
+            .saveAsTable("hb")
+        ),
+        then=("SELECT * FROM hb", [(2, "row 2")]),
+    ),
+    Step(lambda s: s.read.option("timestampAsOf", "2999-01-01").table("hb").select("id"), returns=[(2,)]),
+]
+
+
+def test_other_habits(spark: SparkSession, home: Path) -> None:
+    for step in HABITS:
+        run(spark, step, {"home": str(home)})
+    shown = str(spark.sql("SHOW CREATE TABLE hb4").collect()[0][0])
+    assert "USING indextables" in shown and "LOCATION" in shown
+    assert [row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()][:2] == ["id", "message"]
+    columns = {row.col_name for row in spark.sql("DESCRIBE EXTENDED hb4").collect()}
+    assert {"_score", "_snippet", "_metadata"} < columns
 
 
 def test_tables_are_altered_and_what_is_cached_follows(spark: SparkSession, home: Path) -> None:
     for step in ALTERING:
         run(spark, step, {})
+
+
+def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSession, home: Path) -> None:
+    spark.sql(
+        "CREATE TABLE compared (id BIGINT, v STRING, wanted BOOLEAN) USING indextables "
+        "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
+    )
+    spark.sql(
+        "INSERT INTO compared VALUES (1, 'x', true), (2, 'y', true), (3, 'x', false), (4, 'y', false), (5, 'x', null)"
+    )
+    for condition, ids in (
+        ("(v TEXTSEARCH 'x') = wanted", [1, 4]),
+        ("wanted <=> (v TEXTSEARCH 'x')", [1, 4]),
+        ("(v TEXTSEARCH 'x') != wanted", [2, 3]),
+        ("NOT ((v TEXTSEARCH 'x') = wanted)", [2, 3]),
+        ("(v TEXTSEARCH 'x') = (id > 3)", [2, 5]),
+    ):
+        found = spark.sql(f"SELECT id FROM compared WHERE {condition}").collect()
+        assert sorted(row.id for row in found) == ids, condition
+
+
+@pytest.mark.parametrize("query", ["a) OR (b", "a)", "(a", "a) OR (id:[0 TO 9]", "a)) OR ((*"])
+def test_a_delete_by_a_search_reaches_no_further_than_its_query(spark: SparkSession, home: Path, query: str) -> None:
+    path = f"{home}/unbalanced"
+    rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id BIGINT, v STRING")
+    its.write(rows, path, mode="overwrite", options={"indexing.typemap.v": "text"})
+    for condition in (f"v TEXTSEARCH '{query}'", f"v TEXTSEARCH 'a' AND v TEXTSEARCH '{query}'"):
+        run(spark, Step(f"DELETE FROM indextables.`{path}` WHERE {condition}", says=["INDEXTABLES_QUERY_SYNTAX"]), {})
+    assert Table.open(path).count() == 3
+
+
+CHANGES = [
+    Step(
+        "CREATE TABLE fed (id BIGINT, v STRING) USING indextables TBLPROPERTIES ('delete.mode' = 'vector')",
+    ),
+    Step("INSERT INTO fed VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
+    Step("DELETE FROM fed WHERE id = 2"),
+    Step("SELECT id, v, _change_type, _commit_version FROM table_changes('fed', 2)", returns=[(2, "b", "delete", 2)]),
+    Step("SELECT count(*) FROM table_changes('fed', 1, 1) WHERE id > 1", returns=[(2,)]),
+    Step("SELECT count(*) FROM table_changes('habits.fed', '2020-01-01', '2999-01-01 10:00:00')", returns=[(4,)]),
+    Step(
+        "SELECT _change_type, count(*), min(id) FROM table_changes_by_path('{home}/habits/fed', 1) GROUP BY 1 LIMIT 5",
+        returns=[("insert", 3, 1), ("delete", 1, 2)],
+    ),
+    Step("SELECT id FROM table_changes('{home}/habits/fed', 1) ORDER BY id DESC LIMIT 1", returns=[(3,)]),
+    Step(
+        lambda s: (
+            s.read.format("indextables")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", 2)
+            .option("endingVersion", 2)
+            .load(feed_path(s))
+            .select("id", "_change_type")
+        ),
+        returns=[(2, "delete")],
+    ),
+    Step(
+        lambda s: s.read.format("indextables").option("readChangeFeed", "true").load(feed_path(s)),
+        says=["startingVersion"],
+    ),
+    Step(
+        lambda s: s.read.option("readChangeFeed", "true").option("startingVersion", 1).table("fed"),
+        says=["INDEXTABLES_UNSUPPORTED", "table_changes("],
+    ),
+    Step("SELECT * FROM table_changes('fed', 7)", says=["no changes from version 7"]),
+    Step("SELECT * FROM table_changes('fed', 2, 1)", says=["versions in order"]),
+    Step("SELECT * FROM table_changes('fed', 'soon')", says=["INDEXTABLES_INVALID_INPUT", "'soon'"]),
+    Step("SELECT * FROM table_changes('fed')", says=["INDEXTABLES_INVALID_INPUT", "table_changes('t', 1, 5)"]),
+    Step("SELECT * FROM table_changes('nowhere', 1)", says=["TABLE_OR_VIEW_NOT_FOUND"]),
+    Step(
+        "SELECT * FROM table_changes('fed', 1) WHERE v TEXTSEARCH 'a'",
+        says=["INDEXTABLES_UNSUPPORTED", "A search must be on a column"],
+    ),
+]
+
+
+def feed_path(spark: SparkSession) -> str:
+    return str(spark.sql("DESCRIBE DETAIL fed").collect()[0]["location"])
+
+
+def test_what_happened_to_rows_is_a_table_too(spark: SparkSession, home: Path) -> None:
+    for step in CHANGES:
+        run(spark, step, {"home": str(home)})
 
 
 def test_streams_by_name(spark: SparkSession, home: Path) -> None:

@@ -11,6 +11,8 @@ import pytest
 from indextables import Table, config
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.spark.source.reader import task_groups
+from indextables.splits.read.table_split import SplitEntry
 
 VALUES = {
     "cache.disk.enabled": "false",
@@ -121,3 +123,79 @@ def test_a_list_with_a_fault_names_it_and_makes_no_table(tmp_path: Path, key: st
 
 def test_splits_per_task_may_be_left_to_the_engine() -> None:
     assert config.resolve(options={"read.splitsPerTask": "auto"})["read.splitsPerTask"] == 0
+
+
+def test_a_purge_deletes_at_most_so_many_files_and_says_what_is_left(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema({"a": pa.int64()}))
+    for number in range(6):
+        table.overwrite(pa.table({"a": [number]}))
+    options = {"purge.retentionCheckEnabled": "false", "purge.maxFilesToDelete": "3", "purge.parallelism": "2"}
+    bounded = Table.open(table.path, options=options)
+    first = bounded.purge(older_than_hours=0)
+    assert (first.orphaned_files_found, first.orphaned_files_deleted) == (3, 3)
+    assert "2 files were left for the next purge" in first.message
+    second = bounded.purge(older_than_hours=0)
+    assert second.orphaned_files_deleted == 2
+    assert "left" not in second.message
+    assert Table.open(table.path).scan().read_all().to_pylist() == [{"a": 5}]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, [10]), (4, [4, 4, 2]), (1, [1] * 10)])
+def test_a_task_reads_at_most_so_many_splits(most: int, expected: list[int]) -> None:
+    entry = SplitEntry("a", 100, 1, None, {}, None, None)
+    groups = task_groups([entry] * 10, per_task=0, searching=False, most=most)
+    assert [len(group) for group in groups] == expected
+
+
+DOCUMENTED = """
+cache.disk.{enabled,path,maxSize,compression,minCompressSize,manifestSyncInterval,dropWritesWhenFull}
+cache.disk.writeQueue.{mode,capacity,maxBudget} cache.coalesceMaxGap
+companion.sync.{distributedLogRead.enabled,arrowFfi.enabled,batchSize,maxConcurrentBatches}
+companion.{writerHeapSize,readerBatchSize,schedulerPool}
+databricks.{workspaceUrl,apiToken,credential.refreshBuffer.minutes,cache.maxSize,fallback.enabled,retry.attempts}
+filter.string{Pattern,StartsWith,EndsWith,Contains}.pushdown
+indexWriter.{batchSize,maxBatchBufferSize,threads} splitConversion.maxParallelism
+indexing.{fastfields,nonfastfields,storeonlyfields,indexonlyfields,json.mode}
+indexing.text.{maxTokenLength,indexRecordOption}
+merge.download.{maxConcurrencyPerCore,memoryBudget,retries} merge.upload.maxConcurrency merge.tempDirectoryPath
+mergeOnWrite.{batchCpuFraction,maxConcurrentBatches,minBatchesToTrigger,mergeGroupMultiplier,minDiskSpaceGB}
+mergeOnWrite.{maxConcurrentMergesPerWorker,memoryOverheadFactor}
+partitionPruning.{filterCacheEnabled,indexEnabled,parallelThreshold,selectivityOrdering}
+prewarm.{enabled,segments,fields,splitsPerTask,partitionFilter,failOnMissingField,catchUpNewHosts}
+purge.{minRetentionHours,parallelism,maxFilesToDelete}
+read.batchOptimization.{enabled,profile,maxRangeSize,gapTolerance,minDocsForOptimization,maxConcurrentPrefetch}
+read.adaptiveTuning.{enabled,minBatchesBeforeAdjustment}
+read.{defaultLimit,maxSplitsPerTask,requireAggregatePushdown,mode,columnar.enabled}
+read.aggregate.{splitsPerTask,maxSplitsPerTask}
+s3.{maxConcurrency,partSize,endpoint,pathStyleAccess}
+transaction.{maxConcurrentReads,cache.ttl.ms} transaction.cache.{version,snapshot,fileList,metadata}.ttl.ms
+transaction.cache.{version,snapshot,fileList}.capacity
+write.optimizeWrite.{samplingRatio,minRowsForEstimation,distributionMode}
+native.memory.enabled protocol.{checkEnabled,autoUpgrade,enforceReaderVersion,enforceWriterVersion}
+skippedFiles.trackingEnabled indexquery.indexall.maxUnqualifiedFields
+aws.forcePathStyle azure.bearerToken gcp.{projectId,credentialsFile}
+"""
+"""Every key of the JVM engine's documents that was not ours by the same name."""
+WORKS = {"purge.parallelism", "purge.maxFilesToDelete", "purge.minRetentionHours", "read.maxSplitsPerTask"}
+
+
+def documented() -> list[str]:
+    found = []
+    for word in DOCUMENTED.split():
+        before, opened, rest = word.partition("{")
+        inner, _, after = rest.partition("}")
+        found += [before + part + after for part in inner.split(",")] if opened else [before]
+    return found
+
+
+def test_the_list_is_the_one_of_the_documents() -> None:
+    assert len(documented()) == len(set(documented())) >= 97
+
+
+@pytest.mark.parametrize("key", documented())
+def test_every_documented_setting_is_known_by_its_name(key: str) -> None:
+    for name in (key, f"spark.indextables.{key}", key.lower()):
+        assert config.REGISTRY.lookup(name) is not None, name
+    works = key in ALIASES or key in config.REGISTRY.settings
+    assert works or key in NO_EFFECT or key in REFUSED or key.startswith("indexing.")
+    assert key not in WORKS or key in config.REGISTRY.settings

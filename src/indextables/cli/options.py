@@ -18,7 +18,9 @@ Settings = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-VersionAsOf = Annotated[int | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version.")]
+VersionAsOf = Annotated[
+    str | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version: its number or tag.")
+]
 TimestampAsOf = Annotated[
     str | None,
     typer.Option("--timestamp-as-of", metavar="TIME", help="The table as it was then: 2026-11-15T12:00:00Z."),
@@ -43,6 +45,11 @@ def settings_of(pairs: list[str] | None) -> dict[str, object]:
             raise InvalidInputError(f"{text!r} is not a setting.", hint=hint, option=text)
         settings[key.strip()] = value
     return settings
+
+
+def version_of(text: str | None) -> int | str | None:
+    """A version as it was typed: a number, or a tag."""
+    return int(text) if text is not None and text.removeprefix("-").isdecimal() else text
 
 
 def names_of(text: str | None) -> list[str] | None:

@@ -26,7 +26,7 @@ import typer
 
 from indextables import errors
 from indextables.cli import output
-from indextables.cli.options import settings_of
+from indextables.cli.options import settings_of, version_of
 from indextables.cli.output import FAILED, code_of
 from indextables.errors import IndexTablesError, RefusedError
 from indextables.model.report import Progress, Report, silent
@@ -80,10 +80,10 @@ def error_text(error: errors.IndexTablesError) -> dict[str, Any]:
 
 
 def open_table(
-    path: str, option: list[str] | None, version_as_of: int | None = None, timestamp_as_of: str | None = None
+    path: str, option: list[str] | None, version_as_of: str | None = None, timestamp_as_of: str | None = None
 ) -> Table:
     """The table at a path: its newest version, an older one, or the one of a moment."""
-    return Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=settings_of(option))
+    return Table.open(path, version=version_of(version_as_of), timestamp=timestamp_as_of, options=settings_of(option))
 
 
 _Debug = Annotated[bool, typer.Option("--debug", help="Show logs, and where an error came from.")]

@@ -109,9 +109,10 @@ class StatementCursor(Cursor):
             self.advance()
             depth += 1
             complete = [p for p, words in fitting.items() if len(words) == depth]
-            if complete:
+            longer = {p: words for p, words in fitting.items() if len(words) > depth}
+            if complete and not any(says(self.token, words[depth]) for words in longer.values()):
                 return complete[0]
-            candidates = fitting
+            candidates = longer
 
     def follows(self, phrase: str) -> bool:
         """Whether the words of a phrase come next."""

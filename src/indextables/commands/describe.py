@@ -21,9 +21,12 @@ from indextables import config
 from indextables.commands.cursor import StatementCursor
 from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.config.release import VERSION
-from indextables.metrics import METRICS, PREFIX
+from indextables.config.splits import SplitCacheSettings
+from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
 from indextables.model.action_rows import ACTION_ROW_SCHEMA
 from indextables.model.predicate import Predicate
+from indextables.splits.read.cache import SplitCache
 from indextables.table.planning import log_actions
 from indextables.upkeep.jobs import JOBS
 
@@ -86,7 +89,7 @@ class DescribeHistory(TableCommand):
     clauses: ClassVar[Clauses] = {"LIMIT": ("limit", StatementCursor.whole_number)}
     columns: ClassVar[pa.Schema] = row_schema(
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s,"
-        "engine_info s, is_readable b"
+        "engine_info s, is_readable b, tags s"
     )
 
     def words(self) -> Iterator[str | None]:
@@ -180,6 +183,158 @@ class DescribeStorageStats(Command):
             }
             for key, values in sorted(figures.items())
         )
+
+
+@dataclass(frozen=True)
+class SwitchProfiler(Command):
+    """Begin or end to measure where the time of searches goes."""
+
+    on: bool
+
+    leads: ClassVar = {"ENABLE INDEXTABLES PROFILER": {"on": True}, "DISABLE INDEXTABLES PROFILER": {"on": False}}
+    columns: ClassVar[pa.Schema] = row_schema("status s, host_count i, message s")
+
+    def words(self) -> Iterator[str | None]:
+        yield f"{'ENABLE' if self.on else 'DISABLE'} INDEXTABLES PROFILER"
+
+    def run(self, _session: Session) -> pa.Table:
+        """Of this process: tasks of Spark run in processes of their own, of which none is measured."""
+        if self.on:
+            PROFILER.enable()
+            row = {"status": "enabled", "message": "What this process does is measured from now on."}
+        else:
+            PROFILER.disable()
+            row = {"status": "disabled", "message": "Nothing is measured any more; what was measured stays."}
+        return self.rows([{**row, "host_count": 0}])
+
+
+@dataclass(frozen=True)
+class DescribeProfiler(Command):
+    """Where the time of scans and searches of this process went since the profiler was turned on."""
+
+    reset: bool
+    """Whether counting begins anew afterwards."""
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES PROFILER": {"reset": False}, "RESET INDEXTABLES PROFILER": {"reset": True}}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "section s, category s, calls l, total_ms d, avg_us d, min_us d, max_us d"
+    )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"{'RESET' if self.reset else 'DESCRIBE'} INDEXTABLES PROFILER"
+
+    def run(self, _session: Session) -> pa.Table:
+        """A row for each section that was entered; `read_rows` is a part of `test_rows` where rows are tested."""
+        sections = PROFILER.reset() if self.reset else PROFILER.sections()
+        return self.rows(
+            {
+                "section": name,
+                "category": _CATEGORIES.get(name, "search"),
+                "calls": section.calls,
+                "total_ms": section.seconds * 1e3,
+                "avg_us": section.seconds * 1e6 / section.calls,
+                "min_us": section.shortest * 1e6,
+                "max_us": section.longest * 1e6,
+            }
+            for name, section in sections.items()
+        )
+
+
+_CATEGORIES = {"plan_scan": "planning", "read_rows": "doc_retrieval", "test_rows": "doc_retrieval"}
+
+
+@dataclass(frozen=True)
+class DescribeProfilerCache(Command):
+    """How often what was looked for was in memory, or in the disk cache."""
+
+    reset: bool
+
+    leads: ClassVar = {
+        "DESCRIBE INDEXTABLES PROFILER CACHE": {"reset": False},
+        "RESET INDEXTABLES PROFILER CACHE": {"reset": True},
+    }
+    columns: ClassVar[pa.Schema] = row_schema("cache s, hits l, misses l, hit_rate d")
+
+    def words(self) -> Iterator[str | None]:
+        yield f"{'RESET' if self.reset else 'DESCRIBE'} INDEXTABLES PROFILER CACHE"
+
+    def run(self, session: Session) -> pa.Table:
+        """Of this process since it began, or since the last RESET."""
+        log = PROCESS_CACHE.stats()
+        disk = SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).usage()
+        counted = {f"log_{kind}": (log.hits.get(kind, 0), log.misses.get(kind, 0)) for kind in {*log.hits, *log.misses}}
+        counted["split_parts_on_disk"] = (disk.hits, disk.misses)
+        rows = []
+        for name, (hits, misses) in sorted(counted.items()):
+            before = _cache_marks.get(name, (0, 0))
+            hit, missed = max(hits - before[0], 0), max(misses - before[1], 0)
+            if hit + missed:
+                rows.append({"cache": name, "hits": hit, "misses": missed, "hit_rate": hit / (hit + missed)})
+        if self.reset:
+            _cache_marks.update(counted)
+        return self.rows(rows)
+
+
+_cache_marks: dict[str, tuple[int, int]] = {}
+"""What caches had counted when RESET was said: they count on for everybody else."""
+
+
+@dataclass(frozen=True)
+class DescribeDataSkipping(Command):
+    """How many splits scans and searches of this process left alone, and why."""
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES DATA SKIPPING STATS": {}}
+    columns: ClassVar[pa.Schema] = row_schema("metric_type s, metric_name s, metric_value s")
+
+    def words(self) -> Iterator[str | None]:
+        yield "DESCRIBE INDEXTABLES DATA SKIPPING STATS"
+
+    def run(self, _session: Session) -> pa.Table:
+        """Since the process began, or since they were flushed."""
+
+        def share(part: int, of: int) -> str:
+            return f"{100 * part / of:.1f}%" if of else "0.0%"
+
+        kept = SKIPPED.considered - SKIPPED.by_partition
+        figures = {
+            "total_files_considered": str(SKIPPED.considered),
+            "partition_pruned_files": str(SKIPPED.by_partition),
+            "data_skipped_files": str(SKIPPED.by_statistics),
+            "final_files_scanned": str(SKIPPED.left),
+            "partition_skip_rate": share(SKIPPED.by_partition, SKIPPED.considered),
+            "data_skip_rate": share(SKIPPED.by_statistics, kept),
+            "total_skip_rate": share(SKIPPED.considered - SKIPPED.left, SKIPPED.considered),
+        }
+        return self.rows(
+            {"metric_type": "data_skipping", "metric_name": name, "metric_value": value}
+            for name, value in figures.items()
+        )
+
+
+@dataclass(frozen=True)
+class FlushDataSkipping(Command):
+    """Count skipped splits anew; `caches` forgets remembered logs and opened splits too."""
+
+    caches: bool
+
+    leads: ClassVar = {
+        "FLUSH INDEXTABLES DATA SKIPPING STATS": {"caches": False},
+        "INVALIDATE INDEXTABLES DATA SKIPPING CACHE": {"caches": True},
+    }
+    columns: ClassVar[pa.Schema] = row_schema("status s, message s")
+
+    def words(self) -> Iterator[str | None]:
+        yield f"{'INVALIDATE' if self.caches else 'FLUSH'} INDEXTABLES DATA SKIPPING {'CACHE' if self.caches else 'STATS'}"
+
+    def run(self, session: Session) -> pa.Table:
+        """Of this process."""
+        SKIPPED.reset()
+        message = "Counts of skipped splits begin anew."
+        if self.caches:
+            entries = PROCESS_CACHE.invalidate()
+            SplitCache.of(config.resolve(options=session.options).group(SplitCacheSettings)).close_searchers()
+            message = f"{message} {entries} remembered entries of logs and all opened splits are forgotten."
+        return self.rows([{"status": "success", "message": message}])
 
 
 @dataclass(frozen=True)

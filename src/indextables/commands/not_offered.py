@@ -16,11 +16,6 @@ from indextables.commands.statement import Command, Session, row_schema
 from indextables.errors import UnsupportedError
 
 _COMPANION = ("a split holds its rows beside its index", "Write the rows with df.write.format('indextables').")
-_SKIPPING = (
-    "no statistics of skipped splits are counted for the process",
-    "explain() of a table, or EXPLAIN in Spark, says of each query how many splits were pruned and read.",
-)
-_PROFILER = ("there is no profiler that stays on", "explain() of a table shows where the time of one query goes.")
 
 
 @dataclass(frozen=True)
@@ -38,13 +33,6 @@ class NotOffered(Command):
             "SET INDEXTABLES TABLE ROOT": _COMPANION,
             "UNSET INDEXTABLES TABLE ROOT": _COMPANION,
             "DESCRIBE INDEXTABLES TABLE ROOTS": _COMPANION,
-            "DESCRIBE INDEXTABLES DATA SKIPPING STATS": _SKIPPING,
-            "FLUSH INDEXTABLES DATA SKIPPING STATS": _SKIPPING,
-            "INVALIDATE INDEXTABLES DATA SKIPPING CACHE": _SKIPPING,
-            "ENABLE INDEXTABLES PROFILER": _PROFILER,
-            "DISABLE INDEXTABLES PROFILER": _PROFILER,
-            "RESET INDEXTABLES PROFILER": _PROFILER,
-            "DESCRIBE INDEXTABLES PROFILER": _PROFILER,
         }.items()
     }
     columns: ClassVar[pa.Schema] = row_schema("message s")

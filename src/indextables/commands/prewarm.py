@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, TableName, TableReference
+from indextables.commands.cursor import StatementCursor, TableName, TableReference, quoted
 from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.errors import IndexTablesError, NotFoundError, StorageError
 from indextables.model.predicate import Predicate
@@ -210,7 +210,7 @@ class WaitForPrewarmJobs(Command):
     def words(self) -> Iterator[str | None]:
         yield "WAIT FOR INDEXTABLES PREWARM JOBS"
         yield None if self.table is None else str(self.table)
-        yield None if self.job_id is None else f"JOB '{self.job_id}'"
+        yield None if self.job_id is None else f"JOB {quoted(self.job_id)}"
         yield f"TIMEOUT {self.timeout_seconds}"
 
     def run(self, session: Session) -> pa.Table:

@@ -116,3 +116,10 @@ class SearchSettings(SettingsGroup, frozen=True):
         "Whether of words side by side, such as `disk full`, any must match or all.",
         in_table=True,
     )
+    max_terms: int = setting(
+        "query.maxMatchedTerms",
+        integer(0),
+        0,
+        "Most terms of a split's text or string column that a prefix, wildcard or regular expression may fit; more is an "
+        "error. Counting them takes about 5 microseconds for each term that begins alike, before the search. 0: no bound.",
+    )

@@ -11,7 +11,10 @@ R4  A writer that slept while others committed, checkpointed and cleaned could c
 R5  Snapshots remember recent txnIds, so even a version file that was cleaned away can be recognised as ours. The list is
     bounded: it proves that a commit did not land only where it reaches back to the version that was offered (R13).
 R6  After a conflict the table is read again, the commit is checked against what the others did (`model/conflicts.py`),
-    planned anew on the newest snapshot, and tried again after a pause with full jitter.
+    planned anew on the newest snapshot, and tried again after a pause with full jitter. Who just lost a race reads the
+    next versions by their names until there is none, instead of listing the log. They continue the table that was listed
+    if the version that was listed last is still the same file after they were read: a table made in its place would have
+    another of that number. Where it is not, or another engine may commit by a state, the log is listed.
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
@@ -41,6 +44,7 @@ from indextables.errors import (
     StorageError,
     StorageFullError,
     TableNotFoundError,
+    UnsupportedError,
     VersionNotFoundError,
 )
 from indextables.log import log_files
@@ -48,7 +52,7 @@ from indextables.log.log_files import list_log
 from indextables.log.versions import VersionReader
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
-from indextables.model.protocol import check_writable
+from indextables.model.protocol import check_writable, is_shared
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
@@ -59,6 +63,12 @@ AT_ONCE = 3
 """Retries that follow without a pause."""
 UNDECIDED = 10
 """How often a version is offered whose fate the store does not tell, before the outcome is called unknown."""
+
+MOST_FOLLOWED = 32
+"""So many versions are read one by one after a lost race; whoever is further behind lists the log and reads several at a
+time."""
+AHEAD_MS = 60_000
+"""How far in the future a version may be dated for it to be taken at its word."""
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +107,18 @@ class CommitResult(Struct, frozen=True):
     offered: CommittedVersion | None = None
 
 
+class _Ground(Struct, frozen=True):
+    """What a commit builds on: a snapshot, and the versions in it that were read by name after the log was listed."""
+
+    snapshot: Snapshot
+    followed: tuple[CommittedVersion, ...] = ()
+
+    @property
+    def listed_version(self) -> int:
+        """The last version of it that a listing showed."""
+        return self.snapshot.version - len(self.followed)
+
+
 class _Offer(Struct, frozen=True):
     """A version and the bytes of its file, as offered to the store."""
 
@@ -113,6 +135,8 @@ class Committer(Struct, frozen=True):
     reload: Callable[[], Snapshot]
     at_version: Callable[[int], Snapshot]
     since: Callable[[int, int], Sequence[CommittedVersion]]
+    follow: Callable[[Snapshot, Sequence[CommittedVersion]], None]
+    """Checks a snapshot whose last versions were read by name, and remembers them."""
     listed: Callable[[int], ObjectInfo | None]
     """The file that the newest snapshot's version was read from, as a listing showed it."""
     retry: RetrySettings = RetrySettings()
@@ -124,28 +148,30 @@ class Committer(Struct, frozen=True):
 
     def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> CommitResult:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
-        base, began = self.newest(), self.monotonic()
+        ground, began = _Ground(self.newest()), self.monotonic()
         offer: _Offer | None = None
         doubtful = False  # whether a version that was offered may be, or become, part of the table
         attempt, undecided = 0, 0
         while True:
             attempt += 1
+            base = ground.snapshot
             # The same number is offered the same bytes: a request that is still on its way then changes nothing.
             if offer is None or offer.version.version != base.version + 1:
-                planned = self._checked(read, base, proposal)
+                planned = self._checked(read, ground, proposal)
                 if not planned.actions:
                     return CommitResult(base, None, attempt)
                 offer = self._offer(base, planned, txn_id)
             try:
-                outcome = self._create(offer, txn_id)
+                outcome, winner = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
-                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(base):
+                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(ground.listed_version):
                     snapshot = replay(base, [offer.version])
                     return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     self._leave_another_table(offer, base, txn_id)
                 self._pause(attempt)
-                base = self.reload() if doubtful else self.newest()
+                ground = self._next_ground(ground, winner) or _Ground(self.reload() if doubtful else self.newest())
+                base = ground.snapshot
                 version = self._landed_version(base, offer, txn_id)
                 if version is not None:
                     ours = outcome is PutOutcome.CREATED
@@ -193,25 +219,51 @@ class Committer(Struct, frozen=True):
             return False
         return True
 
-    def _checked(self, read: Snapshot, base: Snapshot, proposal: Proposal) -> Plan:
+    def _next_ground(self, ground: _Ground, winner: CommittedVersion | None) -> _Ground | None:
+        """R6: the newest version after a lost race, without a listing; None where only a listing can tell."""
+        base = ground.snapshot
+        if winner is None or is_shared(base.header.protocol) or base.version < 0:
+            return None
+        later = [winner]
+        try:
+            while (another := self.reader.read_one(later[-1].version + 1)) is not None:
+                later.append(another)
+                if len(later) == MOST_FOLLOWED:
+                    return None
+            latest_ms = self.now_ms() + AHEAD_MS
+            if any(version.timestamp_ms > latest_ms for version in later):
+                return None  # dated by a clock that is ahead: a listing says when the store received it
+            if not self._is_part_of_the_table(ground.listed_version):
+                return None
+            snapshot = replay(base, later)
+            self.follow(snapshot, later)
+        except (StorageError, CorruptTableError, UnsupportedError):
+            return None  # told by who reads the table from its listing
+        return _Ground(snapshot, (*ground.followed, *later))
+
+    def _checked(self, read: Snapshot, ground: _Ground, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
+        base = ground.snapshot
         check_writable(base.header.protocol, path=self.store.url)
         if base.version < read.version:
             raise self._went_back(read, base)
         if not is_same_table(read.metadata.id, base.metadata.id):
             raise another_table(self.store.url, read.metadata.id, base.metadata.id)
         if base.version > read.version:
-            conflict = self._conflict_since(read, base, proposal.intent)
+            conflict = self._conflict_since(read, ground, proposal.intent)
             if conflict is not None:
                 raise self._conflict(conflict, proposal.intent.operation)
         return proposal.plan(base, now_ms=self.now_ms())
 
-    def _conflict_since(self, read: Snapshot, base: Snapshot, intent: Intent) -> Conflict | None:
+    def _conflict_since(self, read: Snapshot, ground: _Ground, intent: Intent) -> Conflict | None:
+        listed = ground.listed_version
         try:
-            return find_conflict(intent, read.header.metadata, self.since(read.version, base.version))
+            older = self.since(read.version, listed) if read.version < listed else ()
         except VersionNotFoundError:
             # The versions in between were cleaned away: compare what they led to instead.
-            return find_difference(intent, read, base)
+            return find_difference(intent, read, ground.snapshot)
+        followed = (version for version in ground.followed if version.version > read.version)
+        return find_conflict(intent, read.header.metadata, [*older, *followed])
 
     def _offer(self, base: Snapshot, planned: Plan, txn_id: str) -> _Offer:
         # Times never run backwards in a log, so that a timestamp picks one version.
@@ -220,16 +272,22 @@ class Committer(Struct, frozen=True):
         protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
         actions = (info, *recorded(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
-        body = encode_verified(actions, url=self.store.url, version=version.version, compress=self.files.compress)
+        body = encode_verified(
+            actions,
+            url=self.store.url,
+            version=version.version,
+            compress=self.files.compress,
+            jvm_layout=self.files.jvm_layout,
+        )
         return _Offer(version, body)
 
-    def _create(self, offer: _Offer, txn_id: str) -> PutOutcome:
-        """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file."""
+    def _create(self, offer: _Offer, txn_id: str) -> tuple[PutOutcome, CommittedVersion | None]:
+        """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file, which is given."""
         version = offer.version.version
         for again in range(READ_BACKS):
             try:
                 if self.store.put_if_absent(log_files.version_path(version), offer.body) is PutOutcome.CREATED:
-                    return PutOutcome.CREATED
+                    return PutOutcome.CREATED, None
             except (AccessDeniedError, StorageFullError) as error:
                 # Refused for certain; but an earlier request may still be on its way.
                 if again:
@@ -243,16 +301,22 @@ class Committer(Struct, frozen=True):
             except (StorageError, CorruptTableError) as error:
                 # Could not look: this is neither absence nor another's file. The caller pauses and looks again.
                 logger.warning("%s could not be read back: %s", log_files.version_path(version), error.message)
-                return PutOutcome.UNKNOWN
+                return PutOutcome.UNKNOWN, None
+            if existing is not None and existing.info.txn_id == txn_id:
+                return PutOutcome.CREATED, None
             if existing is not None:
-                return PutOutcome.CREATED if existing.info.txn_id == txn_id else PutOutcome.EXISTS
-        return PutOutcome.UNKNOWN
+                return PutOutcome.EXISTS, existing
+        return PutOutcome.UNKNOWN, None
 
-    def _is_part_of_the_table(self, base: Snapshot) -> bool:
-        """R4: whether the version just created plainly continues the log that was read."""
-        if base.version < 0:
+    def _is_part_of_the_table(self, listed_version: int) -> bool:
+        """R4: whether what follows a version that was listed plainly continues the log that was read.
+
+        Versions go oldest first: where this one is still there, all that follow it are, and none of their numbers was
+        used before.
+        """
+        if listed_version < 0:
             return True
-        info, read = self.store.head(log_files.version_path(base.version)), self.listed(base.version)
+        info, read = self.store.head(log_files.version_path(listed_version)), self.listed(listed_version)
         return info is not None and (read is None or _is_same_file(info, read))
 
     def _leave_another_table(self, offer: _Offer, base: Snapshot, txn_id: str) -> None:

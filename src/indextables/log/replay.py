@@ -88,9 +88,14 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
         return load(store, reader)
     later = [_received(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
     snapshot = replay(loaded.snapshot, later)
+    check_read(store, snapshot)
+    return LoadedSnapshot(snapshot, _files(listing, snapshot))
+
+
+def check_read(store: Store, snapshot: Snapshot) -> None:
+    """Whether a table that was read can be used by this release: its protocol, and what its metadata says."""
     check_readable(snapshot.header.protocol, path=store.url)
     _check_metadata(store, snapshot)
-    return LoadedSnapshot(snapshot, _files(listing, snapshot))
 
 
 def _received(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:

@@ -18,6 +18,7 @@ from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.config.splits import ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
+from indextables.metrics import PROFILER, SKIPPED
 from indextables.model.arguments import text, unexpected
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
@@ -110,6 +111,27 @@ def plan_scan(
     column that rows are to be ordered by: the plan then has its bounds. `now_ms` is the clock for times such as `now-15m`
     in the query.
     """
+    with PROFILER.section("plan_scan"):
+        plan = _planned(snapshot, spec, settings, query, where, columns, order_by, now_ms)
+    SKIPPED.add(
+        considered=plan.splits_considered,
+        by_partition=plan.pruned_by_partition,
+        by_statistics=plan.skipped_by_statistics,
+        left=len(plan.splits),
+    )
+    return plan
+
+
+def _planned(
+    snapshot: Snapshot,
+    spec: StoreSpec,
+    settings: Settings,
+    query: str | Query | None,
+    where: Predicate | None,
+    columns: Sequence[str] | None,
+    order_by: str | None,
+    now_ms: int | None,
+) -> ScanPlan:
     known = _PlanParts.of(snapshot, spec, settings)
     chosen = known.columns(columns)
     where = known.names.optional_predicate(where)
@@ -269,7 +291,7 @@ def physical_query(query: Query, names: ColumnNames) -> Query:
 
     def change(target: Target) -> Target:
         path = names.document_path(target.column, target.path, normal_key) if target.path else ()
-        return Target(names.column(target.column), path)
+        return replace(target, column=names.column(target.column), path=path)
 
     return with_targets(query, change)
 

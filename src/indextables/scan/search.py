@@ -38,7 +38,7 @@ from indextables.splits.search.search import (
     read_hits,
     search_split,
 )
-from indextables.splits.search.snippets import Snippet
+from indextables.splits.search.snippets import Highlight, Snippet
 from indextables.storage.store import Store
 
 _FIRST_WAVE = 2
@@ -77,6 +77,7 @@ class TableSearch(Struct, frozen=True):
         snippet: Snippet | None = None,
         order_by: OrderBy | Sequence[OrderBy] | None = None,
         paged: bool = False,
+        highlight: Highlight | None = None,
     ) -> TableSearch:
         """The search for what a plan with a query finds; what the table cannot answer is an error."""
         assert plan.query is not None
@@ -84,6 +85,8 @@ class TableSearch(Struct, frozen=True):
         orders = () if order_by is None else (order_by,) if isinstance(order_by, OrderBy) else tuple(order_by)
         if not names.same:
             snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
+            if highlight is not None:
+                highlight = replace(highlight, columns=names.columns(highlight.columns), labels=highlight.columns)
             orders = tuple(_physical(order, names) for order in orders)
         request = SearchRequest(
             plan.query,
@@ -96,6 +99,7 @@ class TableSearch(Struct, frozen=True):
             order_by=orders or None,
             ranked=bool(orders) and SCORE not in plan.schema.names and any(order.column == SCORE for order in orders),
             paged=paged,
+            highlight=highlight,
         )
         request.check(plan.schema)
         return cls(plan.by_path() if paged else plan, request)

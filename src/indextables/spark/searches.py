@@ -123,7 +123,7 @@ def count(
         entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
     ]
     to_count = plan.with_splits([entry for entry in plan.splits if entry not in counted_by_log])
-    counts = on_splits(spark, to_count, ScanTask.count, per_task=_per_task(table)) if to_count.splits else []
+    counts = on_splits(spark, to_count, ScanTask.count, _read_settings(table)) if to_count.splits else []
     return sum(entry.num_records or 0 for entry in counted_by_log) + sum(counts)
 
 
@@ -148,7 +148,7 @@ def aggregate(
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=())
     aggregations = parse_spec(spec, table.schema, planning.json_columns(table))
-    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(table))
+    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
     return spark.createDataFrame(result, schema)
@@ -158,8 +158,9 @@ def _is_counted(certain: bool, entry: Any) -> bool:
     return certain and entry.num_records is not None
 
 
-def _per_task(table: Table) -> int:
-    return table.settings.group(SparkReadSettings).splits_per_task
+def _read_settings(table: Table) -> SparkReadSettings:
+    """How the reads of a table are cut into tasks."""
+    return table.settings.group(SparkReadSettings)
 
 
 class SparkScanReport(ScanReport, frozen=True):
@@ -189,8 +190,7 @@ def explain(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=columns)
-    per_task = table.settings.group(SparkReadSettings).splits_per_task
-    parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, per_task=per_task)
+    parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, _read_settings(table))
     report = scan_report(plan, [each for part in parts for each in part])
     figures = {field.name: getattr(report, field.name) for field in fields(report)}
     return SparkScanReport(**figures, read_by=_reader(spark, table, searching=query is not None))

@@ -36,10 +36,13 @@ from indextables.model.retention import HOUR_MS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
+from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
+from indextables.upkeep.tags import tagged_version
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R")
+H = TypeVar("H", bound="TableHandle")
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
@@ -74,8 +77,10 @@ def log_settings(settings: Settings) -> LogSettings:
     )
 
 
-def version_of(log: TransactionLog, *, version: int | None, timestamp: Moment | None) -> int:
-    """The number of the version that is meant: by itself, or as the table was at a moment."""
+def version_of(log: TransactionLog, *, version: int | str | None, timestamp: Moment | None) -> int:
+    """The number of the version that is meant: by itself, by its tag, or as the table was at a moment."""
+    if timestamp is None and isinstance(version, str):
+        return tagged_version(log, version)
     if timestamp is None:
         return whole_number("version", version, low=None)
     if version is not None:
@@ -171,6 +176,9 @@ class TableHandle:
         names = self._names
         gone = set(before.physical.names) - set(names.physical.names)
         options = {k: v for k, v in self._options.items() if not config.names_a_column(k, map(before.shown, gone))}
+        # How a column is indexed that was indexed anew is decided: what the handle was opened with is the past.
+        decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
+        options = config.without_index_of(options, [before.shown(column.name) for column in decided])
         return config.with_columns(options, lambda name: names.shown(before.column(name)))
 
     def _newest(self) -> TableHandle:
@@ -179,9 +187,13 @@ class TableHandle:
         A change whose condition names columns is decided by what they are called there, or others' renames would lead it
         to other rows.
         """
-        newest = TableHandle(self._log, self._snapshot, self._options)
-        newest._show(self._log.fresh())
-        return newest
+        return TableHandle(self._log, self._snapshot, self._options)._following(self._log.fresh())
+
+    def _following(self: H, snapshot: Snapshot) -> H:
+        """This table at another version, with options that mean the columns that they meant here."""
+        table = type(self)(self._log, self._snapshot, self._options)
+        table._show(snapshot)
+        return table
 
     def _new_column_name(self, name: str) -> str:
         """What the splits will call a new column: once columns were renamed or dropped, something new in any case."""

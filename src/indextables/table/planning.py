@@ -37,7 +37,7 @@ from indextables.log.log_files import LOG
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
-from indextables.model.arguments import names_list, text
+from indextables.model.arguments import names_list, text, whole_number
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.predicate import Predicate
@@ -50,7 +50,7 @@ from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.splits.query.tree import Query, Target
 from indextables.splits.search.order import OrderBy
-from indextables.splits.search.snippets import Snippet
+from indextables.splits.search.snippets import Highlight, Snippet
 from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
@@ -103,7 +103,8 @@ def plan_search(
     limit: int | None = None,
     offset: int = 0,
     score: bool = False,
-    snippet: Snippet | None = None,
+    snippet: str | None = None,
+    highlight: Any = None,
     order_by: str | Sequence[str] | None = None,
     paged: bool = False,
     now_ms: int | None = None,
@@ -113,13 +114,22 @@ def plan_search(
     first = orders[0] if orders else None
     plan = plan_scan(
         table,
-        query=query,
+        query=text("query", query),
         where=where,
         columns=columns,
         order_by=first.column if first is not None and first.is_plain else None,
         now_ms=now_ms,
     )
-    return TableSearch.of(plan, limit=limit, offset=offset, score=score, snippet=snippet, order_by=orders, paged=paged)
+    return TableSearch.of(
+        plan,
+        limit=None if limit is None else whole_number("limit", limit),
+        offset=whole_number("offset", offset),
+        score=score,
+        snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+        order_by=orders,
+        paged=paged,
+        highlight=None if highlight is None else Highlight.parse(highlight),
+    )
 
 
 def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[OrderBy, ...]:
@@ -387,6 +397,7 @@ def plan_rows(
     where: Where | None = None,
     dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
+    overwrite_schema: bool = False,
     exist_ok: bool = True,
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
@@ -421,6 +432,7 @@ def plan_rows(
         where=where,
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         user_metadata=user_metadata,
         txn=txn,
     )

@@ -12,10 +12,11 @@ import binascii
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import text, whole_number
@@ -23,7 +24,6 @@ from indextables.model.predicate.where import Where
 from indextables.model.stat_text import decode_value, encode_value
 from indextables.scan.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types
-from indextables.splits.search.snippets import Snippet
 from indextables.table import planning
 from indextables.table.handle import TableHandle, older_snapshot, open_log
 
@@ -42,11 +42,11 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
     """Where a page ended, as a text that travels through a URL."""
 
     table: str
-    version: int
-    now_ms: int
+    version: Annotated[int, Meta(ge=0, lt=1 << 60)]
+    now_ms: Annotated[int, Meta(ge=0, lt=1 << 47)]
     search: str
     split: str
-    row: int
+    row: Annotated[int, Meta(ge=0, lt=1 << 60)]
     keys: dict[str, str | None]
 
     @classmethod
@@ -84,12 +84,13 @@ class SearchPages(TableHandle):
         search_after: str | None = None,
         score: bool = False,
         snippet: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> SearchPage:
         """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
 
-        `order_by`, `columns`, `score` and `snippet` are as for `search`. `search_after` is the `next` of the page before:
-        all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError for a token
-        of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
+        `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
+        page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
+        for a token of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
 
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
@@ -99,12 +100,13 @@ class SearchPages(TableHandle):
         now_ms = shown._log.now_ms() if token is None else token.now_ms
         search = planning.plan_search(
             shown,
-            text("query", query),
+            query,
             where=where,
             columns=columns,
             limit=whole_number("limit", limit, low=1),
             score=score,
-            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+            snippet=snippet,
+            highlight=highlight,
             order_by=order_by,
             paged=True,
             now_ms=now_ms,
@@ -169,9 +171,10 @@ def _shown(value: pa.Scalar) -> str | None:
 def _value(text: str | None, kind: pa.DataType) -> object:
     if text is None:
         return None
-    if pa.types.is_binary(kind):
-        return base64.b64decode(text)
-    value = decode_value(text, kind)
+    try:
+        value = base64.b64decode(text, validate=True) if pa.types.is_binary(kind) else decode_value(text, kind)
+    except binascii.Error:
+        value = None
     if value is None:
         raise _another_search()
     return value

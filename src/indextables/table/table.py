@@ -25,7 +25,7 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, names_list, number, text, transaction_id, whole_number
+from indextables.model.arguments import Moment, byte_size, names_list, number, transaction_id, whole_number
 from indextables.model.conflicts import Operation
 from indextables.model.predicate.where import Where, partition_predicate
 from indextables.model.report import Progress, silent
@@ -33,7 +33,6 @@ from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.snippets import Snippet
 from indextables.table import admin, damaged, definition, planning, row_changes
 from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
 from indextables.table.lifecycle import LifecycleVerbs
@@ -76,14 +75,14 @@ class Table(SearchPages, LifecycleVerbs):
         cls: type[T],
         path: str,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: Moment | None = None,
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
         """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
 
-        `version` is the number of a version; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
+        `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
         table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
         within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
         that was cleaned away or never was.
@@ -131,7 +130,7 @@ class Table(SearchPages, LifecycleVerbs):
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        return type(self)(self._log, self._log.newest(), self._options)
+        return self._following(self._log.newest())
 
     # Finding rows.
 
@@ -158,30 +157,23 @@ class Table(SearchPages, LifecycleVerbs):
         snippet: str | None = None,
         order_by: str | Sequence[str] | None = None,
         search_after: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
     ) -> pa.Table:
         """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
 
         `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
         `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. `order_by` is a column,
         a path in one or `_score`, or several: "ts desc", ["level", "-ts"]. `search_after` is the token of a `search_page`.
-        Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
+        `highlight` names text columns whose passages become `_highlight`, with the places of words as data; as a mapping
+        also how many `fragments` of which `length`. Raises QuerySyntaxError, and InvalidInputError for an unknown column.
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
+        shown: dict[str, Any] = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
         if search_after is not None:
             behind = self._rows_behind(search_after, limit, offset)
-            return behind(query, where=where, columns=columns, order_by=order_by, score=score, snippet=snippet).rows
-        search = planning.plan_search(
-            self,
-            text("query", query),
-            where=where,
-            columns=columns,
-            limit=None if limit is None else whole_number("limit", limit),
-            offset=whole_number("offset", offset),
-            score=score,
-            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=order_by,
-        )
+            return behind(query, where=where, order_by=order_by, **shown).rows
+        search = planning.plan_search(self, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown)
         return search.run(self._log.store)
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
@@ -428,6 +420,7 @@ class Table(SearchPages, LifecycleVerbs):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
@@ -436,31 +429,34 @@ class Table(SearchPages, LifecycleVerbs):
 
         `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
         `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
-        are cut anew, side by side; the setting `merge.clusterBy` sorts small ones in every merge. A split that cannot be
-        read is skipped for a while and stays. `dry_run` only plans; `progress` is called at every step; `execute` runs the
-        groups elsewhere than in threads of this process. Raises InvalidInputError for a bad size or column, ConflictError.
+        are cut anew, side by side; `merge.clusterBy` sorts small ones in every merge. `rewrite` takes splits of another
+        engine alone, in batches: stopped, it goes on where it was. What cannot be read is skipped for a while and stays.
+        `dry_run` only plans; `progress` is called at every step; `execute` runs groups elsewhere. Raises InvalidInputError.
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         self._refuse_if_pinned()
-        snapshot = self._log.fresh()
+        newest = self._newest()
         bounds = merge.MergeBounds.of(
-            self._settings.group(MergeSettings),
+            newest._settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size(target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
-            order_by=None if order_by is None else definition.sort_columns(self, order_by),
+            order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        physical = self._names.optional_predicate(predicate)
-        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
+        predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
+        physical = newest._names.optional_predicate(predicate)
+        now_ms = self._log.now_ms()
+        plan = merge.plan(
+            newest._snapshot, url=self.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=rewrite
+        )
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
             plan,
             self._log,
-            spec=self._spec,
-            settings=self._search_settings,
+            spec=newest._spec,
+            settings=newest._search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -493,7 +489,7 @@ class Table(SearchPages, LifecycleVerbs):
         report = purge.run(
             plan,
             self._log,
-            retries=settings.delete_retries,
+            settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -514,9 +510,9 @@ class Table(SearchPages, LifecycleVerbs):
         return self._moved_on(truncate.run(plan, self._log, progress=progress))
 
     def restore(
-        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+        self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by its number (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring back an older version (`version`, a number or a tag), or that of a moment (`timestamp`), as a new one.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
@@ -660,10 +656,10 @@ class Table(SearchPages, LifecycleVerbs):
         """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
         return self._log.cache_stats()
 
-    def invalidate_cache(self) -> dict[str, Any]:
-        """Forget what is remembered of this table's log; returns the figures from before: `t.invalidate_cache()`."""
+    def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
+        """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
         before = self._log.cache_stats().to_dict()
-        self._log.invalidate_cache()
+        self._log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -120,7 +120,9 @@ def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin 
 
 
 ACTIONS_PER_PART = 100_000
-ROWS_PER_GROUP = 100_000
+LINES_PER_SLICE = 10_000
+"""Lines of a JSON checkpoint that are objects at a time while it is read."""
+ROWS_PER_GROUP = 20_000
 """Files that make one row group of a Parquet checkpoint."""
 _PART_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}")
 _KEYS = frozenset(ACTION_KEYS.values())
@@ -181,6 +183,21 @@ def _is_lines(plain: bytes) -> bool:
 def decode_part(data: bytes, *, path: str) -> list[LogAction]:
     """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
     return _lines(data, inflate(data, path=path), path)[0]
+
+
+def decode_slices(data: bytes, *, path: str) -> Iterator[list[LogAction]]:
+    """The same, some thousands at a time: as objects they take many times their bytes."""
+    lines = without_origin(inflate(data, path=path), path=path)[0]
+    check_entries(lines.count(b"\n"), len(data), path=path)
+    first, start = 1, 0
+    while start < len(lines) or first == 1:
+        end = start
+        for _ in range(LINES_PER_SLICE):
+            end = lines.find(b"\n", end) + 1 or len(lines)
+            if end == len(lines):
+                break
+        yield version_file.decode_lines(lines[start:end], path=path, packed_bytes=len(data), first_line=first)
+        first, start = first + LINES_PER_SLICE, end
 
 
 def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], CheckpointOrigin | None]:
@@ -371,27 +388,36 @@ def parquet_parts(data: bytes, *, path: str) -> tuple[str, ...]:
     return () if text is None else tuple(part.name for part in decode_origin(text, path=path).others)
 
 
-def decode_parquet_checkpoint(data: bytes, *, path: str) -> ParquetCheckpoint:
-    """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults."""
+def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> ParquetCheckpoint:
+    """The checkpoint's files and actions. Columns are found by name; those that are missing take their defaults.
+
+    Of the files just `columns` are kept, if they are named; all of them are read and checked, a row group at a time.
+    """
     try:
-        rows, origin = _rows(data, path)
-        rows.validate(full=True)
-        kinds = rows.column("actionType")
-        files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
-        others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
-        actions = tuple(_action(row) for row in _narrow(others).to_pylist())
+        origin, groups = _row_groups(data, path)
+        lists: list[pa.Table] = []
+        actions: tuple[LogAction, ...] = ()
+        for rows in groups:
+            rows.validate(full=True)
+            kinds = rows.column("actionType")
+            files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
+            if files.column("path").null_count or files.column("size").null_count:
+                raise BadFileError(f"{path} has a file without a path or a size.", path=path)
+            lists.append(files if columns is None else files.select(list(columns)))
+            others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
+            actions += tuple(_action(row) for row in _narrow(others).to_pylist())
     except BadFileError as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path) from failure
     except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
-    if files.column("path").null_count or files.column("size").null_count:
-        raise BadFileError(f"{path} has a file without a path or a size.", path=path)
-    return ParquetCheckpoint(files, actions, origin)
+    return ParquetCheckpoint(pa.concat_tables(lists), actions, origin)
 
 
-def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
-    """The rows of a checkpoint. Texts are read as what they are stored as, a few different ones and which of them each row
-    has, and laid out one by one only if that is not more than a log may hold.
+def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterator[pa.Table]]:
+    """What a checkpoint says that it is, and its rows: a group at a time, at least one, which may be empty.
+
+    Texts are read as what they are stored as, a few different ones and which of them each row has, and laid out one by one
+    only if that is not more than a log may hold.
     """
     plain = pq.ParquetFile(pa.BufferReader(data))
     check_entries(plain.metadata.num_rows, len(data), path=path)
@@ -401,17 +427,21 @@ def _rows(data: bytes, path: str) -> tuple[pa.Table, CheckpointOrigin | None]:
         read_dictionary=[column.path for column in texts if column.physical_type == "BYTE_ARRAY"],
         page_checksum_verification=True,
     )
-    groups, size = [], 0
     schema = plain.schema_arrow.remove_metadata()
-    for number in range(shared.num_row_groups):  # one by one: maps of shared texts are not read across them
-        group = shared.read_row_group(number, use_threads=False)
-        size += sum(_plain_bytes(chunk) for column in group.columns for chunk in column.chunks)
-        if size > INFLATION_CAP_BYTES:
-            raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
-        groups.append(group.cast(schema))
+
+    def groups() -> Iterator[pa.Table]:
+        size = 0
+        for number in range(shared.num_row_groups):  # one by one: maps of shared texts are not read across them
+            group = shared.read_row_group(number, use_threads=False)
+            size += sum(_plain_bytes(chunk) for column in group.columns for chunk in column.chunks)
+            if size > INFLATION_CAP_BYTES:
+                raise BadFileError(f"It holds {size} bytes, more than {INFLATION_CAP_BYTES}.", path=path)
+            yield group.cast(schema)
+        if not shared.num_row_groups:
+            yield schema.empty_table()
+
     origin_text = (plain.metadata.metadata or {}).get(_ORIGIN)
-    origin = None if origin_text is None else decode_origin(origin_text, path=path)
-    return pa.concat_tables(groups) if groups else schema.empty_table(), origin
+    return None if origin_text is None else decode_origin(origin_text, path=path), groups()
 
 
 def _plain_bytes(array: Any) -> int:

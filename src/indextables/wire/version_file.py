@@ -30,7 +30,7 @@ from indextables.model.actions import (
     UnknownAction,
 )
 from indextables.model.partition_text import intended_values, is_doubtful
-from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
+from indextables.wire.compression import INFLATION_CAP_BYTES, JVM_MARK, check_entries, check_untyped, deflate, inflate
 
 A = TypeVar("A", bound=LogAction)
 _ACTION_TYPES = {key: cls for cls, key in ACTION_KEYS.items()}
@@ -86,12 +86,12 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
     return decode_lines(inflate(data, path=path), path=path, packed_bytes=len(data))
 
 
-def decode_lines(plain: bytes, *, path: str, packed_bytes: int) -> list[LogAction]:
-    """The actions of lines that were inflated from so many bytes."""
+def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
+    """The actions of lines that were inflated from so many bytes. `first_line` is what the first of them is called."""
     check_entries(plain.count(b"\n"), packed_bytes, path=path)
     actions = _decode_at_once(plain)
     if actions is None:
-        actions = _decode_slowly(plain, path, packed_bytes)
+        actions = _decode_slowly(plain, path, packed_bytes, first_line)
     if not actions:
         raise BadFileError(f"{path} is empty: a version file holds at least one action.", path=path)
     return [with_intended_values(action) for action in actions]
@@ -120,11 +120,11 @@ def _decode_at_once(plain: bytes) -> list[LogAction] | None:
     return actions if len(actions) == len(lines) else None
 
 
-def _decode_slowly(plain: bytes, path: str, packed_bytes: int) -> list[LogAction]:
+def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:
     """Lines with unknown keys or fields, or with values another writer spelt differently."""
     actions: list[LogAction] = []
     untyped = 0
-    for number, line in enumerate(plain.split(b"\n"), 1):
+    for number, line in enumerate(plain.split(b"\n"), first_line):
         if not line.strip():
             continue
         try:
@@ -190,7 +190,9 @@ Checked = TypeVar("Checked", bound=Action)
 _HINT = "Give values of the types that the log has; nothing was written."
 
 
-def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
+def encode_verified(
+    actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True, jvm_layout: bool = False
+) -> bytes:
     """The bytes of a version file that can be read again; InvalidInputError names the action that could not.
 
     RefusedError if the file would be larger than readers inflate.
@@ -208,7 +210,9 @@ def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, com
         decode(plain, path=what)
     except BadFileError as error:
         raise _refusal(written[error.context["line"] - 1], what, error) from error
-    return deflate(plain) if compress else plain
+    if not compress:
+        return plain
+    return JVM_MARK + deflate(plain) if jvm_layout else deflate(plain)
 
 
 def as_read_back(action: Checked, *, what: str) -> Checked:

@@ -5,17 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
-from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, FlushSearcherCache, InvalidateCache
+from indextables.commands.caches import (
+    DescribeDiskCache,
+    DescribeLogCache,
+    FlushDiskCache,
+    FlushSearcherCache,
+    InvalidateCache,
+)
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
+    DescribeDataSkipping,
     DescribeEnvironment,
     DescribeHistory,
     DescribeMergeJobs,
+    DescribeProfiler,
+    DescribeProfilerCache,
     DescribeSkippedFiles,
     DescribeState,
     DescribeStorageStats,
     DescribeTransactionLog,
+    FlushDataSkipping,
+    SwitchProfiler,
 )
 from indextables.commands.not_offered import NotOffered
 from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
@@ -28,7 +39,9 @@ from indextables.commands.upkeep import (
     Purge,
     RepairLog,
     Restore,
+    TagVersion,
     TruncateTimeTravel,
+    UntagVersion,
     Verify,
 )
 from indextables.model.predicate import parse as predicate
@@ -65,7 +78,7 @@ STATEMENTS = (
         "MERGE SPLITS '/p' TARGE SIZE 100M",
         (
             "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX GROUPS, PRECOMMIT, MAX SOURCE SPLITS PER "
-            "MERGE, ORDER BY, DRY RUN "
+            "MERGE, ORDER BY, REWRITE, DRY RUN "
             "or the end, found 'TARGE'",
             "\n  MERGE SPLITS '/p' TARGE SIZE 100M\n                    ^\n",
             "Did you mean TARGET SIZE? Write: MERGE SPLITS 'path' [WHERE condition] [TARGET SIZE 100M|1G|n]",
@@ -135,6 +148,25 @@ STATEMENTS = (
         ("expected DRY RUN or the end, found 'NOW'",),
     ),
     Documented(
+        "tag",
+        (
+            "TAG INDEXTABLES '/data/a table' VERSION 12 AS 'release-7'",
+            "tag indextable '/data/a table' version 12 as 'release-7';",
+        ),
+        TagVersion(PATH, "release-7", 12),
+        "table_path s, tag s, tagged_version l, version l",
+        "TAG INDEXTABLES '/p' 'release-7'",
+        ("expected VERSION or AS, found \"'release-7'\"",),
+    ),
+    Documented(
+        "untag",
+        ("UNTAG INDEXTABLES '/data/a table' 'release-7'", "untag indextable '/data/a table' 'release-7';"),
+        UntagVersion(PATH, "release-7"),
+        "table_path s, tag s, version l",
+        "UNTAG INDEXTABLES '/p'",
+        ("expected a tag in quotes",),
+    ),
+    Documented(
         "repair",
         (
             "REPAIR INDEXFILES TRANSACTION LOG '/data/a table' AT LOCATION 's3://b/copy'",
@@ -202,7 +234,7 @@ STATEMENTS = (
         ),
         DescribeHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE INDEXTABLES HISTORY '/p' LIMIT -1",
         ("expected a whole number, found '-'",),
     ),
@@ -259,12 +291,52 @@ STATEMENTS = (
         ("expected CACHE, found the end",),
     ),
     Documented(
+        "enable profiler",
+        ("ENABLE INDEXTABLES PROFILER", "enable tantivy4spark profiler;"),
+        SwitchProfiler(on=True),
+        "status s, host_count i, message s",
+        "ENABLE INDEXTABLES PROFILR",
+        ("Did you mean ENABLE INDEXTABLES PROFILER?",),
+    ),
+    Documented(
+        "reset profiler",
+        ("RESET INDEXTABLES PROFILER", "reset tantivy4spark profiler"),
+        DescribeProfiler(reset=True),
+        "section s, category s, calls l, total_ms d, avg_us d, min_us d, max_us d",
+        "RESET INDEXTABLES PROFILER NOW",
+        ("found 'NOW'",),
+    ),
+    Documented(
+        "profiler cache",
+        ("DESCRIBE INDEXTABLES PROFILER CACHE", "describe tantivy4spark profiler cache"),
+        DescribeProfilerCache(reset=False),
+        "cache s, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES PROFILER CACHE 'p'",
+        ("expected the end",),
+    ),
+    Documented(
+        "data skipping",
+        ("DESCRIBE INDEXTABLES DATA SKIPPING STATS", "describe tantivy4spark data skipping stats;"),
+        DescribeDataSkipping(),
+        "metric_type s, metric_name s, metric_value s",
+        "DESCRIBE INDEXTABLES DATA SKIPPING",
+        ("expected STATS, found the end",),
+    ),
+    Documented(
+        "flush data skipping",
+        ("INVALIDATE INDEXTABLES DATA SKIPPING CACHE", "invalidate tantivy4spark data skipping cache"),
+        FlushDataSkipping(caches=True),
+        "status s, message s",
+        "FLUSH INDEXTABLES DATA SKIPPING",
+        ("expected STATS, found the end",),
+    ),
+    Documented(
         "flush",
         ("FLUSH INDEXTABLES DISK CACHE", "flush indextable disk cache;"),
         FlushDiskCache(),
         "executor s, host s, bytes_freed l, splits_freed l",
         "FLUSH INDEXTABLES CACHE",
-        ("expected DISK CACHE, SEARCHER CACHE or DATA SKIPPING STATS, found 'CACHE'",),
+        ("expected DATA SKIPPING STATS, DISK CACHE or SEARCHER CACHE, found 'CACHE'",),
     ),
     Documented(
         "prewarm",
@@ -311,6 +383,17 @@ STATEMENTS = (
         "message s",
         "BUILD INDEXTABLES COMPANIONS",
         ("Did you mean BUILD INDEXTABLES COMPANION?",),
+    ),
+    Documented(
+        "log cache",
+        (
+            "DESCRIBE INDEXTABLES LOG CACHE FOR '/data/a table'",
+            "describe indextable log cache for '/data/a table';",
+        ),
+        DescribeLogCache(PATH),
+        "table_path s, kind s, entries l, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES LOG CACHE '/p'",
+        ("expected FOR or the end, found \"'/p'\"",),
     ),
     Documented(
         "invalidate",
@@ -362,7 +445,7 @@ STATEMENTS = (
         ("DESCRIBE HISTORY '/data/a table' LIMIT 10", "describe history '/data/a table' limit 10;"),
         DescribeTableHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE HISTORI '/p'",
         ("found 'HISTORI'", "Did you mean DESCRIBE HISTORY?"),
     ),

@@ -38,6 +38,18 @@ def path(tmp_path: Path) -> str:
         "PREWARM INDEXTABLES CACHE '{}' FOR SEGMENTS (TERM_DICT, POSTINGS) ON FIELDS (message) "
         "WITH PERWORKER PARALLELISM OF 4 WHERE day = '2026-11-01'",
         "DESCRIBE INDEXTABLES PREWARM JOBS",
+        "ENABLE INDEXTABLES PROFILER",
+        "DESCRIBE TANTIVY4SPARK PROFILER",
+        "DESCRIBE INDEXTABLES PROFILER CACHE",
+        "RESET INDEXTABLES PROFILER",
+        "RESET INDEXTABLES PROFILER CACHE",
+        "DISABLE INDEXTABLES PROFILER",
+        "DESCRIBE INDEXTABLES STORAGE STATS",
+        "DESCRIBE INDEXTABLES DATA SKIPPING STATS",
+        "FLUSH INDEXTABLES DATA SKIPPING STATS",
+        "INVALIDATE INDEXTABLES DATA SKIPPING CACHE",
+        "INVALIDATE TRANSACTION LOG CACHE",
+        "MERGE SPLITS '{}' REWRITE",
         "WAIT FOR INDEXTABLES PREWARM JOBS TIMEOUT 60",
         "DROP TANTIVY4SPARK PARTITIONS FROM '{}' WHERE day = '2026-11-01'",
     ],
@@ -98,3 +110,37 @@ def test_a_merge_before_the_commit_is_refused(path: str) -> None:
 @pytest.mark.parametrize("text", ["SET indextables.a = 1", "SET indextables", "RESET indextables.x", "REPAIR TABLE t"])
 def test_what_spark_says_with_the_same_words_stays_sparks(text: str) -> None:
     assert not is_ours(text)
+
+
+def test_the_profiler_tells_where_a_search_spent_its_time(path: str) -> None:
+    assert sql("ENABLE INDEXTABLES PROFILER").to_pylist()[0]["status"] == "enabled"
+    table = Table.open(path)
+    assert table.search("timeout").num_rows == 3
+    assert table.scan(where="message LIKE '%word1%'").read_all().num_rows == 1
+    rows = {row["section"]: row for row in sql("DESCRIBE INDEXTABLES PROFILER").to_pylist()}
+    assert {"plan_scan", "open_split", "open_index", "read_rows"} <= set(rows)
+    for row in rows.values():
+        assert row["calls"] > 0
+        assert row["min_us"] <= row["avg_us"] <= row["max_us"]
+        assert row["total_ms"] * 1000 == pytest.approx(row["avg_us"] * row["calls"])
+    assert rows["open_split"]["calls"] >= 3
+    before = sql("RESET INDEXTABLES PROFILER").num_rows
+    assert before == len(rows)
+    assert sql("DESCRIBE INDEXTABLES PROFILER").num_rows == 0
+    assert sql("DISABLE INDEXTABLES PROFILER").to_pylist()[0]["status"] == "disabled"
+    table.search("timeout")
+    assert sql("DESCRIBE INDEXTABLES PROFILER").num_rows == 0
+
+
+def test_splits_that_were_skipped_are_counted_until_they_are_flushed(path: str) -> None:
+    sql("FLUSH INDEXTABLES DATA SKIPPING STATS")
+    Table.open(path).count(where="day = '2026-11-01'")
+    rows = {r["metric_name"]: r["metric_value"] for r in sql("DESCRIBE INDEXTABLES DATA SKIPPING STATS").to_pylist()}
+    assert (rows["total_files_considered"], rows["partition_pruned_files"], rows["final_files_scanned"]) == (
+        "3",
+        "2",
+        "1",
+    )
+    assert rows["partition_skip_rate"] == rows["total_skip_rate"] == "66.7%"
+    assert sql("INVALIDATE INDEXTABLES DATA SKIPPING CACHE").to_pylist()[0]["status"] == "success"
+    assert sql("DESCRIBE INDEXTABLES DATA SKIPPING STATS").to_pylist()[0]["metric_value"] == "0"

@@ -92,7 +92,6 @@ def test_operators_become_calls(sql: str, rewritten: str) -> None:
         "n * TEXTSEARCH 'x'",
         "(n) * TEXTSEARCH 'x'",
         "t.* TEXTSEARCH 'x'",
-        "* FIELDMATCH 'x'",
         "col TEXTSEARCH 'open",
         "col TEXTSEARCH 'x' AND 'open",
         "col TEXTSEARCH 'x' /* open",

@@ -149,7 +149,7 @@ def test_clauses_may_be_left_out(text: str, command: Command | None) -> None:
         ("MERGE SPLITS t MAX SOURC SPLITS PER MERGE 5", "Did you mean MAX SOURCE SPLITS PER MERGE?"),
         ("MERGE SPLITS t MAX DEST SPLITS 1.5", "expected a whole number, found '1.5'"),
         ("MERGE SPLITS t MAX DEST SPLITS 9223372036854775808", "the number is greater than 9223372036854775807"),
-        ("MERGE SPLITS t DRY RUN DRY RUN", "MAX SOURCE SPLITS PER MERGE, ORDER BY or the end, found 'DRY'"),
+        ("MERGE SPLITS t DRY RUN DRY RUN", "MAX SOURCE SPLITS PER MERGE, ORDER BY, REWRITE or the end, found 'DRY'"),
         ("MERGE SPLITS t DRYRUN", "Did you mean DRY RUN?"),
         ("MERGE SPLITS t WHERE a = 1 ANDD b = 2", "Did you mean AND?"),
         ("MERGE SPLITS t WHERE a = = 1 DRY RUN", "column 26: expected a column, a value or '(', found '='"),

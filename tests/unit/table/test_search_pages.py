@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import random
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import InvalidInputError
+from indextables.errors import IndexTablesError, InvalidInputError
 
 SCHEMA = pa.schema(
     [
@@ -224,3 +225,42 @@ def test_pages_follow_renamed_columns(tmp_path: Path) -> None:
     table.alter.rename_column("ts", "moment")
     found = pa.concat_tables(pages(table, "*", 9, order_by=["person.age", "moment"]))
     assert found["id"].to_pylist() == expected
+
+
+def test_a_token_that_somebody_made_is_refused(folder: str) -> None:
+    table = Table.open(folder)
+    token = table.search_page("timeout", limit=3, order_by="ts").next
+    assert token is not None
+    content = json.loads(base64.urlsafe_b64decode(token))
+    changes: list[dict[str, Any]] = [
+        {"row": 2**70},
+        {"row": -5},
+        {"version": -1},
+        {"version": 10**9},
+        {"now_ms": 2**80},
+        {"keys": {"0.0": "no time"}},
+        {"keys": {}},
+        {"keys": {"7.0": "x"}},
+        {"search": "x"},
+        {"more": 1},
+        {"table": 5},
+    ]
+    for change in changes:
+        crafted = base64.urlsafe_b64encode(json.dumps(content | change).encode()).decode()
+        with pytest.raises(IndexTablesError):
+            table.search_page("timeout", limit=3, order_by="ts", search_after=crafted)
+    elsewhere = base64.urlsafe_b64encode(json.dumps(content | {"split": "../x", "row": 99}).encode()).decode()
+    rows = table.search_page("timeout", limit=3, order_by="ts", search_after=elsewhere).rows
+    assert set(rows["id"].to_pylist()) <= set(table.search("timeout")["id"].to_pylist())
+
+
+def test_a_page_of_a_version_that_was_purged_is_an_error_that_says_so(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=OPTIONS)
+    table.append(pa.Table.from_pylist(rows(30, 5), SCHEMA))
+    token = table.search_page("*", limit=5, order_by="id").next
+    table.overwrite(pa.Table.from_pylist(rows(30, 6), SCHEMA))
+    for split in (tmp_path / "t" / "splits").glob("**/*.split"):
+        if split.name not in {Path(p).name for p in table.files().column("path").to_pylist()}:
+            split.unlink()
+    with pytest.raises(IndexTablesError):
+        Table.open(str(tmp_path / "t")).search_page("*", limit=5, order_by="id", search_after=token)

@@ -12,6 +12,7 @@ from indextables import Table
 from indextables.commands import sql
 from indextables.errors import InvalidInputError
 from indextables.splits.write import row_order
+from indextables.table.description import describe_table
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("host", pa.string()), ("message", pa.string()), ("load", pa.float64())])
 WORDS = ["timeout", "gateway", "disk", "login", "refused"]
@@ -149,3 +150,17 @@ def test_the_statement_sorts(tmp_path: Path) -> None:
     assert row["merged_files"] == 2
     rows = table.refresh().scan(columns=["ts"]).read_all()
     assert rows.column("ts").to_pylist() == [1, 3, 5, 9]
+
+
+def test_a_description_tells_how_well_splits_are_separated(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={**TEXT, "merge.clusterBy": "ts"})
+    dice = random.Random(1)
+    table.append(rows_of(dice, [1, 2, 3]))
+    assert describe_table(table).clustering == ()
+    table.append(rows_of(dice, [7, 8, 9]))
+    (apart,) = describe_table(table).clustering
+    assert (apart["column"], apart["splits"], apart["alone"], apart["depth"]) == ("ts", 2, 2, 1.0)
+    table.append(rows_of(dice, [2, 5, 8]))
+    (mixed,) = describe_table(table).clustering
+    assert (mixed["splits"], mixed["alone"], mixed["max_depth"]) == (3, 0, 3)
+    assert mixed["depth"] > 1

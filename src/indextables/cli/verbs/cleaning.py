@@ -105,7 +105,7 @@ def drop_partitions(
 )
 def restore(
     path: options.PathArgument,
-    version: Annotated[int | None, typer.Option(metavar="N", help="The version to bring back.")] = None,
+    version: Annotated[str | None, typer.Option(metavar="N", help="The version to bring back, or its tag.")] = None,
     timestamp: Annotated[str | None, typer.Option(metavar="TIME", help="The moment to bring back.")] = None,
     dry_run: options.DryRun = False,
     yes: options.Yes = False,
@@ -120,6 +120,6 @@ def restore(
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> RestoreReport:  # noqa: ARG001
-        return table.restore(version=version, timestamp=timestamp, dry_run=dry_run)
+        return table.restore(version=options.version_of(version), timestamp=timestamp, dry_run=dry_run)
 
     confirm_and_run(f"Restore {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)

@@ -68,7 +68,8 @@ def _readable_history(versions: pa.Table) -> pa.Table:
     """The history for people: the metrics that are not 0 instead of their JSON."""
     operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
     metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
-    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
+    tags = ["tags"] if versions.column("tags").null_count < versions.num_rows else []
+    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable", *tags])
     return columns.append_column("metrics", pa.array(metrics, pa.string()))
 
 
@@ -133,9 +134,9 @@ def component_sizes(
 @verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
 def diff(
     path: options.PathArgument,
-    older: Annotated[int, typer.Argument(metavar="FROM", help="The one version.")],
+    older: Annotated[str, typer.Argument(metavar="FROM", help="The one version, or its tag.")],
     newer: Annotated[
-        int | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
+        str | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
     ] = None,
     option: options.Settings = None,
     json: options.Json = False,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import typer
 
 from indextables.cli import options, output
-from indextables.cli.verb import verb
+from indextables.cli.verb import open_table, verb
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
@@ -166,7 +166,7 @@ def search(
 
     When piped, rows are lines with tabs between the values. In JSON a match has _score and _snippet, marked with <b>.
     """
-    table = Table.open(path, version=version_as_of, timestamp=timestamp_as_of, options=options.settings_of(option))
+    table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
     names = options.names_of(columns)

@@ -1,14 +1,16 @@
-"""The verbs that keep a table in order and take nothing away: merge, checkpoint, compact, verify, repair."""
+"""The verbs that keep a table in order and take nothing away: merge, checkpoint, compact, tag, verify, repair."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
-from indextables.cli import options
+from indextables.cli import options, output
 from indextables.cli.output import CORRUPT
 from indextables.cli.verb import open_table, run_verb, verb
+from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table
@@ -40,6 +42,9 @@ def merge(
     order_by: Annotated[
         list[str] | None, typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated.")
     ] = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="Only splits of another engine, which become ours.")
+    ] = False,
     dry_run: options.DryRun = False,
     option: options.Settings = None,
     json: options.Json = False,
@@ -54,6 +59,7 @@ def merge(
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by or None,
+            rewrite=rewrite,
             dry_run=dry_run,
             progress=progress,
         )
@@ -150,3 +156,29 @@ def repair(
         return Table.repair(path, at=at, options=options.settings_of(option), dry_run=dry_run, progress=progress)
 
     run_verb("Repairing", act, dry_run=dry_run, as_json=json)
+
+
+@verb(
+    app,
+    "tag",
+    panel=_UPKEEP,
+    example="tag logs release-7\ntag logs release-6 --version 12\ntag logs\ntag logs release-6 --remove",
+)
+def tag(
+    path: options.PathArgument,
+    name: Annotated[str | None, typer.Argument(metavar="TAG", help="The name; without it, tags are listed.")] = None,
+    version: Annotated[int | None, typer.Option(metavar="N", min=0, help="The version; the newest by default.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
+    option: options.Settings = None,
+    json: options.Json = False,
+) -> None:
+    """Give a version a name, which keeps it from every clean-up, or list the names."""
+    table = open_table(path, option)
+    if name is None and (remove or version is not None):
+        raise InvalidInputError("Nothing says which tag.", hint="Write: tag PATH TAG.")
+    if name is not None and remove:
+        table.untag(name)
+    elif name is not None:
+        table.tag(name, version=version)
+    tags = table.tags()
+    output.rows(pa.table({"tag": [*tags], "version": pa.array(tags.values(), pa.int64())}), as_json=json)

@@ -6,7 +6,6 @@ Writing checkpoints in the forms of older releases: JSON in one file or several 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import msgspec
@@ -25,6 +24,7 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction, Metadata
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.schema_registry import KEY_PREFIX, RECORDED_SINCE, in_use, without_registry
 from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilter, Snapshot, replay
+from indextables.pools import MANIFESTS
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import old_checkpoints, version_file
 from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
@@ -36,7 +36,7 @@ from indextables.wire.old_checkpoints import (
     checksum,
     decode_checkpoint,
     decode_parquet_checkpoint,
-    decode_part,
+    decode_slices,
 )
 
 
@@ -75,13 +75,14 @@ def _multi_part_base(
     settings: StateReadSettings,
     columns: Sequence[str] | None,
 ) -> Base:
-    """The parts are fetched together and decoded one by one: as objects they take many times their bytes."""
+    """The parts are fetched together and decoded in slices: as objects they take many times their bytes."""
     others: list[LogAction] = []
     tables: list[pa.Table] = []
     for actions in _read_parts(store, info.path, manifest, settings):
         others += [action for action in actions if not isinstance(action, AddAction)]
         adds = [_dated(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
         tables.append(_columns(from_actions(adds), columns))
+        del actions, adds  # before the next ones come
     files = pa.concat_tables(tables)
     if any(isinstance(action, RemoveAction) for action in others) or _has_twice(files):
         # Another writer's: what a later action takes back or replaces can be told only over all of them.
@@ -102,7 +103,8 @@ def _has_twice(files: pa.Table) -> bool:
 def _read_parts(
     store: Store, path: str, manifest: MultiPartManifest, settings: StateReadSettings
 ) -> Iterator[list[LogAction]]:
-    def fetch(name: str, expected: str | None) -> bytes:
+    def fetch(one: tuple[str, str | None]) -> bytes:
+        name, expected = one
         part = f"{log_files.LOG}/{name}"
         try:
             data = store.get(part)
@@ -115,9 +117,10 @@ def _read_parts(
         return data
 
     checksums = manifest.checksums or [None] * len(manifest.parts)
-    with ThreadPoolExecutor(min(settings.parallelism, len(manifest.parts))) as pool:
-        for name, data in zip(manifest.parts, pool.map(fetch, manifest.parts, checksums), strict=True):
-            yield decode_part(data, path=f"{log_files.LOG}/{name}")
+    parts = zip(manifest.parts, checksums, strict=True)
+    fetched = MANIFESTS.each(fetch, parts, parallelism=settings.parallelism)
+    for name, data in zip(manifest.parts, fetched, strict=True):
+        yield from decode_slices(data, path=f"{log_files.LOG}/{name}")
 
 
 def _parquet_base(store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None) -> Base:
@@ -125,19 +128,19 @@ def _parquet_base(store: Store, version: int, info: ObjectInfo, columns: Sequenc
     folder = log_files.parquet_checkpoint_path(version)
     if info.path != folder:
         paths = [file.path for file in store.list(folder) if file.path.endswith(".parquet")]
-    parts = [decode_parquet_checkpoint(store.get(path), path=path) for path in paths]
+    parts = [decode_parquet_checkpoint(store.get(path), path=path, columns=columns) for path in paths]
     for part, path in zip(parts, paths, strict=True):
         if part.origin is not None:
             part.origin.check(version=version, path=path, actions=part.files.num_rows + len(part.actions))
     actions = [action for part in parts for action in part.actions]
-    tables = [_columns(part.files, columns) for part in parts]
+    tables = [part.files for part in parts]
     for part in parts:
         for other in part.origin.others if part.origin is not None else ():
-            tables.append(_columns(_parquet_part(store, info.path, other), columns))
+            tables.append(_parquet_part(store, info.path, other, columns))
     return _base(store.url, version, info, actions, pa.concat_tables(tables))
 
 
-def _parquet_part(store: Store, path: str, part: PartFile) -> pa.Table:
+def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str] | None) -> pa.Table:
     """The files in a further part of a Parquet checkpoint."""
     place = f"{log_files.PARQUET_CHECKPOINTS}/{part.name}"
     try:
@@ -150,7 +153,7 @@ def _parquet_part(store: Store, path: str, part: PartFile) -> pa.Table:
     if checksum(data) != part.sha256:
         message = f"{place} does not match its checksum in {path}."
         raise CheckpointCorruptionError(message, path=place, checkpoint=path)
-    return decode_parquet_checkpoint(data, path=place).files
+    return decode_parquet_checkpoint(data, path=place, columns=columns).files
 
 
 def _base(root: str, version: int, info: ObjectInfo, actions: Iterable[LogAction], files: pa.Table) -> Base:

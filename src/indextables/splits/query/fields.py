@@ -30,6 +30,8 @@ class QueryFields(Struct, frozen=True):
     """What a bare word counts in a default field, where that is not once."""
     all_words: bool = False
     """Whether words side by side must all match, not any of them."""
+    max_terms: int = 0
+    """How many terms of a split a pattern may fit; 0 for any number."""
 
     @classmethod
     def from_settings(cls, schema: pa.Schema, mapping: DocMapping, settings: SearchSettings) -> QueryFields:
@@ -41,7 +43,13 @@ class QueryFields(Struct, frozen=True):
             raise InvalidInputError(message, hint=f"Known columns: {', '.join(schema.names)}.", columns=schema.names)
         others = {name: weight for name, weight in weights.items() if weight != 1}
         return cls(
-            schema, mapping, tuple(weights), settings.max_default_fields, others, settings.default_operator == "and"
+            schema,
+            mapping,
+            tuple(weights),
+            settings.max_default_fields,
+            others,
+            settings.default_operator == "and",
+            settings.max_terms,
         )
 
     def within(self, *columns: str) -> QueryFields:

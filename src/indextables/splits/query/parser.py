@@ -14,12 +14,13 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import shown
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query.clauses import BREAKS, BareWord, Characters, Clauses
 from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
-from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of
+from indextables.splits.query.tree import Bool, Boost, Query, Target, all_of, any_of, with_targets
 
 MAX_DEPTH = 100
 MAX_LENGTH = 1_000_000
@@ -41,7 +42,8 @@ def parse(text: str, fields: QueryFields, *, now_ms: int | None = None) -> Query
         raise parser.source.fail(
             "A closing parenthesis without an opening one", hint="Remove it, or escape it with \\."
         )
-    return query
+    most = fields.max_terms
+    return with_targets(query, lambda target: replace(target, max_terms=most)) if most else query
 
 
 class _Operand(Struct, frozen=True):

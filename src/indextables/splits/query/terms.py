@@ -12,9 +12,9 @@ place in the phrase, the places lie within the slop of each other: `"a b"~1` fin
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 import tantivy
@@ -24,7 +24,7 @@ from indextables.errors import InvalidInputError, shown
 from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
 from indextables.splits.index.analyzers import analyze, terms_of
 from indextables.splits.index.mapping import CHAIN, WHOLE_TOKENIZERS, ColumnMapping, before_stems, keeps_case
-from indextables.splits.query.tree import Regex
+from indextables.splits.query.tree import Leaf, Regex, Wildcard, Words
 
 
 class Gap(Enum):
@@ -134,6 +134,26 @@ def fitting(expression: RegularExpression, terms: Iterable[str]) -> set[str]:
 def expression_test(expression: RegularExpression) -> Test:
     """Whether a single term fits an expression. For many terms `fitting` is quicker."""
     return lru_cache(maxsize=4096)(lambda text: bool(fitting(expression, [text])))
+
+
+def pattern_counts(leaf: Leaf, column: ColumnMapping) -> Iterator[tuple[str, Callable[[list[str]], int]]]:
+    """For each pattern of a leaf: how the terms begin that it can fit, and how many of some terms it does."""
+    if isinstance(leaf, Regex):
+        expression = term_expression(column, leaf)
+        yield "", lambda found: len(fitting(expression, found))
+    elif isinstance(leaf, Words) and leaf.prefix:
+        last = prefix_words(column, leaf.text)[1]
+        if last is not None:
+            yield last.text, len
+    elif isinstance(leaf, Wildcard):
+        for pattern in term_patterns(column, leaf.pattern):
+            start = pattern[0] if pattern and isinstance(pattern[0], str) else ""
+            if len(pattern) > 1 or not start:
+                yield start, partial(_count, pattern_test(pattern))
+
+
+def _count(test: Test, found: list[str]) -> int:
+    return sum(map(test, found))
 
 
 def check_automaton(expression: RegularExpression) -> None:

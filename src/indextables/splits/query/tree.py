@@ -21,6 +21,8 @@ class Target(Struct, frozen=True):
     path: tuple[str, ...] = ()
     anywhere: bool = False
     """Whether any path of a json column is meant. A text that names the column alone means that by itself."""
+    max_terms: int = 0
+    """How many terms of a split a pattern may fit; 0 for any number."""
 
     def __str__(self) -> str:
         return ".".join(_escaped(key, dots=bool(self.path)) for key in (self.column, *self.path))

@@ -18,16 +18,17 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import BadFileError
-from indextables.metrics import METRICS
+from indextables.metrics import METRICS, PROFILER
 from indextables.model.column_defaults import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
+from indextables.splits.read.bundle_files import is_bundle
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
-from indextables.splits.read.foreign import ForeignReader, is_bundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
@@ -146,7 +147,8 @@ class TableSplit:
         names = self.schema.names if columns is None else list(columns)
         stored = self._stored(names)
         if stored or not names:
-            return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
+            with PROFILER.section("read_rows"):
+                return self._complete(self.reader.read_rows(self._in_file(rows), columns=stored), names)
         return self._complete_count(_count(rows, self.num_rows), names)
 
     def iter_rows(
@@ -158,7 +160,7 @@ class TableSplit:
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        for batch in self.reader.iter_rows(self._in_file(rows), columns=stored):
+        for batch in PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored)):
             yield from self._complete(pa.Table.from_batches([batch]), names).to_batches()
 
     def may_match(self, bound: Predicate) -> Mask | None:
@@ -166,6 +168,17 @@ class TableSplit:
         columns = columns_of(bound)
         as_stored = set(self._stored(columns)) == set(columns) and all(self._is_as_stored(name) for name in columns)
         possible = self.reader.may_match(bound) if as_stored else None
+        return possible if possible is None or self.mask is None else possible[self.mask.living]
+
+    def decides(self, bound: Predicate) -> bool:
+        """Whether another engine's terms are the answer."""
+        return isinstance(self.reader, ForeignReader) and self.reader.decides(bound)
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        """Rows that can hold all of some terms, where another engine's terms tell; None if they do not."""
+        if not isinstance(self.reader, ForeignReader) or column not in self._present:
+            return None
+        possible = self.reader.rows_with(column, terms)
         return possible if possible is None or self.mask is None else possible[self.mask.living]
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
@@ -176,6 +189,10 @@ class TableSplit:
             return groups
         starts, bounds = groups
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
+
+    def stored_type(self, column: str) -> pa.DataType | None:
+        """The type that a column has in the file; None if the file does not have it."""
+        return self.reader.schema.field(column).type if column in self._present else None
 
     def _is_as_stored(self, column: str) -> bool:
         """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
@@ -260,19 +277,23 @@ def shared_table_split(
 ) -> TableSplit:
     """The same, opened once by a process for as long as the file, what the log says of it and the table's columns stay.
 
-    It counts the reads of all who use it. Another engine's bundle is not kept: it takes its size in unpacked files.
+    It counts the reads of all who use it. Another engine's bundle counts with its size: what was read of it stays in
+    memory, and tantivy may have unpacked it.
     """
     source = open_source(store, entry.path, size=entry.size)
     known = cache.opened.get(source.identity)
     if isinstance(known, _OpenedSplit) and known.serves(store, entry, schema, partition_columns):
         return known.split
     split = _open_table_split(source, entry, schema, partition_columns, cache, store)
-    if isinstance(split.reader, SplitReader):
-        opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
-        # A mask has a truth value and a number for each row, which may be far more than the end of the file.
-        size = len(split.reader.tail.data) + (0 if split.mask is None else 9 * split.stored_rows)
-        cache.opened.put(source.identity, opened, size)
+    opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
+    # A mask has a truth value and a number for each row, which may be far more than the end of the file.
+    own = len(split.reader.tail.data) if isinstance(split.reader, SplitReader) else _KEPT_FACTOR * source.size
+    cache.opened.put(source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows))
     return split
+
+
+_KEPT_FACTOR = 4
+"""What terms of another engine take in memory once they are decoded, against their size in the file."""
 
 
 class _OpenedSplit(Struct, frozen=True):

@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tantivy
 
 from indextables.errors import BadFileError
+from indextables.metrics import PROFILER
 from indextables.splits.index.tantivy_errors import tantivy_errors
 from indextables.splits.index.tantivy_files import INDEX_FORMAT
 from indextables.splits.read.searchable import Rows, SearcherView
@@ -47,7 +48,7 @@ class IndexHits:
 
     def count(self, query: tantivy.Query) -> int:
         """How many rows match. Reads no row, and computes no score but a constant one."""
-        with tantivy_errors(self._path, "A search"):
+        with tantivy_errors(self._path, "A search"), PROFILER.section("count_in_index"):
             same = tantivy.Query.const_score_query(query, 0.0)
             return int(self._view.index.searcher().search(same, limit=1, count=True).count)
 
@@ -63,6 +64,11 @@ class IndexHits:
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
+    def terms(self, field: str, start: str) -> list[str]:
+        """The terms of a text field that begin so. Walks that part of the dictionary."""
+        with tantivy_errors(self._path, "A look at the term dictionary"):
+            return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
+
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
         count = self.count(query) if count is None else count
@@ -71,7 +77,8 @@ class IndexHits:
                 return _NO_ROWS
             if count == self._view.index.searcher().num_docs:
                 return np.arange(count, dtype=np.int64)
-            found = marked_rows(self._view, query) if count > self._max_listed else None
+            with PROFILER.section("search_index"):
+                found = marked_rows(self._view, query) if count > self._max_listed else None
         if found is not None:
             found = self._living(found)
         return found if found is not None and len(found) == count else np.sort(self.scored(query, count)[0])
@@ -102,7 +109,7 @@ class IndexHits:
 
     def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
-        with tantivy_errors(self._path, "A search"):
+        with tantivy_errors(self._path, "A search"), PROFILER.section("search_index"):
             searcher = self._view.index.searcher()
             bounded = min(limit, searcher.num_docs)
             # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.

@@ -13,13 +13,24 @@ import numpy as np
 import pyarrow as pa
 import tantivy
 
+from indextables.errors import InvalidInputError
+from indextables.metrics import PROFILER
 from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.query import terms
 from indextables.splits.query.on_rows import leaf_mask
 from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
-from indextables.splits.query.to_tantivy import IndexAnswer, TermKey, Translator, index_needs, index_query, needs_norms
-from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
+from indextables.splits.query.to_tantivy import (
+    IndexAnswer,
+    TermKey,
+    Translator,
+    has_index_for,
+    index_needs,
+    index_query,
+    needs_norms,
+)
+from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, OneOf, Query, Words, all_of
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.grams import gram_fields, gram_rows
 from indextables.splits.search.hits import IndexHits
@@ -69,7 +80,8 @@ def open_needs(
         fields = (*fields, *(name for name in gram_fields(where, split.mapping) if name not in fields))
     if not fields or not split.num_rows:
         return nullcontext()
-    return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
+    with PROFILER.section("open_index"):
+        return split.open_index(fields, positions=positions, norms=norms and needs_norms(query, split.mapping))
 
 
 class OpenQuery:
@@ -104,9 +116,26 @@ class OpenQuery:
         if self._translator is None:
             return None
         if leaf not in self._answers:
+            if leaf.target.max_terms and self.hits is not None:
+                self._check_terms(leaf, self.hits)
             with tantivy_errors(self.split.path, "A search"):
                 self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
         return self._answers[leaf]
+
+    def _check_terms(self, leaf: Leaf, hits: IndexHits) -> None:
+        """Refuse a pattern that fits more terms of the split than was allowed. Terms of a json column cannot be listed."""
+        column, most = self.column(leaf), leaf.target.max_terms
+        if column.kind not in ("text", "string") or column.tokenizer == "ngram" or not has_index_for(leaf, column):
+            return
+        for start, count in terms.pattern_counts(leaf, column):
+            fitting = count(hits.terms(column.field, start))
+            if fitting > most:
+                raise InvalidInputError(
+                    f"{leaf} fits {fitting} terms of {self.split.path}; query.maxMatchedTerms allows {most}.",
+                    hint="Give more of the word's beginning, or raise query.maxMatchedTerms.",
+                    query=str(leaf),
+                    terms=fitting,
+                )
 
     def column(self, leaf: Leaf) -> ColumnMapping:
         """How the column of a leaf is indexed in this split."""
@@ -186,11 +215,36 @@ class OpenQuery:
             within = within & self._hits(answer.query)
         if leaf.target.column not in self.split.schema.names:
             return np.zeros(len(within), np.bool_)
+        if not self.split.indexed:
+            possible, decided = self._by_terms(leaf)
+            within = within if possible is None else within & possible
+            if decided or not within.any():
+                return within
         mapping, names = self.split.mapping, [leaf.target.column]
         bound = self._as_predicate(leaf)
         if bound is not None:
             return self._confirm_quickly(within, names, lambda table: leaf_mask(leaf, table, mapping), bound)
         return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
+
+    def _by_terms(self, leaf: Leaf) -> tuple[Mask | None, bool]:
+        """Rows of a split of another engine that can match a leaf, by its terms; and whether they are just those that do."""
+        column = self.column(leaf)
+        if isinstance(leaf, OneOf):
+            answers = [self._by_terms(item) for item in leaf.items]
+            masks = [mask for mask, _ in answers if mask is not None]
+            if not masks or len(masks) < len(answers):
+                return None, False
+            return np.logical_or.reduce(masks), all(decided for _, decided in answers)
+        if not isinstance(leaf, Words) or column.kind not in ("text", "string") or not has_index_for(leaf, column):
+            return None, False
+        if leaf.prefix:
+            words: Sequence[terms.Word] = terms.prefix_words(column, leaf.text)[0]
+        else:
+            words = terms.words_of(column, leaf.text)
+        if not words:
+            return None, False
+        possible = self.split.rows_with(column.name, sorted({word.text for word in words}))
+        return possible, possible is not None and len(words) == 1 and not leaf.prefix
 
     def _cost(self, query: Query) -> int:
         """Whether a part is answered by the index (0), or by reading rows (1)."""
@@ -233,6 +287,8 @@ class OpenQuery:
     def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
         """`_confirm` where statistics rule out rows, and testing a row costs less than picking it from its row group."""
         possible = self.split.may_match(bound) if within.any() else None
+        if possible is not None and self.split.decides(bound):
+            return within & possible
         if possible is None:
             possible = np.ones(len(within), np.bool_)
         within = within & possible
@@ -241,6 +297,10 @@ class OpenQuery:
 
     def _confirm(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         """Those rows of a mask that pass a test of some columns. Reads only these rows, a few at a time."""
+        with PROFILER.section("test_rows"):
+            return self._confirmed(within, names, test)
+
+    def _confirmed(self, within: Mask, names: Sequence[str], test: Test) -> Mask:
         found = np.zeros(len(within), np.bool_)
         rows = np.flatnonzero(within)
         at = 0

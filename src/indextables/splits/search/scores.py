@@ -128,12 +128,16 @@ def scored_keys(split: Searchable, query: Query) -> list[TermKey]:
 
 
 def _counted(split: Searchable, keys: list[TermKey]) -> dict[TermKey, int]:
-    """How many rows hold each word, by looking at all of them."""
+    """How many rows hold each word, by another engine's terms, or by looking at all of them."""
     counts = dict.fromkeys(keys, 0)
-    names = list(dict.fromkeys(key.target.column for key in keys))
-    for batch in split.iter_rows(columns=names):
-        table = pa.Table.from_batches([batch])
-        for key in keys:
+    for key in keys:
+        name = key.target.column
+        holding = None if key.target.path else split.rows_with(name, [key.text])
+        if holding is not None:
+            counts[key] = int(np.count_nonzero(holding))
+            continue
+        for batch in split.iter_rows(columns=[name]):
+            table = pa.Table.from_batches([batch])
             counts[key] += int(np.count_nonzero(leaf_mask(Words(key.target, key.text, True), table, split.mapping)))
     return counts
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate
-from indextables.model.schema import SCORE, SNIPPET
+from indextables.model.schema import HIGHLIGHT, SCORE, SNIPPET
 from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Rows, Searchable, rows_at
@@ -33,7 +33,7 @@ from indextables.splits.search.scores import (
     term_statistics,
     weighs_values,
 )
-from indextables.splits.search.snippets import Snippet, snippets
+from indextables.splits.search.snippets import Highlight, Snippet, highlights, snippets
 
 
 class SearchRequest(Struct, frozen=True):
@@ -55,6 +55,7 @@ class SearchRequest(Struct, frozen=True):
     """Whether `_score` is among what rows are ordered by; an older table may have a column of that name."""
     paged: bool = False
     after: After | None = None
+    highlight: Highlight | None = None
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a request that a table with this schema cannot answer."""
@@ -67,12 +68,14 @@ class SearchRequest(Struct, frozen=True):
         if self.offset < 0 or (self.limit is not None and self.limit < 0):
             message = f"A limit of {self.limit} from offset {self.offset} makes no sense."
             raise InvalidInputError(message, hint="Give numbers from 0 up.", limit=self.limit, offset=self.offset)
-        taken = [name for name in (SCORE, SNIPPET) if name in self.columns and self._adds(name)]
+        taken = [name for name in (SCORE, SNIPPET, HIGHLIGHT) if name in self.columns and self._adds(name)]
         if taken:
             message = f"The table has a column {taken[0]!r} of its own."
             raise InvalidInputError(message, hint="Leave it out of `columns`.", column=taken[0])
         if self.snippet is not None:
             self.snippet.check(schema)
+        if self.highlight is not None:
+            self.highlight.check(schema)
 
     @property
     def orders(self) -> tuple[OrderBy, ...]:
@@ -96,7 +99,7 @@ class SearchRequest(Struct, frozen=True):
         return None if self.limit is None else self.limit + self.offset
 
     def _adds(self, name: str) -> bool:
-        return self.scores if name == SCORE else self.snippet is not None
+        return self.scores if name == SCORE else (self.snippet if name == SNIPPET else self.highlight) is not None
 
 
 def search_split(
@@ -250,6 +253,7 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
     `ordered` adds what rows are ordered by, for `merge_results`.
     """
     extra = [request.snippet.column] if request.snippet else []
+    extra += request.highlight.columns if request.highlight else ()
     order = [order.column for order in request.orders if order.column != SCORE] if ordered else []
     stored = [n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names]
     found = split.read_rows(hits.rows, columns=stored)
@@ -266,6 +270,9 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")
         texts = _column(found, name, len(hits.rows))
         table = table.append_column(SNIPPET, snippets(texts, request.query, column, request.snippet))
+    if request.highlight is not None:
+        shown = {name: _column(found, name, len(hits.rows)) for name in request.highlight.columns}
+        table = table.append_column(HIGHLIGHT, highlights(shown, request.query, split.mapping, request.highlight))
     if ordered and request.orders:
         scores = hits.score_column() if request.scores else None
         keys = keys_of(found, len(hits.rows), request.orders, scores)
@@ -282,7 +289,7 @@ _MAX_EMPTY = 256
 def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
     """A result without rows: the columns and types of every result of the request."""
     order = request.orders if ordered else ()
-    key = (id(schema), request.columns, request.scores, request.snippet is None, order)
+    key = (id(schema), request.columns, request.scores, request.snippet is None, request.highlight, order)
     known = _EMPTY.get(key)
     if known is not None and known[0] is schema:
         return known[1]
@@ -297,6 +304,7 @@ def _empty(request: SearchRequest, schema: pa.Schema, *, ordered: bool) -> pa.Ta
     fields = [schema.field(name).remove_metadata() for name in request.columns]
     fields += [pa.field(SCORE, pa.float32())] if request.scores else []
     fields += [pa.field(SNIPPET, pa.string())] if request.snippet else []
+    fields += [pa.field(HIGHLIGHT, request.highlight.type)] if request.highlight else []
     types = key_types(request.orders, schema) if ordered else {}
     fields += [pa.field(f"{_ORDER}{name}", kind) for name, kind in types.items()]
     return pa.schema(fields).empty_table()

@@ -1,5 +1,7 @@
 """Snippets: the stretch of a text that shows best why a row was found, with the words marked.
 
+Highlights are the same as data: several stretches of several columns, with the places of the words in the text.
+
 The words are found with the column's own analyzer, so that stems and folded case are marked as they were matched.
 """
 
@@ -7,14 +9,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
-from indextables.splits.index.analyzers import terms_of, tokens_of
-from indextables.splits.index.mapping import ColumnMapping, is_text
+from indextables.model.arguments import names_list, whole_number
+from indextables.splits.index.analyzers import TextToken, analyze, terms_of, tokens_of
+from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import terms
 from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneOf, Query, Regex, Wildcard, Words
@@ -42,6 +46,124 @@ class Snippet(Struct, frozen=True):
             raise InvalidInputError(message, hint=f"Columns of text: {known}.", column=self.column)
         if self.max_chars < 1:
             raise InvalidInputError(f"A snippet of {self.max_chars} characters makes no sense.", hint="Give 1 or more.")
+
+
+MAX_FRAGMENTS, MAX_LENGTH = 100, 100_000
+_MARK = pa.struct([("start", pa.int64()), ("end", pa.int64())])
+_FRAGMENT = pa.struct([("start", pa.int64()), ("text", pa.string()), ("marks", pa.list_(_MARK))])
+
+
+class Highlight(Struct, frozen=True):
+    """Which columns to show fragments of, how many, and about how long each (in characters)."""
+
+    columns: tuple[str, ...]
+    fragments: int = 3
+    length: int = 120
+    labels: tuple[str, ...] = ()
+    """What people call the columns, where the splits call them otherwise."""
+
+    @classmethod
+    def parse(cls, given: Any) -> Highlight:
+        """`"message"`, `["message", "title"]` or `{"columns": [...], "fragments": 3, "length": 120}`."""
+        options = given if isinstance(given, Mapping) else {"columns": given}
+        unknown = sorted(set(options) - {"columns", "fragments", "length"})
+        if unknown or "columns" not in options:
+            message = (
+                f"highlight knows columns, fragments and length, not {', '.join(map(repr, unknown)) or 'nothing'}."
+            )
+            raise InvalidInputError(message, hint='Write ["message"], or {"columns": ["message"], "fragments": 2}.')
+        names = (
+            (options["columns"],)
+            if isinstance(options["columns"], str)
+            else names_list("highlight", options["columns"])
+        )
+        fragments = whole_number("fragments", options.get("fragments", 3), low=1)
+        length = whole_number("length", options.get("length", 120), low=1)
+        if not names or fragments > MAX_FRAGMENTS or length > MAX_LENGTH:
+            message = f"highlight takes columns, 1 to {MAX_FRAGMENTS} fragments and a length of 1 to {MAX_LENGTH}."
+            raise InvalidInputError(message, hint='Write {"columns": ["message"], "fragments": 2, "length": 80}.')
+        return cls(tuple(dict.fromkeys(names)), fragments, length)
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of a row's highlights: of each column, its fragments."""
+        return pa.struct([(name, pa.list_(_FRAGMENT)) for name in self.labels or self.columns])
+
+    def check(self, schema: pa.Schema) -> None:
+        """Highlights are of text columns."""
+        for name, label in zip(self.columns, self.labels or self.columns, strict=True):
+            if name not in schema.names or not is_text(schema.field(name).type):
+                known = ", ".join(f.name for f in schema if is_text(f.type))
+                message = f"There is no text column {label!r} to highlight."
+                raise InvalidInputError(message, hint=f"Columns of text: {known}.", column=label)
+
+
+def highlights(
+    texts: Mapping[str, pa.Array | pa.ChunkedArray], query: Query, mapping: DocMapping, request: Highlight
+) -> pa.Array:
+    """The highlights of every row: of each column the fragments with marks, in their order; none for a null."""
+    columns = []
+    for name in request.columns:
+        column = mapping.find(name) or ColumnMapping(name, "", "none")
+        find = _marker(query, name, column)
+        found = [
+            [] if text is None else _fragments(text, find(text), request)
+            for text in plain_texts(texts[name]).to_pylist()
+        ]
+        columns.append(pa.array(found, pa.list_(_FRAGMENT)))
+    return pa.StructArray.from_arrays(columns, fields=list(request.type))
+
+
+def _fragments(text: str, found: Sequence[NumberedSpan], request: Highlight) -> list[dict[str, Any]]:
+    """The stretches with the most different words, then the most words; in the order of the text."""
+    marked = sorted((start, end, number) for start, end, number in found if end > start)
+    joined = _joined([(start, end) for start, end, _ in marked])
+    chosen: list[Span] = []
+    while marked and len(chosen) < request.fragments:
+        low, high = _best_window(marked, request.length)
+        chosen.append((low, high))
+        marked = [(start, end, number) for start, end, number in marked if end <= low or start >= high]
+    chosen.sort()
+    shown: list[dict[str, Any]] = []
+    before = 0
+    for place, (low, high) in enumerate(chosen):
+        after = chosen[place + 1][0] if place + 1 < len(chosen) else len(text)
+        start, before = _widened(text, low, high, request.length, before, after)
+        marks = [{"start": first, "end": last} for first, last in joined if first >= start and last <= before]
+        shown.append({"start": start, "text": text[start:before], "marks": marks})
+    return shown
+
+
+def _best_window(marked: Sequence[tuple[int, int, int]], room: int) -> Span:
+    """Where the stretch with the most different words starts and ends; one that is longer than the room stands alone."""
+    best, window = (0, 0), (marked[0][0], marked[0][1])
+    inside: dict[int, int] = {}
+    last = 0
+    for low, high, number in marked:
+        while last < len(marked) and marked[last][1] <= max(low + room, high):
+            inside[marked[last][2]] = inside.get(marked[last][2], 0) + 1
+            last += 1
+        size = (len(inside), sum(inside.values()))
+        if size > best:
+            best, window = size, (low, max(end for _, end, _ in marked[:last] if end > low))
+        inside[number] = inside.get(number, 0) - 1
+        if inside[number] <= 0:
+            del inside[number]
+    return window
+
+
+def _widened(text: str, low: int, high: int, length: int, before: int, after: int) -> Span:
+    """A stretch with what stands around it, up to a length, at blanks if there are; not into its neighbours."""
+    spare = max(0, length - (high - low))
+    start = max(before, low - spare // 2)
+    end = min(after, start + (high - low) + spare) if start + (high - low) + spare > high else high
+    if start > before and not text[start - 1].isspace():
+        blank = next((n for n in range(start, low) if text[n].isspace()), None)
+        start = low if blank is None else blank + 1
+    if end < after and not text[end].isspace():
+        blank = next((n for n in range(end - 1, high - 1, -1) if text[n].isspace()), None)
+        end = high if blank is None else max(high, blank)
+    return start, end
 
 
 def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet) -> pa.Array:
@@ -120,13 +242,17 @@ def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finde
         yield lambda text: [(0, len(text))] if text == leaf.value else []
     elif isinstance(leaf, Words) and leaf.prefix:
         before, last = terms.prefix_words(column, leaf.text)
-        for word in before:
-            yield word.text
-        if last is not None:
-            yield TermTest(lambda text: text.startswith(last.text))
+        if last is not None and before:
+            row = [*((word.offset, word.text.__eq__) for word in before), (last.offset, _starts_with(last.text))]
+            yield from _row_finders(column, row)
+        elif last is not None:
+            yield TermTest(_starts_with(last.text))
     elif isinstance(leaf, Words):
-        for word in terms.words_of(column, leaf.text):
-            yield word.text
+        words = terms.words_of(column, leaf.text)
+        if len(words) > 1 and not leaf.slop:
+            yield from _row_finders(column, [(word.offset, word.text.__eq__) for word in words])
+        else:
+            yield from (word.text for word in words)
     elif isinstance(leaf, Wildcard):
         for pattern in terms.term_patterns(column, leaf.pattern):
             yield TermTest(terms.pattern_test(pattern))
@@ -134,6 +260,34 @@ def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finde
         yield TermTest(terms.expression_test(terms.term_expression(column, leaf)))
     elif isinstance(leaf, Fuzzy) and (near := terms.plain_word(column, leaf.text)) is not None:
         yield TermTest(terms.fuzzy_test(near, leaf.distance))
+
+
+def _starts_with(prefix: str) -> terms.Test:
+    return lambda text: text.startswith(prefix)
+
+
+def _row_finders(column: ColumnMapping, tests: Sequence[tuple[int, terms.Test]]) -> Iterator[Finder]:
+    """How each word of a row of words is found: only where the others stand beside it, as the phrase says."""
+    tokenizer = column.tokenizer or "raw"
+    for wanted, _ in tests:
+
+        def find(text: str, wanted: int = wanted) -> list[Span]:
+            by_place: dict[int, list[TextToken]] = {}
+            for token in analyze(text, tokenizer):
+                by_place.setdefault(token.position, []).append(token)
+
+            def fits(start: int) -> bool:
+                return all(any(test(t.text) for t in by_place.get(start + offset, ())) for offset, test in tests)
+
+            own = dict(tests)[wanted]
+            return [
+                (token.start, token.end)
+                for place, tokens in by_place.items()
+                for token in tokens
+                if own(token.text) and fits(place - wanted)
+            ]
+
+        yield find
 
 
 def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:

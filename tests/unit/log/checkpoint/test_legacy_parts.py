@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from indextables.config.state import CheckpointSettings
-from indextables.errors import CheckpointCorruptionError
+from indextables.errors import BadFileError, CheckpointCorruptionError
 from indextables.log.checkpoint import legacy
 from indextables.log.log_files import PARQUET_CHECKPOINTS, list_log
+from indextables.model.actions import LogAction
 from indextables.storage.local import LocalStore
-from indextables.wire import old_checkpoints
+from indextables.wire import old_checkpoints, version_file
 from tests.support.state_logs import commit, file, live, new_state_log, state_log
 
 FILES = 200
@@ -95,6 +98,43 @@ def test_a_json_checkpoint_goes_on_by_size(tmp_path: Path) -> None:
     assert len(list((tmp_path / "_transaction_log").glob("*.checkpoint.*-*.json"))) >= 2
     snapshot = state_log(LocalStore(str(tmp_path))).newest()
     assert snapshot.base.header.version == 1 and live(snapshot) == files
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_a_large_checkpoint_passes_through_memory_a_few_files_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """Written and read back to be proven: the files are never objects, nor whole rows, all at once."""
+    monkeypatch.setattr(old_checkpoints, "LINES_PER_SLICE", 7)
+    most = []
+    decode, groups = version_file.decode_lines, old_checkpoints._file_list
+
+    def decoded(*args: Any, **options: Any) -> list[LogAction]:
+        actions = decode(*args, **options)
+        most.extend([len(actions)] if ".checkpoint." in options["path"] else [])
+        return actions
+
+    def listed(rows: pa.Table) -> pa.Table:
+        most.append(rows.num_rows)
+        return groups(rows)
+
+    monkeypatch.setattr(version_file, "decode_lines", decoded)
+    monkeypatch.setattr(old_checkpoints, "_file_list", listed)
+    files = checkpointed(tmp_path, format=form, max_file_bytes=20_000)
+    assert 0 < max(most) <= 10 and sum(most) >= FILES
+    snapshot = state_log(LocalStore(str(tmp_path))).newest()
+    assert snapshot.base.header.version == 1 and live(snapshot) == files
+
+
+def test_a_line_that_cannot_be_read_has_its_own_number_in_any_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(old_checkpoints, "LINES_PER_SLICE", 4)
+    lines = version_file.encode([file(n) for n in range(12)], compress=False).splitlines()
+    lines[9] = b"{no json"
+    with pytest.raises(BadFileError, match="line 10,"):
+        list(old_checkpoints.decode_slices(b"\n".join(lines), path="part"))
+    del lines[9]
+    whole = [action for some in old_checkpoints.decode_slices(b"\n".join(lines), path="part") for action in some]
+    assert whole == old_checkpoints.decode_part(b"\n".join(lines), path="part") and len(whole) == 11
 
 
 def test_the_single_object_is_as_specified_and_read_back(tmp_path: Path) -> None:
