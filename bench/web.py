@@ -2,8 +2,9 @@
 
     python -m bench.web --rows 1000000 --users 50 --seconds 60
 
-The first figure is the CPU-bound cost of a page of hits next to the search it shows, interleaved, medians. The second is a
-server in a process of its own on loopback, asked by that many users without a pause: times, errors, its memory.
+The first figures are a page of hits next to the search it shows: two hundred questions by turns, on the clock and of all
+cores. The second is a server in a process of its own on loopback, asked by that many users without a pause: times,
+errors, its memory.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import statistics
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import MutableMapping
 from pathlib import Path
 from urllib.parse import quote
 
 import pyarrow as pa
-from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from indextables import Table
 from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
@@ -31,6 +33,7 @@ from indextables.web.server import application
 from indextables.web.view import View
 from indextables.web.warehouse import Warehouse
 
+QUESTIONS = 200
 QUERIES = ("timeout", "level:ERROR", "gateway AND timeout", "checkout", "upstream", "status:>=500", "*")
 
 
@@ -42,25 +45,77 @@ def made(path: str, rows: int) -> Table:
     return Table.open(path)
 
 
-def rendered(table: Table, warehouse: Warehouse, name: str, *, turns: int = 15) -> dict[str, float]:
-    """Median milliseconds of `Table.search` and of the page of the same hits, in turns."""
+def questions() -> list[str]:
+    """Two hundred searches: a service with a level, a status, a word or a part of a day each."""
+    words = ("timeout", "refused", "deadlock", "charge", "exception", "queue", "slow", "retrying", "cache", "login")
+    services = ("gateway", "checkout", "search", "auth", "billing", "inventory", "mailer", "reports")
+    pairs = [(service, word) for word in words for service in services]
+    asked = [f"service:{service} AND {word}" for service, word in pairs]
+    asked += [f"{word} {service}" for service, word in pairs]
+    asked += [
+        f"level:ERROR AND {service} AND status:{status}" for service in services for status in (500, 502, 503, 504)
+    ]
+    asked += [*words[:6], "level:ERROR", "*"]
+    return asked[:QUESTIONS]
+
+
+def rendered(table: Table, warehouse: Warehouse, name: str) -> dict[str, dict[str, dict[str, float]]]:
+    """Milliseconds of `Table.search`, of the page of the same hits, and of a request for it: first, then again.
+
+    Every question is asked by all three ways before the next, each way first in turn.
+    """
     limits = Limits()
-    client = TestClient(application(Explorer(warehouse, limits), "token"), base_url="http://127.0.0.1")
-    times: dict[str, list[float]] = {"search": [], "render": [], "request": []}
-    for turn in range(turns + 3):
-        for query in QUERIES[:5]:
-            address = f"/token/t/{name}/search?q={quote(query)}"
-            for kind, act in (
-                ("search", lambda query=query: table.search(query, limit=51)),
-                ("render", lambda query=query: _page(table, name, query)),
-                ("request", lambda address=address: client.get(address).raise_for_status()),
-            ):
-                start = time.perf_counter()
-                act()
-                if turn > 2:
-                    times[kind].append((time.perf_counter() - start) * 1000)
+    served, loop = application(Explorer(warehouse, limits), "token"), asyncio.new_event_loop()
+    ways = {
+        "search": lambda query: table.search(query, limit=51),
+        "render": lambda query: _page(table, name, query),
+        "request": lambda query: loop.run_until_complete(
+            _asked(served, f"/token/t/{name}/search", f"q={quote(query)}")
+        ),
+    }
+    for act in ways.values():  # imports and the first look at the table are nobody's
+        act("warm")
+    figures = {}
+    order = list(ways)
+    for turn in ("first", "again"):
+        times: dict[str, tuple[list[float], list[float]]] = {way: ([], []) for way in ways}
+        for query in questions():
+            order = [*order[1:], order[0]]
+            for way in order:
+                wall, cpu = time.perf_counter(), time.process_time()
+                ways[way](query)
+                times[way][0].append((time.perf_counter() - wall) * 1000)
+                times[way][1].append((time.process_time() - cpu) * 1000)
+        figures[turn] = {way: _figures(*values) for way, values in times.items()}
     limits.close()
-    return {kind: round(statistics.median(values), 2) for kind, values in times.items()}
+    loop.close()
+    return figures
+
+
+async def _asked(app: ASGIApp, path: str, query: str) -> None:
+    """One request as a server hands it over, without a client's work beside it."""
+    gone = asyncio.Event()
+    status = []
+
+    async def receive() -> dict[str, object]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        status.append(message.get("status"))
+
+    scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": query.encode()}
+    rest = {"headers": [(b"host", b"127.0.0.1")], "scheme": "http", "server": ("127.0.0.1", 80), "root_path": ""}
+    await app({**scope, **rest}, receive, send)
+    assert status[0] == 200, status
+
+
+def _figures(wall: list[float], cpu: list[float]) -> dict[str, float]:
+    figures = {}
+    for kind, values in (("wall", sorted(wall)), ("cpu", sorted(cpu))):
+        for part in (50, 95):
+            figures[f"{kind}_p{part}"] = round(values[len(values) * part // 100], 2)
+    return figures
 
 
 def _page(table: Table, name: str, query: str) -> str:
@@ -96,6 +151,12 @@ def memory(pid: int) -> int:
     return int(line.split()[1]) // 1024
 
 
+def cpu_seconds(pid: int) -> float:
+    """Seconds of all cores that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 async def load(address: str, token: str, name: str, *, users: int, seconds: float) -> tuple[list[float], list[str]]:
     """Times and errors of all users."""
     host, _, port = address.removeprefix("http://").partition(":")
@@ -124,7 +185,7 @@ def main() -> None:
         try:
             assert server.stdout is not None
             told = json.loads("".join(server.stdout.readline() for _ in range(4)))
-            before = memory(server.pid)
+            before, cpu = memory(server.pid), cpu_seconds(server.pid)
             half = asyncio.run(
                 load(told["address"], told["token"], "logs", users=asked.users, seconds=asked.seconds / 2)
             )
@@ -140,6 +201,8 @@ def main() -> None:
                 "errors": len(errors),
                 "p50_ms": round(times[len(times) // 2], 1),
                 "p99_ms": round(times[int(len(times) * 0.99)], 1),
+                "cpu_ms_per_request": round((cpu_seconds(server.pid) - cpu) * 1000 / len(times), 2),
+                "load": round(os.getloadavg()[0], 1),
                 "memory_mb": {"start": before, "half": middle, "end": memory(server.pid)},
             }
             print(json.dumps(figures), flush=True)

@@ -26,6 +26,7 @@ def test_names_and_files_stay_from_block_to_block(tmp_path: Path) -> None:
     ("text", "error"),
     [
         ("```python\nprint(1)\n#> 2\n```\n", AssertionError),
+        ("```python\nprint(1)\n# > 2\n```\n", AssertionError),
         ("```python\nprint(1)\nprint(2)\n#> 2\n#> 1\n```\n", AssertionError),
         ("```bash\nfalse | true\n```\n", AssertionError),
         ("```bash\necho a b c\n#> a...d\n```\n", AssertionError),

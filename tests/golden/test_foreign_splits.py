@@ -102,6 +102,7 @@ def test_the_unpacked_files_go_with_the_reader(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (reader, *_) = readers_of(golden_tables()[0])
     reader.read_rows()
+    assert reader._folder.exists()
     reader.close()
     del _
     assert not (tmp_path / reader._folder.name).exists()

@@ -6,9 +6,12 @@ import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from indextables import Table
-from tests.golden.golden_tables import GoldenTable, for_each_table
+from indextables.commands import sql
+from tests.golden.golden_tables import GoldenTable, for_each_table, jvm_table
+from tests.golden.many_splits import many_splits
 
 
 def sorted_rows(table: Table) -> list[str]:
@@ -129,3 +132,45 @@ def test_foreign_splits_own_splits_and_deleted_rows_together(table: GoldenTable,
     assert copy.verify(full=True).findings == ()
     copy.merge()
     assert sorted_rows(Table.open(copy.path)) == sorted(map(repr, left))
+
+
+def test_a_rewrite_makes_splits_ours_in_batches_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    table = many_splits(jvm_table("t13_checkpointed"), tmp_path, 3)
+    rows, splits = table.count(), table.files().num_rows
+    hits = table.count(query="message:timeout")
+    seen: list[tuple[int, int]] = []
+    settings = {"merge.batchSize": 1, "merge.parallelism": 1}
+
+    def stops(done: int, total: int, what: str) -> None:
+        seen.append((done, total))
+        if done == 2:
+            raise KeyboardInterrupt(what)
+
+    opened = Table.open(table.path, options=settings)
+    preview = opened.merge(rewrite=True, max_source_splits=2, dry_run=True)
+    assert (preview.status, preview.merged_files) == ("dry_run", splits)
+    with pytest.raises(KeyboardInterrupt):
+        opened.merge(rewrite=True, max_source_splits=2, progress=stops)
+    assert seen[0] == (1, preview.merge_groups)
+    halfway = Table.open(table.path)
+    assert halfway.files().num_rows == splits - 1  # the first batch of two splits has become one
+    assert halfway.count() == rows
+    left = halfway.merge(rewrite=True, max_source_splits=2)
+    assert left.merged_files == splits - 2
+    done = Table.open(table.path)
+    assert (done.count(), done.count(query="message:timeout")) == (rows, hits)
+    again = sql(f"MERGE SPLITS '{table.path}' REWRITE").to_pylist()[0]
+    assert (again["status"], again["merged_files"]) == ("no_action", 0)
+    assert done.verify(full=True).findings == ()
+
+
+@pytest.mark.parametrize("layout", ["gzip", "jvm"])
+def test_version_files_have_the_layout_that_the_setting_says(layout: str, tmp_path: Path) -> None:
+    options = {"transaction.compression.layout": layout}
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema({"a": pa.int64()}), options=options)
+    table.append(pa.table({"a": [1, 2]}))
+    files = sorted((tmp_path / "t" / "_transaction_log").glob("0*.json"))
+    marked = [path.read_bytes()[:4] == b"\x01\x01\x1f\x8b" for path in files]
+    assert len(files) >= 2
+    assert set(marked) == {layout == "jvm"}
+    assert Table.open(str(tmp_path / "t")).count() == 2

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError, VersionNotFoundError
 from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
@@ -52,7 +53,7 @@ def writer(store: Store) -> Any:
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
     planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
-    return purge.run(planned, log, retries=0).status
+    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
 def restorer(store: Store) -> Any:

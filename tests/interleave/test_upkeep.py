@@ -13,6 +13,7 @@ import pytest
 
 from indextables import config
 from indextables.config.state import RetentionSettings
+from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
 from indextables.log.checkpoint.state_files import every_file
 from indextables.log.log_files import version_path
@@ -142,13 +143,13 @@ def restorer(store: Store) -> Any:
 def purger(store: Store) -> Any:
     log = open_log(store, "purger")
     planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
-    return purge.run(planned, log, retries=0).status
+    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
 def second_purger(store: Store) -> Any:
     log = open_log(store, "second")
     planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
-    return purge.run(planned, log, retries=0).status
+    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 
 
 def truncater(store: Store) -> Any:

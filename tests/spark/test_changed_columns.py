@@ -82,3 +82,69 @@ def test_every_way_of_reading_and_writing(spark: SparkSession, tmp_path: Path) -
     query = stream.writeStream.format("memory").queryName("followed").trigger(availableNow=True).start()
     query.awaitTermination()
     assert [tuple(row) for row in spark.table("followed").collect()] == [(2, "timeout 2")]
+
+
+def test_what_is_pushed_into_the_source_speaks_of_the_names_of_today(spark: SparkSession, tmp_path: Path) -> None:
+    """Limits, orders and aggregates that the scan does itself, over columns whose names went round."""
+    path = changed(tmp_path / "t").path
+    options = f"OPTIONS (path '{path}', `read.driverSplits` '0')"
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW pushed USING indextables {options}")
+    limited = spark.sql("SELECT id, p FROM pushed WHERE id < 2 LIMIT 2")
+    assert rows(limited) == [{"id": n, "p": {"name": "bob", "n": n, "zip": None}} for n in (0, 1)]
+    assert (
+        rows(spark.sql("SELECT p.name AS name FROM pushed WHERE b TEXTSEARCH 'timeout' LIMIT 5"))
+        == [{"name": "bob"}] * 3
+    )
+    first = spark.sql("SELECT a FROM pushed WHERE b TEXTSEARCH 'timeout' ORDER BY a DESC LIMIT 2")
+    assert "order=" in str(first._jdf.queryExecution().executedPlan())
+    assert [row.a for row in first.collect()] == ["b2", "b1"]
+    # `gone` held numbers once; those of today are texts.
+    latest = spark.sql("SELECT id, gone FROM pushed ORDER BY gone, id LIMIT 2").collect()
+    assert [tuple(row) for row in latest] == [(0, "none"), (1, "none")]
+    totals = "SELECT min(a), max(b), count(gone), sum(id) FROM pushed WHERE b TEXTSEARCH 'timeout'"
+    aggregated = spark.sql(totals)
+    assert "aggregation=" in str(aggregated._jdf.queryExecution().executedPlan())
+    assert [tuple(row) for row in aggregated.collect()] == [("b0", "timeout 2", 3, 3)]
+    groups = spark.sql("SELECT a, count(*), max(gone) FROM pushed WHERE b TEXTSEARCH 'timeout' GROUP BY a").collect()
+    assert sorted(tuple(row) for row in groups) == [(f"b{n}", 1, "none") for n in range(3)]
+
+
+def test_a_name_that_came_back_has_no_nulls_of_its_former_self(spark: SparkSession, tmp_path: Path) -> None:
+    """`n` was never null; the column of that name that came back is null in the rows of before."""
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+    table = Table.create(str(tmp_path / "t"), schema=schema)
+    table.append(pa.table({"id": [1, 2, 3], "n": [30, 20, 10]}, schema=schema))
+    table.alter.drop_column("n")
+    table.alter.add_column("n", pa.int64())
+    table = table.refresh()
+    table.append(pa.table({"id": [4, 5], "n": [7, 8]}, schema=schema))
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW back USING indextables OPTIONS (path '{table.path}')")
+    for order, ids in (
+        ("n", {1, 2, 3}),
+        ("n NULLS LAST", {4, 5}),
+        ("n DESC", {5, 4}),
+        ("n DESC NULLS FIRST", {1, 2, 3}),
+    ):
+        found = [row.id for row in spark.sql(f"SELECT id FROM back ORDER BY {order} LIMIT 2").collect()]
+        assert len(found) == 2 and set(found) <= ids, order
+
+
+def test_writes_name_the_columns_of_today(spark: SparkSession, tmp_path: Path) -> None:
+    path = changed(tmp_path / "t").path
+    more = spark.createDataFrame(
+        [("b20", 20, "timeout twenty", ("al", 2, "z"), "here")],
+        "a string, id long, b string, p struct<name string, n int, zip string>, gone string",
+    )
+    more.write.format("indextables").mode("append").save(path)
+    spark.sql(
+        f"INSERT INTO indextables.`{path}` BY NAME SELECT 'late' AS gone, 30L AS id, 'timeout thirty' AS b, 'b30' AS a, "
+        "named_struct('name', 'cy', 'n', 3, 'zip', 'y') AS p"
+    )
+    its.update(spark, path, set={"a": "upper(a)"}, where="id = 20")
+    written = rows(its.table(spark, path).where("id >= 20"))
+    assert written == [
+        {"id": 20, "a": "B20", "b": "timeout twenty", "p": {"name": "al", "n": 2, "zip": "z"}, "gone": "here"},
+        {"id": 30, "a": "b30", "b": "timeout thirty", "p": {"name": "cy", "n": 3, "zip": "y"}, "gone": "late"},
+    ]
+    assert Table.open(path).search("b:thirty AND p.name:cy", columns=["gone"]).column("gone").to_pylist() == ["late"]
+    assert its.verify(spark, path, full=True).healthy

@@ -468,6 +468,11 @@ ALTERING = [
     ),
     Step("ALTER TABLE renamed ADD COLUMN n INT", says=["FIELD_ALREADY_EXISTS"]),
     Step(
+        "ALTER TABLE renamed ADD COLUMNS (one INT COMMENT 'first', two STRING)",
+        then=("SELECT operation_parameters LIKE '%one%two%' FROM (DESCRIBE HISTORY renamed) LIMIT 1", [(True,)]),
+    ),
+    Step("ALTER TABLE renamed DROP COLUMNS (one, two)", then=("SELECT count(*) FROM renamed", [(5,)])),
+    Step(
         "INSERT WITH SCHEMA EVOLUTION INTO renamed BY NAME SELECT 7L AS id, 'x' AS v, 1 AS n, 2 AS more",
         then=("SELECT n, more FROM renamed WHERE id = 7", [(1, 2)]),
     ),
@@ -515,13 +520,172 @@ ALTERING = [
     Step("TRUNCATE TABLE pp PARTITION (d = 'b')", then=("SELECT id FROM pp", [(3,)])),
     Step("ALTER TABLE pp ADD PARTITION (d = 'z')", says=["INDEXTABLES_UNSUPPORTED", "INSERT INTO"]),
     Step("MSCK REPAIR TABLE pp", says=["NOT_SUPPORTED_COMMAND_FOR_V2_TABLE"]),
-    Step("SELECT * FROM table_changes('pp', 0, 1)", says=["UNRESOLVABLE_TABLE_VALUED_FUNCTION"]),
+    Step(
+        "SELECT id, _change_type FROM table_changes('pp', 1, 3)",
+        returns=[(1, "insert"), (2, "insert"), (3, "insert"), (1, "delete"), (2, "delete")],
+    ),
 ]
 
 
 def test_tables_are_altered_and_what_is_cached_follows(spark: SparkSession, home: Path) -> None:
     for step in ALTERING:
         run(spark, step, {})
+
+
+def test_a_search_compared_with_a_column_is_decided_row_by_row(spark: SparkSession, home: Path) -> None:
+    spark.sql(
+        "CREATE TABLE compared (id BIGINT, v STRING, wanted BOOLEAN) USING indextables "
+        "TBLPROPERTIES ('indexing.typemap.v' = 'text')"
+    )
+    spark.sql(
+        "INSERT INTO compared VALUES (1, 'x', true), (2, 'y', true), (3, 'x', false), (4, 'y', false), (5, 'x', null)"
+    )
+    for condition, ids in (
+        ("(v TEXTSEARCH 'x') = wanted", [1, 4]),
+        ("wanted <=> (v TEXTSEARCH 'x')", [1, 4]),
+        ("(v TEXTSEARCH 'x') != wanted", [2, 3]),
+        ("NOT ((v TEXTSEARCH 'x') = wanted)", [2, 3]),
+        ("(v TEXTSEARCH 'x') = (id > 3)", [2, 5]),
+    ):
+        found = spark.sql(f"SELECT id FROM compared WHERE {condition}").collect()
+        assert sorted(row.id for row in found) == ids, condition
+
+
+@pytest.mark.parametrize("query", ["a) OR (b", "a)", "(a", "a) OR (id:[0 TO 9]", "a)) OR ((*"])
+def test_a_delete_by_a_search_reaches_no_further_than_its_query(spark: SparkSession, home: Path, query: str) -> None:
+    path = f"{home}/unbalanced"
+    rows = spark.createDataFrame([(1, "a"), (2, "b"), (3, "c")], "id BIGINT, v STRING")
+    its.write(rows, path, mode="overwrite", options={"indexing.typemap.v": "text"})
+    for condition in (f"v TEXTSEARCH '{query}'", f"v TEXTSEARCH 'a' AND v TEXTSEARCH '{query}'"):
+        run(spark, Step(f"DELETE FROM indextables.`{path}` WHERE {condition}", says=["INDEXTABLES_QUERY_SYNTAX"]), {})
+    assert Table.open(path).count() == 3
+
+
+CHANGES = [
+    Step(
+        "CREATE TABLE fed (id BIGINT, v STRING) USING indextables TBLPROPERTIES ('delete.mode' = 'vector')",
+    ),
+    Step("INSERT INTO fed VALUES (1, 'a'), (2, 'b'), (3, 'c')"),
+    Step("DELETE FROM fed WHERE id = 2"),
+    Step("SELECT id, v, _change_type, _commit_version FROM table_changes('fed', 2)", returns=[(2, "b", "delete", 2)]),
+    Step("SELECT count(*) FROM table_changes('fed', 1, 1) WHERE id > 1", returns=[(2,)]),
+    Step("SELECT count(*) FROM table_changes('habits.fed', '2020-01-01', '2999-01-01 10:00:00')", returns=[(4,)]),
+    Step(
+        "SELECT _change_type, count(*), min(id) FROM table_changes_by_path('{home}/habits/fed', 1) GROUP BY 1 LIMIT 5",
+        returns=[("insert", 3, 1), ("delete", 1, 2)],
+    ),
+    Step("SELECT id FROM table_changes('{home}/habits/fed', 1) ORDER BY id DESC LIMIT 1", returns=[(3,)]),
+    Step(
+        lambda s: (
+            s.read.format("indextables")
+            .option("readChangeFeed", "true")
+            .option("startingVersion", 2)
+            .option("endingVersion", 2)
+            .load(feed_path(s))
+            .select("id", "_change_type")
+        ),
+        returns=[(2, "delete")],
+    ),
+    Step(
+        lambda s: s.read.format("indextables").option("readChangeFeed", "true").load(feed_path(s)),
+        says=["startingVersion"],
+    ),
+    Step(
+        lambda s: s.read.option("readChangeFeed", "true").option("startingVersion", 1).table("fed"),
+        says=["INDEXTABLES_UNSUPPORTED", "table_changes("],
+    ),
+    Step("SELECT * FROM table_changes('fed', 7)", says=["no changes from version 7"]),
+    Step("SELECT * FROM table_changes('fed', 2, 1)", says=["versions in order"]),
+    Step("SELECT * FROM table_changes('fed', 'soon')", says=["INDEXTABLES_INVALID_INPUT", "'soon'"]),
+    Step("SELECT * FROM table_changes('fed')", says=["INDEXTABLES_INVALID_INPUT", "table_changes('t', 1, 5)"]),
+    Step("SELECT * FROM table_changes('nowhere', 1)", says=["TABLE_OR_VIEW_NOT_FOUND"]),
+    Step(
+        "SELECT * FROM table_changes('fed', 1) WHERE v TEXTSEARCH 'a'",
+        says=["INDEXTABLES_UNSUPPORTED", "A search must be on a column"],
+    ),
+]
+
+
+def feed_path(spark: SparkSession) -> str:
+    return str(spark.sql("DESCRIBE DETAIL fed").collect()[0]["location"])
+
+
+def test_what_happened_to_rows_is_a_table_too(spark: SparkSession, home: Path) -> None:
+    for step in CHANGES:
+        run(spark, step, {"home": str(home)})
+
+
+def follow(spark: SparkSession, path: str, **options: str) -> None:
+    stream = spark.readStream.format("indextables").options(**options).load(path)
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def mistakes(path: str) -> list[Step]:
+    """What hands mistype, through the reader, the writer, streams and SQL."""
+
+    def read(**options: str) -> Call:
+        return lambda s: s.read.format("indextables").options(**options).load(path)
+
+    def write(frame_of: Callable[[DataFrame], DataFrame], mode: str = "append", **options: str) -> Call:
+        return lambda s: frame_of(frame(s, 1)).write.format("indextables").mode(mode).options(**options).save(path)
+
+    def same(rows: DataFrame) -> DataFrame:
+        return rows
+
+    named = f"indextables.`{path}`"
+    return [
+        Step(
+            lambda s: s.read.format("indextables").load(f"{path}-gone"),
+            says=["no table at", 'df.write.format("indextables").mode("append")'],
+        ),
+        Step(read(versionAsOf="99"), says=["Version 99", "Versions 0 to 1 can be read"]),
+        Step(read(verionAsOf="1"), says=["Did you mean 'versionAsOf'"]),
+        Step(read(query="message:("), says=["position 9"]),
+        Step(read(query="nope:x"), says=["no column 'nope'", "Known columns: id, message"]),
+        Step(read(where="nope = 1"), says=["no column 'nope'"]),
+        Step(read(limit="many"), says=["'limit' cannot be 'many'", "a whole number"]),
+        Step(read(score="true"), says=["no score without a query"]),
+        Step(write(same, "error"), says=["UNSUPPORTED_DATA_SOURCE_SAVE_MODE", "Append"]),
+        Step(
+            write(lambda rows: rows.withColumn("extra", f.lit(1))),
+            says=["'extra' (int) is not in the table", '.option("mergeSchema", "true")'],
+        ),
+        Step(write(lambda rows: rows.selectExpr("'a' AS id")), says=["'id' is string, the table has bigint"]),
+        Step(write(same, mergSchema="true"), says=["Did you mean 'mergeSchema'"]),
+        Step(write(same, **{"indexing.typemap.message": "txt"}), says=["cannot be 'txt'", "string, text"]),
+        Step(write(same, "overwrite", replaceWhere="nope = 1"), says=["no column 'nope'"]),
+        Step(write(same, replaceWhere="id = 1"), says=["needs the mode overwrite"]),
+        Step(lambda s: follow(s, path, startingVersion="77"), says=["no version 77", "Start with latest"]),
+        Step(lambda s: follow(s, path, maxFilesPerTrigger="0"), says=["'maxFilesPerTrigger' cannot be '0'"]),
+        Step(lambda s: follow(s, path, query="nope:x"), says=["no column 'nope'"]),
+        Step(f"SELECT * FROM {named} WHERE id TEXTSEARCH 'x'", says=["TEXTSEARCH needs a text column", "message"]),
+        Step(f"SELECT * FROM {named} WHERE message TEXTSEARCH 'a AND ('", says=["position 7"]),
+        Step(f"SELECT DISTINCT message TEXTSEARCH id FROM {named}", says=["INDEXTABLES_INVALID_INPUT", "one text"]),
+        Step("VACUUM indextables.`" + path + "` RETAIN 0 HOURS", says=["SET spark.indextables.purge.retentionCheck"]),
+        Step("OPTIMIZE nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
+        Step("DESCRIBE HISTORY nowhere", says=["TABLE_OR_VIEW_NOT_FOUND", "`nowhere`"]),
+        Step("RESTORE TABLE indextables.`/no/such` TO VERSION AS OF 1", says=["INDEXTABLES_TABLE_NOT_FOUND"]),
+    ]
+
+
+def test_mistakes_are_told_in_the_words_of_sparks_users(spark: SparkSession, home: Path) -> None:
+    path = f"{home}/mistaken"
+    its.write(frame(spark, 1), path, options={"indexing.typemap.message": "text"})
+    before = Table.open(path).version
+    for step in mistakes(path):
+        run(spark, step, {})
+    assert Table.open(path).version == before
+
+
+def test_an_overwrite_may_replace_the_columns(spark: SparkSession, home: Path) -> None:
+    path = f"{home}/replaced"
+    its.write(frame(spark, 1, 2), path)
+    other = frame(spark, 7).selectExpr("id AS number", "true AS flag").write.format("indextables").mode("overwrite")
+    other.option("overwriteSchema", "true").save(path)
+    assert rows_of(its.table(spark, path)) == [(7, True)]
+    assert its.table(spark, path).columns == ["number", "flag"]
+    assert its.table(spark, path, version=1).count() == 2
 
 
 def test_streams_by_name(spark: SparkSession, home: Path) -> None:

@@ -6,9 +6,11 @@ import random
 from collections.abc import Iterator
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
+from indextables import Table
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import WORDS, Logs, make_logs
 
@@ -125,3 +127,80 @@ def test_alternatives_are_one_search(spark: SparkSession) -> None:
     plan = str(frame._jdf.queryExecution().optimizedPlan().toString())
     assert "Filter" not in plan, plan  # the scan decides it
     assert frame.count() > 0
+
+
+def test_scores_and_snippets_in_sql(spark: SparkSession, logs: Logs) -> None:
+    """What a search knows of its rows are columns, and the best ones are found by the scan."""
+    table = Table.open(logs.path)
+    named = f"indextables.`{logs.path}`"
+    best = f"SELECT _score, * FROM {named} WHERE message TEXTSEARCH 'disk' ORDER BY _score DESC LIMIT 5"
+    rows = spark.sql(best).collect()
+    expected = table.search("message:disk", limit=5, score=True)
+    assert [row._score for row in rows] == pytest.approx(expected["_score"].to_pylist())
+    assert rows[0].__fields__ == ["_score", *table.schema.names]
+    spark.conf.set("spark.indextables.read.driverSplits", "0")
+    try:
+        frame = spark.sql(best)
+        plan = str(frame._jdf.queryExecution().executedPlan())
+        assert 'order=["_score","desc","nulls last"] rows=5' in plan, plan
+        assert [row._score for row in frame.collect()] == pytest.approx([row._score for row in rows])
+    finally:
+        spark.conf.unset("spark.indextables.read.driverSplits")
+    shown = spark.sql(f"SELECT id, _snippet FROM {named} WHERE message TEXTSEARCH 'disk' AND id < 60").collect()
+    assert shown and all("<b>disk</b>" in row._snippet for row in shown)
+    whole = table.search("message:disk", score=True, columns=["id"])
+    high = [score for score in whole["_score"].to_pylist() if score > 1.0]
+    assert spark.sql(f"SELECT _score FROM {named} WHERE message TEXTSEARCH 'disk' AND _score > 1").count() == len(high)
+    most = spark.sql(f"SELECT max(_score), count(*) FROM {named} WHERE message TEXTSEARCH 'disk'").collect()[0]
+    assert tuple(most) == (pytest.approx(max(whole["_score"].to_pylist())), whole.num_rows)
+    assert "_score" not in spark.table(named).columns
+    for refused in (
+        f"SELECT _score FROM {named}",
+        f"SELECT _score FROM {named} WHERE message TEXTSEARCH 'disk' OR id = 3",
+        f"SELECT _snippet FROM {named} WHERE NOT message TEXTSEARCH 'disk'",
+    ):
+        with pytest.raises(PySparkException, match=r"INDEXTABLES_INVALID_INPUT.*known only of rows that a search"):
+            spark.sql(refused).collect()
+
+
+def test_places_beside_a_search(spark: SparkSession, logs: Logs) -> None:
+    """`_metadata` says of a row that a search finds what it says of the row in Spark's own scan."""
+    parts = [f"_metadata.{name}" for name in ("file_path", "file_name", "file_size", "row_index")]
+    parts.append("_metadata.file_modification_time")
+    frame = its.table(spark, logs.path)
+    scanned = {tuple(row) for row in frame.select("id", *parts).collect()}
+    named = f"indextables.`{logs.path}`"
+    for condition in ("textsearch(message, 'disk')", "textsearch(message, 'disk') OR id = 3"):
+        searched = frame.where(condition).select("id", *parts).collect()
+        by_name = spark.sql(f"SELECT id, {', '.join(parts)} FROM {named} WHERE {condition}").collect()
+        assert searched and {tuple(row) for row in searched} == {tuple(row) for row in by_name}
+        assert {tuple(row) for row in searched} <= scanned
+    first = f"SELECT count(*) FROM {named} WHERE message TEXTSEARCH 'disk' AND _metadata.row_index < 10"
+    low = frame.where("textsearch(message, 'disk')").select("_metadata.row_index").where("row_index < 10").count()
+    assert spark.sql(first).collect()[0][0] == low
+    files = spark.sql(f"SELECT _metadata.file_name, count(*) FROM {named} GROUP BY 1").collect()
+    assert {row[0] for row in files} == {row[2] for row in scanned}
+
+
+def test_searches_of_cached_tables(spark: SparkSession, logs: Logs) -> None:
+    """Rows that Spark keeps have no index: a search reads the table, at the version that is kept."""
+    frame = its.table(spark, logs.path).cache()
+    frame.count()
+    frame.createOrReplaceTempView("kept")
+    spark.sql(f"CACHE TABLE kept_too AS SELECT * FROM indextables.`{logs.path}` WHERE id > 5")
+    try:
+        for statement in (
+            "SELECT id FROM {t} WHERE {s}",
+            "SELECT id FROM {t} WHERE {s} OR level = 'ERROR'",
+            "SELECT count(*) FILTER (WHERE {s}), count(*) FROM {t}",
+            "SELECT a.id, b.id FROM {t} a JOIN {t} b ON a.id = b.id + 1 WHERE {a}",
+        ):
+            for name, plain in (("kept", "plain"), ("kept_too", "(SELECT * FROM plain WHERE id > 5)")):
+                ours = statement.format(t=name, s="message TEXTSEARCH 'disk'", a="a.message TEXTSEARCH 'disk'")
+                other = statement.format(t=plain, s="naive(message, 'disk')", a="naive(a.message, 'disk')")
+                assert_same_rows(spark.sql(ours), spark.sql(other))
+        assert "InMemoryTableScan" in str(spark.sql("SELECT max(id) FROM kept")._jdf.queryExecution().executedPlan())
+    finally:
+        frame.unpersist()
+        spark.sql("UNCACHE TABLE kept_too")
+        spark.catalog.dropTempView("kept")

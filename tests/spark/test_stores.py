@@ -11,9 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import UnknownOptionError, UnsupportedError
+from indextables.spark.settings import known_settings
+from indextables.spark.source.options import SourceOptions
 from tests.spark.compare import assert_same_rows
 from tests.spark.logs import OPTIONS, Logs, make_logs
+from tests.spark.programs import run_program
 from tests.support.places import StorePlace
+from tests.support.servers import ServerUnavailableError, hadoop_aws_jars
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +114,77 @@ def test_a_setting_that_does_not_exist_is_an_error_as_an_option_and_a_warning_in
     finally:
         spark.conf.unset("spark.indextables.write.maxRowPerSplit")
     assert its.table(spark, str(tmp_path / "t")).count() == 6
+
+
+def test_what_spark_knows_of_a_store_is_known_to_us() -> None:
+    s3 = {
+        "spark.hadoop.fs.s3a.access.key": "a",
+        "spark.hadoop.fs.s3a.secret.key": "b",
+        "spark.hadoop.fs.s3a.endpoint": "127.0.0.1:9000",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+    ours = {
+        "aws.accessKey": "a",
+        "aws.secretKey": "b",
+        "aws.endpoint": "http://127.0.0.1:9000",
+        "aws.allowHttp": "true",
+    }
+    assert known_settings(s3) == ours
+    own = {"spark.indextables.aws.accessKey": "c"}
+    assert known_settings({**s3, **own}) == own, "two halves of two credentials"
+    azure = {"spark.hadoop.fs.azure.account.key.shop.dfs.core.windows.net": "k", "spark.hadoop.fs.gs.block.size": "1"}
+    assert known_settings(azure) == {"azure.accountKey": "k", "azure.accountName": "shop"}
+    two = {**azure, "spark.hadoop.fs.azure.account.key.other.dfs.core.windows.net": "l"}
+    assert known_settings(two) == {}
+    assert SourceOptions.parse({"path": "s3a://b/t", **s3}).settings == ours
+
+
+S3A = """
+import indextables.spark as its
+from indextables import Table
+place, options, jars = {place!r}, {options!r}, {jars!r}
+spark = its.session(master="local[2]", conf={{
+    "spark.driver.extraClassPath": jars, "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": 2,
+    "spark.hadoop.fs.s3a.endpoint": options["aws.endpoint"], "spark.hadoop.fs.s3a.endpoint.region": options["aws.region"],
+    "spark.hadoop.fs.s3a.access.key": options["aws.accessKey"], "spark.hadoop.fs.s3a.secret.key": options["aws.secretKey"],
+    "spark.hadoop.fs.s3a.path.style.access": "true",
+}})
+rows = spark.range(0, 100, 1, 2).selectExpr("id", "'row ' || id as message", "id % 2 as day")
+its.write(rows, "s3a://" + place, partition_by="day", options={{"indexing.typemap.message": "text"}})
+for scheme in ("s3a", "s3"):
+    frame = its.table(spark, scheme + "://" + place)
+    print(scheme, "FileScan parquet" in frame._jdf.queryExecution().toString(), frame.where("day = 1").count())
+    print(its.search(spark, scheme + "://" + place, "message:42").collect()[0].id, its.count(spark, scheme + "://" + place))
+    print(spark.sql(f"SELECT id FROM indextables.`{{scheme}}://{{place}}` WHERE message TEXTSEARCH '7'").collect()[0].id)
+print(*spark.sql(f"DELETE FROM indextables.`s3a://{{place}}` WHERE id < 10").first())
+print(*spark.sql(f"MERGE INTO indextables.`s3://{{place}}` t USING (SELECT 99L AS id) s ON t.id = s.id "
+    "WHEN MATCHED THEN UPDATE SET message = 'merged'").first())
+other = its.table(spark, "s3a://" + place, options={{**options, "aws.secretKey": "another"}})
+print("FileScan parquet" in other._jdf.queryExecution().toString())
+table = Table.open("s3://" + place, options=options)
+print(table.count(), table.count(query="message:merged"), table.verify(full=True).healthy)
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_spark_reads_s3_itself_where_it_has_a_file_system(s3_place: StorePlace, tmp_path: Path) -> None:
+    try:
+        jars = hadoop_aws_jars()
+    except ServerUnavailableError as error:
+        pytest.skip(str(error))
+    place = s3_place.url.removeprefix("s3://")
+    program = S3A.format(place=place, options=dict(s3_place.options), jars=":".join(map(str, jars)))
+    assert run_program(program, tmp_path).splitlines() == [
+        "s3a True 50",
+        "42 100",
+        "7",
+        "s3 True 50",
+        "42 100",
+        "7",
+        "10 0 10 0",
+        "1 1 0 0",
+        "False",
+        "90 1 True",
+    ]

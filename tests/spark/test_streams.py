@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -193,7 +195,8 @@ def test_the_log_names_query_and_batch(spark: SparkSession, source: Table, tmp_p
     table = Table.open(str(target))
     assert table.partition_columns == ["id"]
     newest = planning.versions(table, after=table.version - 1, until=table.version)[0]
-    assert [(a.app_id, a.version) for a in newest.actions if isinstance(a, TxnAction)] == [(query_id, 0)]
+    noted = [(a.app_id, a.version) for a in newest.actions if isinstance(a, TxnAction)]
+    assert noted == [(query_id, 0), (f"checkpoint {checkpoint}", UUID(query_id).int >> 65)]
 
 
 def test_a_stream_adds_columns_when_asked(spark: SparkSession, source: Table, tmp_path: Path) -> None:
@@ -203,6 +206,62 @@ def test_a_stream_adds_columns_when_asked(spark: SparkSession, source: Table, tm
     its.write_stream(frame, target, checkpoint=checkpoint, merge_schema=True, trigger=NOW).awaitTermination()
     assert Table.open(target).count(where="text = 'word7'") == 1
     assert Table.open(target).count(where="text is null") == 1
+
+
+def test_a_checkpoint_that_was_deleted_is_found_out(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target, checkpoint = str(tmp_path / "target"), tmp_path / "checkpoint"
+
+    def run(folder: Path) -> None:
+        frame = its.read_stream(spark, source.path)
+        its.write_stream(frame, target, checkpoint=str(folder), trigger=NOW).awaitTermination()
+
+    run(checkpoint)
+    checkpoint.rename(tmp_path / "aside")
+    with pytest.raises(StreamingQueryException, match=r"checkpoint folder .* was made anew"):
+        run(checkpoint)
+    table = Table.open(target)
+    assert table.count() == 30 and len(list((tmp_path / "target").rglob("*.split"))) == table.files().num_rows
+    shutil.rmtree(checkpoint)
+    (tmp_path / "aside").rename(checkpoint)
+    source.append(rows(30))
+    run(checkpoint)
+    assert Table.open(target).count() == 40
+    run(tmp_path / "again")  # what the hint says
+    assert Table.open(target).count() == 80
+
+
+def test_two_queries_with_one_id_are_refused(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target, checkpoint, twin = str(tmp_path / "target"), tmp_path / "checkpoint", tmp_path / "twin"
+
+    def run(folder: Path) -> None:
+        frame = its.read_stream(spark, source.path, starting_version=0, max_files_per_trigger=1)
+        its.write_stream(frame, target, checkpoint=str(folder), trigger=NOW).awaitTermination()
+
+    run(checkpoint)
+    shutil.copytree(checkpoint, twin)
+    for n in range(3, 6):
+        source.append(rows(n * 10))
+    run(checkpoint)
+    assert Table.open(target).count() == 60
+    with pytest.raises(StreamingQueryException, match="two queries run with one id"):
+        run(twin)
+    assert Table.open(target).count() == 60
+
+
+def test_batches_are_merged_into_a_table(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target = str(tmp_path / "target")
+    Table.create(target, schema=SCHEMA).append(pa.table({"id": [5, 100], "text": ["old", "kept"]}))
+
+    def upsert(batch: DataFrame, _: int) -> None:
+        merge = its.merge_into(batch, target, on="target.id = source.id")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    frame = its.read_stream(spark, source.path, starting_version=0, options={"maxBytesPerTrigger": "1"})
+    options = {"checkpointLocation": str(tmp_path / "checkpoint")}
+    frame.writeStream.foreachBatch(upsert).options(**options).trigger(**NOW).start().awaitTermination()
+    table = Table.open(target)
+    assert table.count() == 31 and table.count(where="text = 'old'") == 0 and table.count(where="id = 5") == 1
+    assert [row["operation"] for row in table.history().to_pylist()].count("MERGE INTO") == 3, "a batch for each file"
 
 
 def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, tmp_path: Path) -> None:

@@ -154,24 +154,53 @@ public class MiniHdfs {
 """
 
 
-def _hadoop_jars() -> list[str]:
-    """Spark's own Hadoop, and the mini cluster of the same version, fetched by Maven once into a cache folder."""
+def _maven_jars(name: str, goal: str, *arguments: str, folder: Path | None = None) -> list[Path]:
+    """Jars that Maven fetches once into a cache folder of that name. ServerUnavailableError where it cannot."""
+    mvn = shutil.which("mvn")
+    if mvn is None or shutil.which("java") is None:
+        raise ServerUnavailableError(f"{name} needs mvn and java, which are not on the PATH.")
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = caches / "indextables" / name
+    if not (place / "complete").exists():
+        command = [mvn, "-q", "-B", goal, *arguments, f"-DoutputDirectory={place}"]
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=600, cwd=folder)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ServerUnavailableError(f"Maven could not bring {name}: {error}") from error
+        (place / "complete").touch()
+    return sorted(place.glob("*.jar"))
+
+
+def _spark_jars() -> tuple[Path, str]:
+    """The folder of Spark's own jars, and the version of the Hadoop among them."""
     import pyspark
 
-    mvn, jars = shutil.which("mvn"), Path(pyspark.__file__).parent / "jars"
-    if mvn is None or shutil.which("java") is None:
-        raise ServerUnavailableError("An HDFS needs mvn and java, which are not on the PATH.")
+    jars = Path(pyspark.__file__).parent / "jars"
     (client,) = jars.glob("hadoop-client-api-*.jar")
-    version = client.stem.removeprefix("hadoop-client-api-")
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / "indextables" / f"hdfs-{version}"
-    jar = folder / f"hadoop-client-minicluster-{version}.jar"
-    if not jar.exists():
-        command = [mvn, "-q", "dependency:copy", f"-Dartifact=org.apache.hadoop:hadoop-client-minicluster:{version}"]
-        try:
-            subprocess.run([*command, f"-DoutputDirectory={folder}"], check=True, capture_output=True, timeout=240)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise ServerUnavailableError(f"Maven could not bring Hadoop's mini cluster: {error}") from error
+    return jars, client.stem.removeprefix("hadoop-client-api-")
+
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>tests</groupId><artifactId>tests</artifactId><version>1</version><dependencies><dependency>
+<groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId><version>{version}</version>
+</dependency></dependencies></project>"""
+
+
+def hadoop_aws_jars() -> list[Path]:
+    """S3 for Spark's own Hadoop, with the client that it needs (some 690 MB)."""
+    _, version = _spark_jars()
+    with tempfile.TemporaryDirectory(prefix="pom-") as folder:
+        (Path(folder) / "pom.xml").write_text(_POM.format(version=version))
+        goal, scope = "dependency:copy-dependencies", "-DincludeScope=runtime"
+        return _maven_jars(f"hadoop-aws-{version}", goal, scope, folder=Path(folder))
+
+
+def _hadoop_jars() -> list[str]:
+    """Spark's own Hadoop, and the mini cluster of the same version, fetched by Maven once into a cache folder."""
+    jars, version = _spark_jars()
+    artifact = f"-Dartifact=org.apache.hadoop:hadoop-client-minicluster:{version}"
+    (jar,) = _maven_jars(f"hdfs-{version}", "dependency:copy", artifact)
+    (client,) = jars.glob("hadoop-client-api-*.jar")
     logging = [p for p in jars.glob("*.jar") if "log4j" in p.name or "slf4j" in p.name]
     return [str(p) for p in (jar, client, *jars.glob("hadoop-client-runtime-*.jar"), *logging)]
 

@@ -11,6 +11,8 @@ import pytest
 from indextables import Table, config
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.spark.source.reader import task_groups
+from indextables.splits.read.table_split import SplitEntry
 
 VALUES = {
     "cache.disk.enabled": "false",
@@ -121,3 +123,25 @@ def test_a_list_with_a_fault_names_it_and_makes_no_table(tmp_path: Path, key: st
 
 def test_splits_per_task_may_be_left_to_the_engine() -> None:
     assert config.resolve(options={"read.splitsPerTask": "auto"})["read.splitsPerTask"] == 0
+
+
+def test_a_purge_deletes_at_most_so_many_files_and_says_what_is_left(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema({"a": pa.int64()}))
+    for number in range(6):
+        table.overwrite(pa.table({"a": [number]}))
+    options = {"purge.retentionCheckEnabled": "false", "purge.maxFilesToDelete": "3", "purge.parallelism": "2"}
+    bounded = Table.open(table.path, options=options)
+    first = bounded.purge(older_than_hours=0)
+    assert (first.orphaned_files_found, first.orphaned_files_deleted) == (3, 3)
+    assert "2 files were left for the next purge" in first.message
+    second = bounded.purge(older_than_hours=0)
+    assert second.orphaned_files_deleted == 2
+    assert "left" not in second.message
+    assert Table.open(table.path).scan().read_all().to_pylist() == [{"a": 5}]
+
+
+@pytest.mark.parametrize(("most", "expected"), [(0, [10]), (4, [4, 4, 2]), (1, [1] * 10)])
+def test_a_task_reads_at_most_so_many_splits(most: int, expected: list[int]) -> None:
+    entry = SplitEntry("a", 100, 1, None, {}, None, None)
+    groups = task_groups([entry] * 10, per_task=0, searching=False, most=most)
+    assert [len(group) for group in groups] == expected

@@ -33,12 +33,25 @@ MODULES = {
     "columns": ("alter",),
     "upkeep": ("merge", "reindex", "checkpoint", "compact", "verify", "repair"),
     "cleaning": ("purge", "expire", "truncate", "drop-partitions", "restore"),
-    "other": ("configure", "settings", "sql", "man", "exit-codes", "report", "ui", "serve", "mcp", "jar", "demo"),
+    "other": (
+        "configure",
+        "settings",
+        "sql",
+        "man",
+        "exit-codes",
+        "report",
+        "ui",
+        "serve",
+        "mcp",
+        "jar",
+        "pack-env",
+        "demo",
+    ),
 }
 """The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
 _WrongCall: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
-_NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "demo"}
+_NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
 
 
 class LoadedOnCall(Mapping[str, Any]):

@@ -73,6 +73,35 @@ class FlushSearcherCache(Command):
 
 
 @dataclass(frozen=True)
+class DescribeLogCache(Command):
+    """What the process remembers of one table's log, or of all: how often each kind was asked for and was there."""
+
+    table: TableReference | None = None
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES LOG CACHE": {}}
+    clauses: ClassVar[Clauses] = {"FOR": ("table", StatementCursor.table)}
+    columns: ClassVar[pa.Schema] = row_schema("table_path s, kind s, entries l, hits l, misses l, hit_rate d")
+
+    @classmethod
+    def usage(cls) -> str:
+        return "[FOR 'path']"
+
+    def words(self) -> Iterator[str | None]:
+        yield "DESCRIBE INDEXTABLES LOG CACHE"
+        yield clause("FOR", self.table)
+
+    def run(self, session: Session) -> pa.Table:
+        """A row per table and kind; asks nothing of the store."""
+        if self.table is None:
+            stats = {url: PROCESS_CACHE.stats(url) for url in PROCESS_CACHE.tables()}
+        else:
+            log = open_log(session.path(self.table), session.options)
+            stats = {log.store.url: log.cache_stats()}
+        kinds = ((url, kind, row) for url, one in stats.items() for kind, row in one.to_dict()["kinds"].items())
+        return self.rows([{"table_path": url, "kind": kind, **row} for url, kind, row in kinds])
+
+
+@dataclass(frozen=True)
 class InvalidateCache(Command):
     """Forget what the process remembers of one table's log, or of all."""
 

@@ -86,7 +86,7 @@ class DescribeHistory(TableCommand):
     clauses: ClassVar[Clauses] = {"LIMIT": ("limit", StatementCursor.whole_number)}
     columns: ClassVar[pa.Schema] = row_schema(
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s,"
-        "engine_info s, is_readable b"
+        "engine_info s, is_readable b, tags s"
     )
 
     def words(self) -> Iterator[str | None]:

@@ -4,6 +4,7 @@
     level FIELDMATCH 'ERROR'        fieldmatch(level , 'ERROR')
     message indexquery 'a AND b'    indexquery(message , 'a AND b')
     * TEXTSEARCH 'a'                indexqueryall(  'a')
+    * FIELDMATCH 'a'                indexqueryall(  'a')
     _indexall indexquery 'a'        indexqueryall(  'a')
 
 This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is left
@@ -32,7 +33,6 @@ from indextables.model.predicate.tokens import (
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
 """The operators and the functions they become."""
 ALL_COLUMNS = "indexqueryall"
-_OVER_ALL = ("TEXTSEARCH", "INDEXQUERY")
 _EVERY_COLUMN = "_INDEXALL"
 _BEFORE_AN_EXPRESSION = frozenset(
     """ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE EXISTS FILTER FROM HAVING IN IS JOIN LIKE NOT ON OR QUALIFY SELECT
@@ -86,7 +86,7 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
             continue
         last = words[index - 1]
         first = _column_start(words, index - 1)
-        if operator.upper in _OVER_ALL and _is_every_column(words, index - 1):
+        if _is_every_column(words, index - 1):
             yield last.start, last.end, f"{ALL_COLUMNS}("
             yield operator.start, operator.end, ""
         elif first is not None:

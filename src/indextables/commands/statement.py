@@ -60,6 +60,7 @@ class Session:
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
     ) -> MergeReport:
         """Merge the splits of a table, as `Table.merge` does."""
@@ -69,6 +70,7 @@ class Session:
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by,
+            rewrite=rewrite,
             dry_run=dry_run,
         )
 

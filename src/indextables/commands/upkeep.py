@@ -36,6 +36,8 @@ class MergeSplits(TableCommand):
     max_source_splits: int | None = None
     dry_run: bool = False
     order_by: tuple[str, ...] | None = None
+    rewrite: bool = False
+    """Whether only splits of another engine are taken, each of which becomes ours."""
 
     leads: ClassVar = {"MERGE SPLITS": {}}
     clauses: ClassVar[Clauses] = {
@@ -46,6 +48,7 @@ class MergeSplits(TableCommand):
         "PRECOMMIT": ("dry_run", _no_merge_before_a_commit),
         "MAX SOURCE SPLITS PER MERGE": ("max_source_splits", StatementCursor.count),
         "ORDER BY": ("order_by", StatementCursor.sort_columns),
+        "REWRITE": ("rewrite", StatementCursor.presence),
         **DRY_RUN,
     }
     columns: ClassVar[pa.Schema] = row_schema(
@@ -64,6 +67,7 @@ class MergeSplits(TableCommand):
             if self.order_by is None
             else f"ORDER BY ({', '.join(column_name(column) for column in self.order_by)})"
         )
+        yield flag("REWRITE", self.rewrite)
         yield flag("DRY RUN", self.dry_run)
 
     def run(self, session: Session) -> pa.Table:
@@ -75,6 +79,7 @@ class MergeSplits(TableCommand):
             max_dest_splits=self.max_dest_splits,
             max_source_splits=self.max_source_splits,
             order_by=self.order_by,
+            rewrite=self.rewrite,
             dry_run=self.dry_run,
         )
         return self.report_row(report, message=with_details(report.message, report))
@@ -136,6 +141,77 @@ class ExpireRows(TableCommand):
 
     def run(self, session: Session) -> pa.Table:
         return self.report_row(session.open(self.table).expire(dry_run=self.dry_run))
+
+
+@dataclass(frozen=True)
+class TagVersion(TableCommand):
+    """Give a version a name, which keeps it from every clean-up."""
+
+    tag: str
+    version: int | None = None
+
+    leads: ClassVar = {"TAG INDEXTABLES": {}}
+    columns: ClassVar[pa.Schema] = row_schema("table_path s, tag s, tagged_version l, version l")
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' [VERSION n] AS 'tag'"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        forms = ("VERSION", "AS")
+        table = cursor.table(before=forms)
+        version = None
+        if cursor.choose(forms) == "VERSION":
+            version = cursor.whole_number()
+            cursor.choose(("AS",))
+        return cls(table=table, tag=str(cursor.string("a tag in quotes").value), version=version, **fields)
+
+    def words(self) -> Iterator[str | None]:
+        yield f"TAG INDEXTABLES {self.table}"
+        yield clause("VERSION", self.version)
+        yield f"AS {quoted(self.tag)}"
+
+    def run(self, session: Session) -> pa.Table:
+        table = session.open(self.table)
+        meant = table.version if self.version is None else self.version
+        return self.shape(
+            pa.table(
+                {
+                    "table_path": [table.path],
+                    "tag": [self.tag],
+                    "tagged_version": [meant],
+                    "version": [table.tag(self.tag, version=meant)],
+                }
+            )
+        )
+
+
+@dataclass(frozen=True)
+class UntagVersion(TableCommand):
+    """Take the name of a version away."""
+
+    tag: str
+
+    leads: ClassVar = {"UNTAG INDEXTABLES": {}}
+    columns: ClassVar[pa.Schema] = row_schema("table_path s, tag s, version l")
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' 'tag'"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        table = cursor.table()
+        return cls(table=table, tag=str(cursor.string("a tag in quotes").value), **fields)
+
+    def words(self) -> Iterator[str | None]:
+        yield f"UNTAG INDEXTABLES {self.table}"
+        yield quoted(self.tag)
+
+    def run(self, session: Session) -> pa.Table:
+        table = session.open(self.table)
+        return self.shape(pa.table({"table_path": [table.path], "tag": [self.tag], "version": [table.untag(self.tag)]}))
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,25 @@ def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) ->
     return renamed
 
 
+def without_index_of(options: Mapping[str, object], columns: Collection[str]) -> dict[str, object]:
+    """Settings without what they say of the index of some columns; what they say of others stays."""
+    rest: dict[str, object] = {}
+    for key, value in options.items():
+        match = REGISTRY.lookup(key) if is_index_setting(key) else None
+        if match is None or value is None:
+            rest[key] = value
+        elif match[1] is not None and match[1] not in columns:
+            # The kind may come first: `indexing.typemap.text = a,b`.
+            left = [part for part in str(value).split(",") if part.strip() not in columns]
+            rest |= {key: value if len(left) == len(str(value).split(",")) else ",".join(left)} if left else {}
+        elif match[0].names_columns:
+            names = match[0].type.parse(value)
+            rest[key] = ",".join(name for name in names if name not in columns)
+        elif match[1] is None:
+            rest[key] = value
+    return rest
+
+
 def refuse_settings_of_callers(options: Mapping[str, object]) -> None:
     """Settings that somebody wants to put into a table must be such that a table may carry."""
     keys = not_of_tables(options)
@@ -173,4 +192,5 @@ __all__ = [
     "table_configuration",
     "with_columns",
     "without_columns",
+    "without_index_of",
 ]

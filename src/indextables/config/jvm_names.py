@@ -149,10 +149,7 @@ NO_EFFECT: Mapping[str, str] = {
     "read.defaultLimit": "a read returns every row unless its query has a LIMIT: nothing is cut off",
     "read.requireAggregatePushdown": "an aggregate has the same answer whether it is pushed down or not",
     "read.aggregate.splitsPerTask": "aggregates are read like rows: see read.splitsPerTask",
-    "read.aggregate.maxSplitsPerTask": "aggregates are read like rows: see read.splitsPerTask",
-    "read.maxSplitsPerTask": "tasks are grouped by the bytes of their rows; read.splitsPerTask fixes their number of splits",
-    "purge.parallelism": "files are deleted in batches, as many at a time as the store takes",
-    "purge.maxFilesToDelete": "a purge deletes all that its retention lets go; DRY RUN shows it first",
+    "read.aggregate.maxSplitsPerTask": "aggregates are read like rows: see read.maxSplitsPerTask",
     "s3.partSize": "the store's client chooses the parts of an upload",
     **{
         f"transaction.cache.{kind}": _IMMUTABLE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, size
+from indextables.config.values import boolean, duration_ms, hours, integer, size, word_of
 
 
 class RetrySettings(SettingsGroup, frozen=True):
@@ -37,6 +37,18 @@ class VersionFileSettings(SettingsGroup, frozen=True):
     compress: bool = setting(
         "transaction.compression.enabled", boolean(), True, "Write version files as gzip.", in_table=True
     )
+    layout: str = setting(
+        "transaction.compression.layout",
+        word_of("gzip", "jvm"),
+        "gzip",
+        "Form of compressed version files: plain gzip, or with the two bytes before it that the JVM engine needs (jvm).",
+        in_table=True,
+    )
+
+    @property
+    def jvm_layout(self) -> bool:
+        """Whether the JVM engine must be able to read them."""
+        return self.layout == "jvm"
 
 
 class CacheSettings(SettingsGroup, frozen=True):
@@ -47,7 +59,15 @@ class CacheSettings(SettingsGroup, frozen=True):
         "transaction.cache.expirationSeconds",
         integer(0),
         0,
-        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time.",
+        "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time, because a "
+        "stale answer that nobody asked for is a wrong one, and one listing tells. When half of the time has gone, the next "
+        "open has the store asked in the background.",
+    )
+    refresh_parallelism: int = setting(
+        "transaction.cache.refreshParallelism",
+        integer(1, 64),
+        2,
+        "Tables that one process looks at in the background at a time, where a stale answer is allowed.",
     )
     max_bytes: int = setting("transaction.cache.maxSize", size(), 256 << 20, "Bound of the log cache, per process.")
 

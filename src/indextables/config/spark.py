@@ -19,6 +19,12 @@ class SparkReadSettings(SettingsGroup, frozen=True):
         0,
         "Splits that one Spark task reads; 0 or auto groups them by size and by how many tasks run at once.",
     )
+    max_splits_per_task: int = setting(
+        "read.maxSplitsPerTask",
+        integer(0),
+        0,
+        "Most splits that one Spark task reads where they are grouped by size; 0: as many as their size allows.",
+    )
     driver_splits: int = setting(
         "read.driverSplits",
         integer(0),

@@ -38,6 +38,12 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         60_000,
         "How long the end of a process waits for a checkpoint that is being written.",
     )
+    async_parallelism: int = setting(
+        "checkpoint.async.parallelism",
+        integer(1, 64),
+        2,
+        "Checkpoints that one process writes at a time, of as many tables.",
+    )
     interval: int = setting(
         "checkpoint.interval", integer(1), 10, "Versions from one checkpoint to the next.", in_table=True
     )

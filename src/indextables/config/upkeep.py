@@ -114,6 +114,20 @@ class PurgeSettings(SettingsGroup, frozen=True):
         "Shortest retention that a purge accepts while it checks.",
         in_table=True,
     )
+    parallelism: int = setting(
+        "purge.parallelism",
+        integer(1, 64),
+        4,
+        "Threads that delete the files of a batch, where this process deletes them.",
+        in_table=True,
+    )
+    max_files: int = setting(
+        "purge.maxFilesToDelete",
+        integer(0),
+        0,
+        "Most splits that one purge deletes; what is left, the next one finds again. 0: all.",
+        in_table=True,
+    )
     delete_retries: int = setting(
         "purge.deleteRetries",
         integer(0, 100),

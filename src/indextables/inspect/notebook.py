@@ -11,10 +11,11 @@ from html import escape, unescape
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.inspect.figures import column_figures
 from indextables.inspect.inspection import Inspection
-from indextables.model.report import html_table
+from indextables.model.report import html_table, text_table
 
 SHOWN_ROWS = 50
 _SNIPPET = "_snippet"
@@ -58,8 +59,30 @@ def arrow_html(table: pa.Table) -> str:
     return f"{html_table(rows, markup={_SNIPPET: _snippet_html})}<p>{caption}</p>"
 
 
+class ShownRows(Struct, frozen=True):
+    """Rows as a notebook shows them: HTML with what matched marked, or text where there is no notebook."""
+
+    rows: pa.Table
+    more: bool = False
+    """Whether there are rows behind these, which nobody counted."""
+
+    def _repr_html_(self) -> str:
+        return arrow_html(self.rows) + ("<p>There are more.</p>" if self.more else "")
+
+    def __str__(self) -> str:
+        rows = [{k: _snippet_text(v) if k == _SNIPPET else v for k, v in row.items()} for row in self.rows.to_pylist()]
+        lines = text_table(rows) or f"no rows of {', '.join(self.rows.column_names)}"
+        return f"{lines}\n... and more" if self.more else lines
+
+    __repr__ = __str__
+
+
 def _columns(table: pa.Table) -> list[list[Any]]:
     return [column.slice(0, SHOWN_ROWS).to_pylist() for column in table.columns]
+
+
+def _snippet_text(snippet: Any) -> Any:
+    return snippet if snippet is None else unescape(_MARKED.sub(r"*\1*", str(snippet)))
 
 
 def _snippet_html(snippet: Any) -> str:

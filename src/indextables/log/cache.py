@@ -1,5 +1,14 @@
 """What a process remembers of logs: immutable files by their identity, and the newest snapshot of each table.
 
+Five kinds are called as the specification calls them, and have their figures whether or not anything is held:
+
+    protocol, metadata   of the newest snapshot; a hit if a look at the table did not have to read or change it
+    files                its list of live files; a hit if nothing was committed since
+    versions_list        which versions there are; a hit if the store was not asked (a stale answer was allowed)
+    versions             version files by their identity
+
+The others are what these are kept in: the newest snapshot of each table, states, manifests, checkpoints of older forms.
+
 A version file, a manifest or a state never changes, so it is kept by path, size, time of modification and the store's tag: a
 table that was deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
 """
@@ -12,6 +21,18 @@ from collections.abc import Hashable
 from typing import Any
 
 from msgspec import Struct
+
+from indextables.errors import InvalidInputError
+
+_HELD_IN = {
+    "protocol": ("snapshots", "states", "checkpoints"),
+    "metadata": ("snapshots", "states", "checkpoints"),
+    "files": ("snapshots", "manifests", "checkpoints"),
+    "versions_list": ("snapshots",),
+    "versions": ("versions",),
+}
+"""The specification's kinds, and what must go to forget one of them."""
+KINDS = (*_HELD_IN, "snapshots", "states", "manifests", "checkpoints", "reports")
 
 
 class CacheStats(Struct, frozen=True):
@@ -29,7 +50,7 @@ class CacheStats(Struct, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as plain values, a row per kind."""
-        kinds = sorted({*self.hits, *self.misses, *self.entries})
+        kinds = sorted({*_HELD_IN, *self.hits, *self.misses, *self.entries})
         return {
             "held_bytes": self.held_bytes,
             "kinds": {
@@ -67,10 +88,19 @@ class LogCache:
             self._held.move_to_end(key)
             return entry[0]
 
-    def put(self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int) -> None:
-        """Remember a value that costs about this much memory."""
+    def count(self, kind: str, table: str, *, hit: bool) -> None:
+        """Count a look-up of a kind that is kept within another."""
+        with self._lock:
+            (self._hits if hit else self._misses)[kind, table] += 1
+
+    def put(
+        self, kind: str, table: str, identity: Hashable, value: Any, *, cost_bytes: int, instead_of: Any | None = None
+    ) -> None:
+        """Remember a value that costs about this much memory; just in the place of another, if that is named."""
         key = (kind, table, identity)
         with self._lock:
+            if instead_of is not None and self._held.get(key, (None, 0))[0] is not instead_of:
+                return
             self._forget(key)
             if cost_bytes > self.max_bytes:
                 return
@@ -79,10 +109,16 @@ class LogCache:
             while self._bytes > self.max_bytes:
                 self._forget(next(iter(self._held)))
 
-    def invalidate(self, table: str | None = None) -> int:
-        """Forget what is known of one table, or of all; returns how many entries went."""
+    def invalidate(self, table: str | None = None, *, kind: str | None = None) -> int:
+        """Forget what is known of one table, or of all, and of one kind if it is named; returns how many entries went.
+
+        What a kind is kept in goes with it: whoever forgets the metadata reads it from the store next time.
+        """
+        if kind is not None and kind not in KINDS:
+            raise InvalidInputError(f"The log cache has no kind {kind!r}.", hint=f"One of {', '.join(sorted(KINDS))}.")
+        kinds = KINDS if kind is None else _HELD_IN.get(kind, (kind,))
         with self._lock:
-            gone = [key for key in self._held if table is None or key[1] == table]
+            gone = [key for key in self._held if table in (None, key[1]) and key[0] in kinds]
             for key in gone:
                 self._forget(key)
             return len(gone)
@@ -94,6 +130,11 @@ class LogCache:
             entries = Counter(kind for kind, _, _ in held)
             hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
+
+    def tables(self) -> list[str]:
+        """The tables that were looked for here since the process began."""
+        with self._lock:
+            return sorted({table for _, table in (*self._hits, *self._misses)})
 
     def figures(self) -> list[tuple[str, tuple[str, ...], float]]:
         """Hits and misses by table and kind, for the metrics of the process."""

@@ -83,10 +83,12 @@ class Cleaner(Struct, frozen=True):
     store: Store
     bases: BaseReader
     now_ms: Callable[[], int]
+    tagged: Callable[[], frozenset[int]] = frozenset
+    """The versions that have a name just now."""
 
     def plan(self, policy: RetentionPolicy) -> Expiry:
         """What may be deleted, by this machine's time. Nothing is changed."""
-        return find_expired(self.inventory(), policy, now_ms=self.now_ms())
+        return find_expired(replace(self.inventory(), tagged=self.tagged()), policy, now_ms=self.now_ms())
 
     def clean(
         self,
@@ -108,6 +110,9 @@ class Cleaner(Struct, frozen=True):
 
         # Whichever clock is ahead: what neither of them calls old needs no further look.
         latest = expired(max(self.now_ms(), log.newest_ms))
+        if latest.expired:
+            log = replace(log, tagged=self.tagged())
+            latest = expired(max(self.now_ms(), log.newest_ms))
         if chosen.dry_run or not latest.expired:
             return CleaningReport(latest.expired, dry_run=chosen.dry_run)
         now_ms = StoreClock(self.store, self.now_ms).tell()
@@ -174,6 +179,9 @@ class Cleaner(Struct, frozen=True):
             try:
                 if not self._still_covered(expiry):
                     failures.append(f"the checkpoint of version {expiry.anchor} has gone")
+                    break
+                if not self.tagged() <= expiry.tagged:
+                    failures.append("a version was tagged meanwhile; the next cleaning goes on from here")
                     break
                 self._delete(batch)
                 deleted += batch

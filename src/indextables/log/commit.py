@@ -220,7 +220,13 @@ class Committer(Struct, frozen=True):
         protocol = next((a for a in planned.actions if isinstance(a, ProtocolAction)), base.header.protocol)
         actions = (info, *recorded(planned.actions, base.metadata, protocol))
         version = CommittedVersion(base.version + 1, timestamp_ms, actions)
-        body = encode_verified(actions, url=self.store.url, version=version.version, compress=self.files.compress)
+        body = encode_verified(
+            actions,
+            url=self.store.url,
+            version=version.version,
+            compress=self.files.compress,
+            jvm_layout=self.files.jvm_layout,
+        )
         return _Offer(version, body)
 
     def _create(self, offer: _Offer, txn_id: str) -> PutOutcome:

@@ -67,7 +67,13 @@ def create_table(
         engine_info=engine_info,
     )
     actions = (info, *recorded((content.protocol, metadata, *content.actions), metadata, content.protocol))
-    body = encode_verified(actions, url=log.store.url, version=0, compress=log.settings.files.compress)
+    body = encode_verified(
+        actions,
+        url=log.store.url,
+        version=0,
+        compress=log.settings.files.compress,
+        jvm_layout=log.settings.files.jvm_layout,
+    )
     snapshot = _created(log, metadata, body, txn_id, exist_ok=exist_ok)
     if content.actions:
         _checkpoint(log)

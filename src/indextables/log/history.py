@@ -35,6 +35,7 @@ HISTORY_SCHEMA = pa.schema(
         pa.field("user_metadata", pa.string()),
         pa.field("engine_info", pa.string()),
         pa.field("is_readable", pa.bool_(), nullable=False),
+        pa.field("tags", pa.string()),
     ]
 )
 
@@ -53,14 +54,22 @@ def history(log: TransactionLog, *, limit: int | None = None) -> pa.Table:
 
 
 def _history(log: TransactionLog, limit: int | None) -> pa.Table:
-    purge = log.newest().header.txns.get(PURGE_TXN)
+    header = log.newest().header
+    purge, tagged = header.txns.get(PURGE_TXN), {*header.tags.values()}
     listing = list_log(log.store)
-    readable = {version for version in readable_versions(listing) if purge is None or version >= purge.version}
+    readable = {v for v in readable_versions(listing) if purge is None or v >= purge.version or v in tagged}
     versions = sorted({*listing.versions, *listing.states}, reverse=True)[:limit]
     committed = {
         v.version: v for v in log.reader.read([(v, listing.versions[v]) for v in versions if v in listing.versions])
     }
-    rows = [_row(version, committed.get(version), listing, version in readable) for version in versions]
+    rows = [
+        {
+            **_row(version, committed.get(version), listing, version in readable),
+            "tags": ", ".join(name for name, tagged_version in header.tags.items() if tagged_version == version)
+            or None,
+        }
+        for version in versions
+    ]
     return pa.Table.from_pylist(rows, schema=HISTORY_SCHEMA)
 
 
@@ -195,7 +204,7 @@ def _actions_of(base: Base) -> Iterator[LogAction]:
 def check_not_purged(log: TransactionLog, newest: Snapshot, target: Snapshot) -> None:
     """VersionNotFoundError if a purge has condemned splits of a version, even if it has not deleted them yet."""
     purge = newest.header.txns.get(PURGE_TXN)
-    if purge is None or purge.version <= target.version:
+    if purge is None or purge.version <= target.version or target.version in newest.header.tags.values():
         return
     removed = {path: version.version for version in _since(log, target, newest) for path in version.released}
     needed = listed_paths(files_not_in(target, newest)) - listed_paths(newest.files(columns=REACHED_COLUMNS))

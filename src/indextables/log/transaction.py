@@ -86,6 +86,8 @@ class Changes(Struct, frozen=True):
     """Whether what it adds may be splits that the table had before: a purge does not name those before it deletes them."""
     protocol: ProtocolAction | None = None
     txn: tuple[str, int] | None = None
+    mark: tuple[str, int] | None = None
+    """Something that the table shall remember beside `txn`, under a name of its own."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Any] = field(default_factory=dict)
     user_metadata: str | None = None
@@ -103,7 +105,8 @@ class Changes(Struct, frozen=True):
         protocol = self._protocol(snapshot, adds)
         actions: list[LogAction] = [a for a in (protocol, self.metadata) if a is not None]
         if txn is not None:
-            actions.append(TxnAction(app_id=txn[0], version=txn[1], last_updated=now_ms))
+            recorded = [txn] if self.mark is None else [txn, self.mark]
+            actions += [TxnAction(app_id=app_id, version=version, last_updated=now_ms) for app_id, version in recorded]
         actions += [self._remove(file, now_ms) for file in (*removed, *(old for old, _ in masked))]
         actions += adds
         actions += self._skips(snapshot, now_ms)

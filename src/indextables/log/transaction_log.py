@@ -70,6 +70,7 @@ from indextables.model.protocol import (
 )
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
+from indextables.pools import LISTING
 from indextables.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -206,16 +207,26 @@ class SnapshotLog(Struct, dict=True):
         """The newest version. One listing tells whether the remembered snapshot still is it.
 
         Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last look,
-        the remembered snapshot is returned without asking the store.
+        the remembered snapshot is returned without asking the store. In the second half of that time a thread beside asks
+        it, so that whoever looks often never waits for the answer.
         """
         cached = self._from_cache()
         if cached is None:
-            return self.reload()
+            snapshot = self.reload()
+            self._count_looks(None, snapshot, listed=True)
+            return snapshot
         loaded, listed_ms = cached
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
-        if patience > 0 and self.now_ms() - listed_ms < patience * 1000:
+        patience_ms, age_ms = patience * 1000, self.now_ms() - listed_ms
+        if patience > 0 and age_ms < patience_ms:
+            if age_ms * 2 >= patience_ms:
+                refresh, most = partial(self._refresh, cached), self.settings.cache.refresh_parallelism
+                LISTING.submit_once(self.store.url, refresh, parallelism=most)
+            self._count_looks(loaded.snapshot, loaded.snapshot, listed=False)
             return self._snapshot_of_same_table(loaded)
-        return self._remember(reading.advance(self.store, self.bases, loaded))
+        snapshot = self._remember(reading.advance(self.store, self.bases, loaded))
+        self._count_looks(loaded.snapshot, snapshot, listed=True)
+        return snapshot
 
     def fresh(self) -> Snapshot:
         """The newest version as the store has it now, whatever staleness the settings allow."""
@@ -253,9 +264,33 @@ class SnapshotLog(Struct, dict=True):
         """Hits, misses and what is held of this table."""
         return self.cache.stats(self.store.url)
 
-    def invalidate_cache(self) -> int:
-        """Forget everything remembered of this table."""
-        return self.cache.invalidate(self.store.url)
+    def invalidate_cache(self, kind: str | None = None) -> int:
+        """Forget everything remembered of this table, or one kind (see `log/cache.py`); returns how many entries went."""
+        return self.cache.invalidate(self.store.url, kind=kind)
+
+    def _refresh(self, cached: tuple[LoadedSnapshot, int]) -> None:
+        """Look for newer versions beside somebody who was given this one. What went wrong is met by who looks next."""
+        try:
+            loaded = reading.advance(self.store, self.bases, cached[0])
+        except Exception as failure:  # noqa: BLE001 - nobody waits for this; it is told here
+            logger.warning("looking for newer versions of %s in the background failed: %s", self.store.url, failure)
+            return
+        cost, look = 1_000 * (len(loaded.files) + 1), (loaded, self.now_ms())
+        # Unless somebody has looked meanwhile: what they saw is as new, and holds their own commits.
+        self.cache.put("snapshots", self.store.url, "newest", look, cost_bytes=cost, instead_of=cached)
+
+    def _count_looks(self, known: Snapshot | None, snapshot: Snapshot, *, listed: bool) -> None:
+        if not self.settings.cache.enabled:
+            return
+        old, new = known.header if known is not None else None, snapshot.header
+        looks = {
+            "protocol": old is not None and old.protocol == new.protocol,
+            "metadata": old is not None and old.metadata == new.metadata,
+            "files": known is snapshot,
+            "versions_list": not listed,
+        }
+        for kind, hit in looks.items():
+            self.cache.count(kind, self.store.url, hit=hit)
 
     def _from_cache(self) -> tuple[LoadedSnapshot, int] | None:
         if not self.settings.cache.enabled:
@@ -452,7 +487,7 @@ class TransactionLog(CommitLog, dict=True):
 
     def cleaner(self) -> Cleaner:
         """The cleaner of this log."""
-        return Cleaner(self.store, self.bases, self.now_ms)
+        return Cleaner(self.store, self.bases, self.now_ms, lambda: frozenset(self.fresh().header.tags.values()))
 
     def _keep_up(self, committed: CommitResult) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""
@@ -487,6 +522,7 @@ class TransactionLog(CommitLog, dict=True):
             self.store.url,
             partial(self._twin()._write_beside, due),
             shutdown_timeout_s=checkpoint.shutdown_timeout_ms / 1000,
+            workers=checkpoint.async_parallelism,
         )
 
     def _write_beside(self, due: DueCheckpoint) -> None:

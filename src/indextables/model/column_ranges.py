@@ -54,6 +54,12 @@ class ColumnRange(Struct, frozen=True):
         nothing = pa.nulls(count, pa.null() if column.type is None else column.type)
         return cls(nothing, nothing, np.ones(count, np.bool_), np.ones(count, np.bool_))
 
+    def at(self, places: Sequence[int]) -> ColumnRange:
+        """The bounds of some of the files, in this order."""
+        number = np.asarray(places, np.int64)
+        low, high = (values.take(pa.array(number)) for values in (self.low, self.high))
+        return ColumnRange(low, high, self.can_value[number], self.can_null[number])
+
 
 class Ranges(Protocol):
     """Anything that knows the ranges of columns over a number of files or groups of files."""

@@ -81,6 +81,8 @@ class Operation(StrEnum):
     DOWNGRADE = "DOWNGRADE PROTOCOL"
     PURGE = "PURGE"
     REPAIR = "REPAIR"
+    TAG = "TAG"
+    UNTAG = "UNTAG"
 
 
 PURGE_TXN = f"{RESERVED_APP_IDS}purge"

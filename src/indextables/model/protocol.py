@@ -36,11 +36,14 @@ CHAINS = "analyzerChains"
 """Columns of splits may be cut into terms by a chain of filters. A table names it from the first such split on."""
 DELETION_VECTORS = "deletionVectors"
 """Rows of splits may be deleted without the splits being written anew. A table names it from the first such row on."""
+TAGS = "tags"
+"""Versions may have names, which clean-ups must leave alone. For writers only: readers need not know."""
 _SHUT_STATE_VERSION = 5
 """What a state says where splits are ours: an engine that looks at nothing else of a state refuses it then."""
 
 _OLDER_FEATURES = {"checkpoints", "conditionalWrites", "tantivy4java"}
-_KNOWN_FEATURES = frozenset(FEATURES) | _OLDER_FEATURES | {CHAINS, DELETION_VECTORS, SUBSTRINGS, DECISIONS, *EVOLUTION}
+_NEWER_FEATURES = {CHAINS, DELETION_VECTORS, SUBSTRINGS, DECISIONS, TAGS, *EVOLUTION}
+_KNOWN_FEATURES = frozenset(FEATURES) | _OLDER_FEATURES | _NEWER_FEATURES
 FEATURES_SINCE = 3
 _MARKS = {SUBSTRINGS: r'"substring":\s*true', CHAINS: r'"tokenizer":\s*"[^"]*\|'}
 """What a doc mapping has in it where a feature is used."""
@@ -125,6 +128,17 @@ def with_vectors(protocol: ProtocolAction) -> ProtocolAction:
         min_reader_version=FEATURES_SINCE,
         min_writer_version=FEATURES_SINCE,
         features=(DELETION_VECTORS,),
+    )
+
+
+def with_tags(protocol: ProtocolAction) -> ProtocolAction:
+    """The protocol of a table whose versions may have names: who does not know them does not write to it, nor clean it."""
+    return ProtocolAction(
+        min_reader_version=protocol.min_reader_version,
+        min_writer_version=max(protocol.min_writer_version, FEATURES_SINCE),
+        reader_features=protocol.reader_features,
+        writer_features=_union(protocol.writer_features, (TAGS,)),
+        unknown=protocol.unknown,
     )
 
 

@@ -38,6 +38,8 @@ class LogInventory(Struct, frozen=True):
     legacy_checkpoints: Mapping[int, CheckpointFiles] = field(default_factory=dict)
     manifests: Mapping[str, LogObject] = field(default_factory=dict)
     parts: Mapping[str, LogObject] = field(default_factory=dict)
+    tagged: frozenset[int] = frozenset()
+    """Versions that have a name: they stay readable, whatever their age."""
 
     @property
     def newest_ms(self) -> int:
@@ -102,11 +104,16 @@ class Expiry(Struct, frozen=True):
     anchor: int | None
     expired: tuple[ExpiredFile, ...] = ()
     start: int = -1
+    tagged: frozenset[int] = frozenset()
+    """The versions with a name that it leaves readable."""
+    own_checkpoints: frozenset[int] = frozenset()
+    """Those of them that are read from a checkpoint of their own."""
 
     @property
     def covers(self) -> frozenset[int]:
         """The checkpoints without which the table, or a version that must stay readable, would be lost."""
-        return frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
+        ends = frozenset(version for version in (self.anchor, self.start) if version is not None and version >= 0)
+        return ends | self.own_checkpoints
 
     def only(self, paths: Collection[str]) -> Expiry:
         """The same, for some of the files."""
@@ -120,9 +127,12 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
     if not checkpoints:
         return Expiry(None)
     search = _Search(log, policy, now_ms, anchor=checkpoints[-1])
-    first = search.oldest_needed()
+    # A tagged version that has a checkpoint needs nothing else. For another one every later version stays too: rule R3
+    # lets no version go that comes after one that stays.
+    own = log.tagged.intersection(checkpoints)
+    first = min([search.oldest_needed(), *(log.tagged - own)])
     start = max((version for version in checkpoints if version <= first), default=-1)
-    retained = {checkpoints[-1], start, *sorted(states)[-policy.state_versions :]}
+    retained = {checkpoints[-1], start, *own, *sorted(states)[-policy.state_versions :]}
     gone_states = search.old_states(retained)
     gone_checkpoints = search.old_legacy_checkpoints(retained)
     expired = [
@@ -132,7 +142,7 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
         *search.unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
         *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
-    return Expiry(checkpoints[-1], tuple(expired), start)
+    return Expiry(checkpoints[-1], tuple(expired), start, log.tagged, own)
 
 
 def _is_complete(checkpoint: CheckpointFiles, present: Mapping[str, LogObject]) -> bool:

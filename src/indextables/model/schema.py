@@ -354,3 +354,36 @@ def _merge_field(table: pa.Field, data: pa.Field) -> pa.Field:
     if pa.types.is_list(table.type):
         return table.with_type(pa.list_(_merge_field(table.type.value_field, data.type.value_field)))
     return table
+
+
+def is_readable_as(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether values that splits hold as one type are the values of a column that has another now."""
+    kinds = pa.types
+    if old.equals(new) or is_wider(old, new):
+        return True
+    if kinds.is_struct(old) and kinds.is_struct(new):
+        both = {field.name for field in old} & {field.name for field in new}
+        return bool(both) and all(is_readable_as(old.field(name).type, new.field(name).type) for name in both)
+    if kinds.is_map(old) and kinds.is_map(new):
+        return is_readable_as(old.key_type, new.key_type) and is_readable_as(old.item_type, new.item_type)
+    if kinds.is_list(old) and kinds.is_list(new):
+        return is_readable_as(old.value_type, new.value_type)
+    return False
+
+
+def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
+    """Whether every value of a type is the same in another, and every reader of old splits can make it so."""
+    kinds = pa.types
+    if kinds.is_integer(old) and kinds.is_integer(new):
+        return bool(old.bit_width < new.bit_width)
+    if kinds.is_integer(old) and kinds.is_float64(new):
+        return bool(old.bit_width <= 32)
+    if kinds.is_integer(old) and kinds.is_decimal(new):
+        digits = {8: 3, 16: 5, 32: 10, 64: 20}[old.bit_width]
+        return bool(new.precision - new.scale >= digits)
+    if kinds.is_decimal(old) and kinds.is_decimal(new):
+        more = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        return bool(more and old != new)
+    if kinds.is_float32(old) and kinds.is_float64(new):
+        return True
+    return bool(kinds.is_date(old) and kinds.is_timestamp(new) and new.tz is None)

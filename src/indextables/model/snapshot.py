@@ -29,6 +29,7 @@ from indextables.model.actions import (
     SkipAction,
     TxnAction,
 )
+from indextables.model.arguments import RESERVED_APP_IDS
 from indextables.model.deletion_vector import named_paths, vector_path
 from indextables.model.file_list import empty_file_list, from_actions
 from indextables.model.protocol import LEGACY_PROTOCOL
@@ -107,6 +108,10 @@ class CommittedVersion(Struct, frozen=True, dict=True):
         return {a.path: a.deletion_vector for a in self.actions if isinstance(a, AddAction)}
 
 
+TAG_TXNS = f"{RESERVED_APP_IDS}tag:"
+"""What the appId of a `txn` begins with that names a version: a tag. It was taken away where that is below 0."""
+
+
 class Header(Struct, frozen=True):
     """Everything of a table but its files."""
 
@@ -119,6 +124,12 @@ class Header(Struct, frozen=True):
     recent_txn_ids: tuple[str, ...] = ()
     schema_registry: Mapping[str, str] = field(default_factory=dict)
     """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """The versions that have a name, which no clean-up touches; by name, oldest first."""
+        named = [(txn.version, app_id) for app_id, txn in self.txns.items() if app_id.startswith(TAG_TXNS)]
+        return {app_id.removeprefix(TAG_TXNS): version for version, app_id in sorted(named) if version >= 0}
 
 
 class Base(Struct, frozen=True):

@@ -18,12 +18,15 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
+from indextables.errors import UnsupportedError
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
+from indextables.model.schema import is_readable_as
 from indextables.model.snapshot import CommittedVersion
+from indextables.model.spark_types import type_name
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
-from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.storage.store import Store
 from indextables.storage.vector_files import load_vector
 
@@ -32,6 +35,7 @@ INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "up
 CHANGE_TAG = "indextables.change"
 """The tag of a split whose rows take the place of others."""
 UPDATED = "update"
+_UPDATING = (Operation.UPDATE, Operation.UPSERT, Operation.MERGE_INTO)
 _FIELDS = (
     pa.field(CHANGE_TYPE, pa.string()),
     pa.field(COMMIT_VERSION, pa.int64()),
@@ -108,7 +112,7 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
 def _kinds(version: CommittedVersion, adds: Sequence[AddAction]) -> tuple[str, Callable[[AddAction], str]]:
     """What it means that a row of a version went, and that one came in a split."""
     updates = any((a.tags or {}).get(CHANGE_TAG) == UPDATED for a in adds)
-    deletes = version.info.operation not in (Operation.UPDATE, Operation.UPSERT) or not updates
+    deletes = version.info.operation not in _UPDATING or not updates
     return DELETE if deletes else PREIMAGE, lambda a: POSTIMAGE if (a.tags or {}).get(CHANGE_TAG) == UPDATED else INSERT
 
 
@@ -143,9 +147,12 @@ class ChangeTask(Struct, frozen=True):
     def batches(self, store: Store | None = None) -> Iterator[pa.RecordBatch]:
         """The rows, change after change."""
         for change in self.changes:
-            for rows in self._rows(change, ScanTask(self.plan, store)):
-                if rows.num_rows:
-                    yield from self._told(change, rows).to_batches()
+            try:
+                for rows in self._rows(change, ScanTask(self.plan, store)):
+                    if rows.num_rows:
+                        yield from self._told(change, rows).to_batches()
+            except pa.ArrowInvalid as misfit:
+                raise self._of_another_type(change, f"do not fit the columns that are shown: {misfit}") from misfit
 
     def _told(self, change: Change, rows: pa.Table) -> pa.Table:
         kind, version, moment = _FIELDS
@@ -162,24 +169,47 @@ class ChangeTask(Struct, frozen=True):
             )
             rows = np.setdiff1d(after, before, assume_unique=True)
             if len(rows):
-                yield task.open(change.entry).read_rows(rows, columns=self.plan.columns)
+                yield self._split(change, task, change.entry, self.plan.columns).read_rows(
+                    rows, columns=self.plan.columns
+                )
             return
         if not change.besides:
             for entry in (change.entry, *change.group):
-                for batch in task.open(entry).iter_rows(columns=self.plan.columns):
+                for batch in self._split(change, task, entry, self.plan.columns).iter_rows(columns=self.plan.columns):
                     yield pa.Table.from_batches([batch])
             return
         yield from self._differing(change, task)
+
+    def _split(self, change: Change, task: ScanTask, entry: SplitEntry, columns: Sequence[str]) -> TableSplit:
+        """A split of then, whose rows can be told in the columns of now: an overwrite may have given them other types."""
+        split = task.open(entry)
+        for name in columns:
+            old, new = split.stored_type(name), task.schema.field(name).type
+            # A restoration takes a widening back; values that came in between are told as far as they fit.
+            if old is not None and not is_readable_as(old, new) and not is_readable_as(new, old):
+                shown = self.plan.names.shown(name)
+                raise self._of_another_type(
+                    change, f"hold {shown!r} as {type_name(old)}; in the version that is shown it is {type_name(new)}"
+                )
+        return split
+
+    def _of_another_type(self, change: Change, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"Rows that version {change.version} of {self.plan.spec.url} changed {what}.",
+            hint="Leave that column out (columns=...), or ask an older version for the changes up to it: "
+            "Table.open(path, version=...).changes(...).",
+            version=change.version,
+        )
 
     def _differing(self, change: Change, task: ScanTask) -> Iterator[pa.Table]:
         """Rows that are not among those of other splits, equal rows counted."""
         names = task.schema.names
         besides: Counter[bytes] = Counter()
         for entry in change.besides:
-            for batch in task.open(entry).iter_rows(columns=names):
+            for batch in self._split(change, task, entry, names).iter_rows(columns=names):
                 besides.update(row_digests(batch))
         for entry in (change.entry, *change.group):
-            for batch in task.open(entry).iter_rows(columns=names):
+            for batch in self._split(change, task, entry, names).iter_rows(columns=names):
                 places = []
                 for place, digest in enumerate(row_digests(batch)):
                     if besides[digest] > 0:

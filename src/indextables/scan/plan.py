@@ -35,7 +35,7 @@ from indextables.splits.query.tree import Query, Target, with_targets
 from indextables.splits.query.tree import all_of as all_queries
 from indextables.splits.read.cache import RecentItems
 from indextables.splits.read.table_split import SplitEntry
-from indextables.splits.search.search import has_usable_bounds
+from indextables.splits.search.order import has_usable_bounds
 from indextables.storage.spec import StoreSpec
 
 ENTRY_COLUMNS = [
@@ -86,6 +86,12 @@ class ScanPlan(Struct, frozen=True):
         """The same scan over some of its splits."""
         return replace(self, splits=tuple(splits), order_bounds=None)
 
+    def by_path(self) -> ScanPlan:
+        """The same scan with its splits in the order of their paths, which is the same however the log is read."""
+        order = sorted(range(len(self.splits)), key=lambda number: self.splits[number].path)
+        bounds = None if self.order_bounds is None else self.order_bounds.at(order)
+        return replace(self, splits=tuple(self.splits[number] for number in order), order_bounds=bounds)
+
 
 def plan_scan(
     snapshot: Snapshot,
@@ -131,6 +137,11 @@ def plan_scan(
         cache=known.cache,
         order_bounds=None if order_by is None else pruned.bounds(known.names.column(order_by), known),
     )
+
+
+def table_fields(snapshot: Snapshot, spec: StoreSpec, settings: Settings) -> QueryFields:
+    """The columns of a table as its queries name them, worked out once for a snapshot."""
+    return _PlanParts.of(snapshot, spec, settings).fields
 
 
 class _Pruned(Struct, frozen=True, dict=True):

@@ -6,6 +6,9 @@ search.with_splits(some).tables(task)              a part of it, anywhere
 
 With a limit the hits of all splits are found first, and rows are read of the winners only. Ordered by a column, splits
 that cannot hold a winner are not even asked.
+
+A search in pages goes on behind the last row of the page before. Rows of equal keys, or scores, come in the order of their
+splits' paths and of their numbers, so that every row is on one page.
 """
 
 from __future__ import annotations
@@ -18,16 +21,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.metrics import METRICS
+from indextables.model.column_names import ColumnNames
+from indextables.model.schema import SCORE
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
+from indextables.splits.index.values import normal_key
 from indextables.splits.read.table_split import SplitEntry
+from indextables.splits.search.order import After, OrderBy, behind, best_first, can_compete
 from indextables.splits.search.scores import Hits, TermStatistics, term_statistics, total, weighs_values
 from indextables.splits.search.search import (
-    OrderBy,
     SearchRequest,
-    best_first,
     best_of,
-    can_compete,
     find_hits,
     merge_results,
     read_best,
@@ -38,6 +42,16 @@ from indextables.splits.search.snippets import Snippet
 from indextables.storage.store import Store
 
 _FIRST_WAVE = 2
+_EVERY_ROW = 1 << 60
+"""A number that no row of a split reaches."""
+
+
+class PageEnd(Struct, frozen=True):
+    """The last row of a page: what it is ordered by, and where it is."""
+
+    keys: pa.Table
+    split: str
+    row: int
 
 
 class TableSearch(Struct, frozen=True):
@@ -49,6 +63,8 @@ class TableSearch(Struct, frozen=True):
     """How rare its words are in the whole table."""
     split_statistics: Mapping[str, TermStatistics] = {}
     """The same of each split alone, by its path."""
+    after: PageEnd | None = None
+    """Where the page before ended, of a search in pages."""
 
     @classmethod
     def of(
@@ -59,14 +75,16 @@ class TableSearch(Struct, frozen=True):
         offset: int = 0,
         score: bool = False,
         snippet: Snippet | None = None,
-        order_by: OrderBy | None = None,
+        order_by: OrderBy | Sequence[OrderBy] | None = None,
+        paged: bool = False,
     ) -> TableSearch:
         """The search for what a plan with a query finds; what the table cannot answer is an error."""
         assert plan.query is not None
         names = plan.names
+        orders = () if order_by is None else (order_by,) if isinstance(order_by, OrderBy) else tuple(order_by)
         if not names.same:
             snippet = None if snippet is None else replace(snippet, column=names.column(snippet.column))
-            order_by = None if order_by is None else replace(order_by, column=names.column(order_by.column))
+            orders = tuple(_physical(order, names) for order in orders)
         request = SearchRequest(
             plan.query,
             plan.columns,
@@ -75,10 +93,12 @@ class TableSearch(Struct, frozen=True):
             offset=offset,
             score=score,
             snippet=snippet,
-            order_by=order_by,
+            order_by=orders or None,
+            ranked=bool(orders) and SCORE not in plan.schema.names and any(order.column == SCORE for order in orders),
+            paged=paged,
         )
         request.check(plan.schema)
-        return cls(plan, request)
+        return cls(plan.by_path() if paged else plan, request)
 
     def weighed(self, task: ScanTask) -> TableSearch:
         """The search with the statistics of its words, where scores depend on them. Of one split, its own are the table's."""
@@ -113,16 +133,48 @@ class TableSearch(Struct, frozen=True):
         request, splits = self.request, self.plan.splits
         numbers = range(len(splits))
 
-        def find(number: int) -> Hits:
-            entry = splits[number]
-            own = self.split_statistics.get(entry.path)
-            return find_hits(task.open(entry), self._request(entry), self.statistics, own)
-
+        find = self._finder(task)
         if request.limit is None:
             parts = task.in_order(lambda n: read_hits(task.open(splits[n]), find(n), request), numbers, rows=True)
             return merge_results(list(parts), request, task.schema)
-        hits = list(task.in_order(find, numbers)) if request.order_by is None else self._first_hits(task, find)
-        return read_best(lambda n: task.open(splits[n]), hits, request, task.schema, each=task.in_order)
+        return self._read_best(task, self._hits(task, find))
+
+    def _finder(self, task: ScanTask) -> Callable[[int], Hits]:
+        def find(number: int) -> Hits:
+            entry = self.plan.splits[number]
+            own = self.split_statistics.get(entry.path)
+            return find_hits(task.open(entry), self._request(entry), self.statistics, own)
+
+        return find
+
+    def page(self, store: Store | None = None, after: PageEnd | None = None) -> tuple[pa.Table, PageEnd | None]:
+        """A page of a search in pages, behind the end of the page before, and its own end; None if it is the last.
+
+        One row more than the page holds is looked for: so a page that is full knows whether it is the last.
+        """
+        limit = self.request.limit
+        assert self.request.paged and limit is not None
+        task = ScanTask(self.plan, store)
+        search = replace(self.weighed(task), after=after)
+        more = replace(search, request=replace(self.request, limit=limit + 1))
+        hits = more._hits(task, more._finder(task))
+        rows = self.plan.names.to_logical(search._read_best(task, hits))
+        METRICS.count("rows_read_total", by=rows.num_rows)
+        split, place = best_of(hits, more.request)
+        if len(split) <= limit or not limit:
+            return rows, None
+        number, at = int(split[limit - 1]), int(place[limit - 1])
+        last = hits[number]
+        keys = last.at(np.array([at])).score_table() if last.keys is None else last.keys.slice(at, 1)
+        return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
+
+    def _read_best(self, task: ScanTask, hits: Sequence[Hits]) -> pa.Table:
+        splits = self.plan.splits
+        return read_best(lambda n: task.open(splits[n]), hits, self.request, task.schema, each=task.in_order)
+
+    def _hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
+        splits = range(len(self.plan.splits))
+        return self._first_hits(task, find) if self.request.orders else list(task.in_order(find, splits))
 
     def run(self, store: Store | None = None) -> pa.Table:
         """The result of the search, found in this process."""
@@ -133,26 +185,41 @@ class TableSearch(Struct, frozen=True):
 
     def _request(self, entry: SplitEntry) -> SearchRequest:
         """What is asked of one split: a condition that all its rows meet is not looked at again."""
-        certain = entry.certain and self.request.where is not None
-        return replace(self.request, where=None) if certain else self.request
+        request, end = self.request, self.after
+        if entry.certain and request.where is not None:
+            request = replace(request, where=None)
+        if end is None:
+            return request
+        # Rows of equal keys come split by split: all of them in splits before the end's are before it.
+        row = end.row if entry.path == end.split else -1 if entry.path > end.split else _EVERY_ROW
+        return replace(request, after=After(end.keys, row))
 
     def _first_hits(self, task: ScanTask, find: Callable[[int], Hits]) -> list[Hits]:
         """The hits of each split where a column orders them: the best splits first, while others can compete."""
         request, bounds = self.request, self.plan.order_bounds
-        order, count, most = request.order_by, request.wanted, len(self.plan.splits)
-        if order is None or bounds is None or not count or most < 2:
+        order, count, most = request.orders[0], request.wanted, len(self.plan.splits)
+        if bounds is None or not order.is_plain or not count or most < 2:
             return list(task.in_order(find, range(most)))
         hits = [Hits(np.empty(0, np.int64), np.empty(0, np.float32))] * most
         left, wave = best_first(bounds, order).tolist(), _FIRST_WAVE
+        if self.after is not None:
+            possible, _ = behind(bounds, order, After(self.after.keys, self.after.row))
+            left = [number for number in left if possible[number]]
         while left:
             now, left = left[:wave], left[wave:]
             for number, hits_of_split in zip(now, task.in_order(find, now), strict=True):
                 hits[number] = hits_of_split
             split, place = best_of(hits, replace(request, limit=count, offset=0))
             if len(split) == count:
-                values = hits[split[-1]].values
-                assert values is not None
-                possible = can_compete(bounds, order, values[int(place[-1])])
+                keys = hits[split[-1]].keys
+                assert keys is not None
+                possible = can_compete(bounds, order, keys.column("0.0")[int(place[-1])])
                 left = [number for number in left if possible[number]]
             wave *= 2
         return hits
+
+
+def _physical(order: OrderBy, names: ColumnNames) -> OrderBy:
+    """An order in the splits' names of columns."""
+    path = names.document_path(order.column, order.path, normal_key) if order.path else ()
+    return replace(order, column=names.column(order.column), path=path)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import cached_property
 from typing import TypeVar
@@ -13,6 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.metrics import METRICS
+from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.cache import SplitCache
@@ -113,20 +112,7 @@ class ScanTask(Struct, frozen=True, dict=True):
                 go_on()
                 yield work(item)
             return
-        running: deque[Future[T]] = deque()
-        with ThreadPoolExecutor(ahead, thread_name_prefix="indextables-scan") as pool:
-            try:
-                for item in items:
-                    go_on()
-                    running.append(pool.submit(work, item))
-                    if len(running) > ahead:
-                        yield running.popleft().result()
-                while running:
-                    go_on()
-                    yield running.popleft().result()
-            finally:
-                for future in running:
-                    future.cancel()
+        yield from SPLITS.each(work, items, parallelism=ahead, before_each=go_on)
 
     def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         for batch in self._matching(entry):

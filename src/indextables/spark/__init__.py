@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indextables.spark.reads import table
     from indextables.spark.row_merge import merge_into, update
-    from indextables.spark.searches import aggregate, count, explain, search
+    from indextables.spark.searches import aggregate, count, display, explain, search
     from indextables.spark.sessions import session
     from indextables.spark.sql import install, register
     from indextables.spark.streams import read_stream, write_stream
@@ -26,6 +26,7 @@ _WHERE = {
     "aggregate": "searches",
     "count": "searches",
     "delete": "upkeep",
+    "display": "searches",
     "explain": "searches",
     "install": "sql",
     "merge": "upkeep",
@@ -57,6 +58,7 @@ __all__ = [
     "aggregate",
     "count",
     "delete",
+    "display",
     "explain",
     "install",
     "merge",

@@ -16,9 +16,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
 from indextables.model.stat_text import decode_value
+from indextables.spark.errors import error_document
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, readable
 from indextables.spark.settings import session_settings
@@ -49,26 +50,6 @@ def answer(verb: str, request: str, settings: Settings, frame: DataFrame | None 
         return error_document(error)
 
 
-def error_document(error: IndexTablesError) -> str:
-    """An error as the driver is told it."""
-    return json.dumps({"error": error.kind.upper(), "message": in_sparks_words(error)})
-
-
-_PYTHON_WORDS = {
-    "merge_schema=True": '.option("mergeSchema", "true")',
-    "Table.open(path)": "the table again",
-    "partition_by": "PARTITIONED BY",
-}
-
-
-def in_sparks_words(error: IndexTablesError) -> str:
-    """The message of an error with its hint, where Python's arguments are called as Spark's users know them."""
-    text = str(error)
-    for word, sparks in _PYTHON_WORDS.items():
-        text = text.replace(word, sparks)
-    return text
-
-
 def described(table: Table) -> Document:
     """What Spark knows of a table."""
     return {
@@ -92,13 +73,10 @@ def native_rows(spark: SparkSession, path: str, frame: str) -> DataFrame | None:
 
 def _load(arguments: Document, settings: Settings) -> Document:
     version, micros = arguments.get("version"), arguments.get("micros")
-    if version is not None and not str(version).strip().isdigit():
-        raise InvalidInputError(
-            f"VERSION AS OF {version!r} is no version.", hint="Versions are numbers: VERSION AS OF 3."
-        )
     moment = None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(micros))
-    number = None if version is None else int(version)
-    return described(Table.open(arguments["path"], version=number, timestamp=moment, options=settings))
+    word = None if version is None else str(version).strip()
+    meant = int(word) if word and word.isdigit() else word
+    return described(Table.open(arguments["path"], version=meant, timestamp=moment, options=settings))
 
 
 def _create(arguments: Document, settings: Settings) -> Document:
@@ -173,7 +151,7 @@ def _alter(arguments: Document, settings: Settings) -> Document:
 
 
 def _alter_columns(table: Table, changes: list[Document]) -> None:
-    """The changes of columns that a statement asks for, each one version; what can be seen beforehand is checked first."""
+    """The changes of columns that a statement asks for, in one version."""
     for change in changes:
         name = ".".join(change["column"])
         if change["change"] == "AddColumn" and (change["position"] or change["default"] or not change["nullable"]):
@@ -182,11 +160,19 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
                 hint=f"Write ALTER TABLE t ADD COLUMNS ({name} {_type(change).simpleString()}); Table.alter has the rest.",
                 column=name,
             )
-    if len(changes) > 1 and {change["change"] for change in changes} not in ({"AddColumn"}, {"DeleteColumn"}):
+    names = [".".join(change["column"]) for change in changes]
+    kinds = {change["change"] for change in changes}
+    if len(changes) == 1:
+        _COLUMN_CHANGES[changes[0]["change"]](table, names[0], changes[0])
+    elif kinds == {"AddColumn"}:
+        comments = {name: change["comment"] for name, change in zip(names, changes, strict=True) if change["comment"]}
+        types = [_arrow_type(change) for change in changes]
+        table.alter.add_columns(dict(zip(names, types, strict=True)), comments=comments)
+    elif kinds == {"DeleteColumn"}:
+        table.alter.drop_columns(names)
+    else:
         hint = "Write a statement for each of them."
         raise UnsupportedError("Several changes of columns at once are not one version.", hint=hint)
-    for change in changes:
-        _COLUMN_CHANGES[change["change"]](table, ".".join(change["column"]), change)
 
 
 def _arrow_type(change: Document) -> pa.DataType:

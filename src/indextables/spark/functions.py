@@ -3,6 +3,7 @@
 indextables_histogram(latency_ms, 100)                  the lower end of the value's interval, a double
 indextables_date_histogram(at, '1h')                    the beginning of the moment's interval, a timestamp
 indextables_range(latency_ms, array(10, 100, 1000))     '*-10', '10-100', '100-1000' or '1000-*'
+indextables_range(latency_ms, 'low', NULL, 10, 'high', 10, NULL)    the label of the first range that holds the value
 
 They say what `aggregate()` says for the same interval; null and NaN are in no bucket. Moments are cut in the session's
 time zone, as all of Spark's functions do it (over Connect: in that of the moment of registration); `aggregate()` cuts

@@ -5,7 +5,8 @@ The file list of a snapshot as one byte array, for the `SnapshotFileIndex` in th
 One call hands over everything: 100,000 files in a fraction of a second, where a call per file would take minutes. Layout,
 little-endian: the number of partitions; a column per partition column with the value of each partition; then for each file
 the number of its partition, its path, its size, where its rows end, and its time; then the names of the columns that have
-bounds, and for each of them a column of lower and one of upper bounds.
+bounds, and for each of them a column of lower and one of upper bounds; then for each file the number of its deletion vector,
+how many vectors there are, and of each its length and its Roaring bitmap.
 
 A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see `java/Column.java`).
 Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes. Spark does not check partition values again,
@@ -24,6 +25,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import numpy as np
@@ -39,23 +41,29 @@ from indextables.config.spark import SparkReadSettings
 from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.actions import ROWS_END
 from indextables.model.column_ranges import FileRanges
+from indextables.model.deletion_vector import encode_rows
 from indextables.model.predicate import Column
 from indextables.model.schema import is_partitionable
 from indextables.spark.jvm import java_classes
 from indextables.spark.registration import source_frame
 from indextables.spark.schemas import quoted, readable
-from indextables.spark.settings import has_jvm, source_options, with_session
+from indextables.spark.settings import has_jvm, session_settings, source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.storage.location import join, parse_location, partition_folder
+from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.vector_files import load_vector
 from indextables.table import Table, planning
 
 _INT64 = np.dtype("<i8")
 _FLOAT64 = np.dtype("<f8")
+_THREADS = 16
 
 
-def encode_file_list(files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str]) -> bytes:
-    """The bytes of a file list with typed partition values and the bounds of the other columns."""
+def encode_file_list(
+    files: pa.Table, schema: pa.Schema, partition_columns: Sequence[str], vectors: Sequence[bytes | None]
+) -> bytes:
+    """The bytes of a file list with typed partition values, the bounds of the other columns, and the vector of each file."""
     sizes = files["size"]
     if files.num_rows and pc.less_equal(pc.min(sizes), 0).as_py():
         path = files["path"][pc.index(pc.less_equal(sizes, 0), True).as_py()].as_py()
@@ -71,7 +79,26 @@ def encode_file_list(files: pa.Table, schema: pa.Schema, partition_columns: Sequ
     parts.append(_column(pa.array([name for name, _, _ in bounds], pa.string())))
     for _, low, high in bounds:
         parts += [_column(low), _column(high)]
+    bitmaps = [bitmap for bitmap in vectors if bitmap is not None]
+    numbers = iter(range(len(bitmaps)))
+    parts.append(_column(pa.array([None if bitmap is None else next(numbers) for bitmap in vectors], pa.int32())))
+    parts.append(struct.pack("<i", len(bitmaps)))
+    for bitmap in bitmaps:
+        parts += [struct.pack("<i", len(bitmap)), bitmap]
     return b"".join(parts)
+
+
+def _bitmaps(table: Table, files: pa.Table) -> list[bytes | None]:
+    """The deletion vector of each file as a bitmap, held against what the log says of it."""
+    if files["deletion_vector"].null_count == files.num_rows:
+        return [None] * files.num_rows
+    store = open_store(StoreSpec.from_url(table.path, table.settings))
+
+    def bitmap(vector: str | None, records: int | None) -> bytes | None:
+        return None if vector is None else encode_rows(load_vector(store, vector, records=records))
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(bitmap, files["deletion_vector"].to_pylist(), files["deleted_records"].to_pylist()))
 
 
 def _row_ends(files: pa.Table) -> pa.Array:
@@ -177,7 +204,7 @@ def native_scan(spark: SparkSession, table: Table, files: pa.Table, source: Mapp
         table.path,
         f"{table.path}, version {table.version}",
         classes.text_map(source),
-        encode_file_list(files, table.schema, partitions),
+        encode_file_list(files, table.schema, partitions, _bitmaps(table, files)),
     )
     return in_order(ClassicDataFrame(frame, spark), schema)
 
@@ -263,10 +290,12 @@ def table(
     # Spark reads the splits by the names that these have; what people call the columns is laid over it.
     view = planning.physical_view(opened_table)
     files = view.files()
-    ours = parquet_splits(view, files)
+    # Where Spark is told paths alone it is not told which rows are deleted.
+    ours = parquet_splits(view, files, whole=not has_jvm(spark))
     rows = _scan(spark, view, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
-        rows = rows.unionByName(_through_source(spark, view, options, only="foreign"))
+        rest = "foreign" if has_jvm(spark) else "foreign or changed"
+        rows = rows.unionByName(_through_source(spark, view, options, only=rest))
     return rows if view is opened_table else with_names(rows, readable(opened_table.metadata.schema_string))
 
 
@@ -294,7 +323,7 @@ def why_not_native(spark: SparkSession, table: Table) -> str | None:
     kind = parse_location(table.path).kind
     if not has_jvm(spark):
         return None if kind == "local" and can_list_paths(table) else "this session has no access to Spark's driver"
-    if kind != "local" and _has_own_credentials(table):
+    if kind != "local" and _has_own_credentials(spark, table):
         return "its credentials are settings of the table, which Spark's own file systems do not know"
     return None if has_file_system(spark, table.path) else "it has no file system for this kind of URL"
 
@@ -324,5 +353,8 @@ def _scan(
     return native_scan(spark, table, files, source_options(spark, options, own))
 
 
-def _has_own_credentials(table: Table) -> bool:
-    return any(value == "<hidden>" for value in table.settings.given().values())
+def _has_own_credentials(spark: SparkSession, table: Table) -> bool:
+    """Whether a secret of the table's settings is another than the one that Spark's own file systems have."""
+    secrets = [key for key, value in table.settings.given().items() if value == "<hidden>"]
+    known = session_settings(spark) if secrets else {}
+    return any(table.settings[key] != known.get(key) for key in secrets)

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace as with_fields
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
@@ -31,6 +32,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant, Predicate
 from indextables.model.report import Report
+from indextables.scan.changes import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, why_not_native, with_names
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
@@ -39,7 +41,8 @@ from indextables.spark.writes import task_splits
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.vector_files import VectorWriter
 from indextables.table import Table
-from indextables.table.planning import commit_changes, physical_view, plan_write
+from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
+from indextables.write.row_write import RowWrite
 
 FILE, ROW, SOURCE, ACTION = "__file", "__row", "__source", "__action"
 _BROADCAST_ROWS = 500_000
@@ -97,9 +100,7 @@ class MergeTarget:
     def files(self) -> pa.Table:
         """The splits of the version that was read; all must be ours."""
         files = self.table.files()
-        place = files.schema.get_field_index(_VECTOR)
-        unmasked = files.set_column(place, _VECTOR, pa.nulls(files.num_rows, files.schema.field(place).type))
-        if pc.all(parquet_splits(self.table, unmasked)).as_py() is False:
+        if pc.all(parquet_splits(self.table, files)).as_py() is False:
             raise UnsupportedError(
                 f"{self.table.path} has splits of another engine, whose rows cannot be changed one by one.",
                 hint=f"Write them anew first: MERGE SPLITS '{self.table.path}'.",
@@ -113,24 +114,7 @@ class MergeTarget:
         places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
         rows = native_scan(self.spark, physical_view(self.table), chosen, {}).select("*", *places)
-        rows = with_names(rows, self.schema)
-        gone = self._deleted(chosen)
-        return (rows if gone is None else without_places(rows, gone)).alias(self.alias)
-
-    def _deleted(self, files: pa.Table) -> DataFrame | None:
-        """The places that deletion vectors name."""
-        masked = files.filter(pc.is_valid(files[_VECTOR]))
-        if not masked.num_rows:
-            return None
-        store = open_store(StoreSpec.from_url(self.table.path, self.table.settings))
-        vectors = VectorWriter(store)
-        rows = [vectors.load(vector) for vector in masked[_VECTOR].to_pylist()]
-        names = [path.rsplit("/", 1)[-1] for path in masked["path"].to_pylist()]
-        counts = [0 if each is None else len(each) for each in rows]
-        places = np.concatenate([np.asarray(each, np.int64) for each in rows if each is not None])
-        return self.spark.createDataFrame(
-            pa.table({FILE: np.repeat(np.array(names, object), counts).tolist(), ROW: places}, schema=PLACES)
-        )
+        return with_names(rows, self.schema).alias(self.alias)
 
 
 PLACES = pa.schema([(FILE, pa.string()), (ROW, pa.int64())])
@@ -158,7 +142,7 @@ def delete_rows(target: MergeTarget, condition: Column | None) -> RowChangeRepor
     if condition is not None:
         rows = rows.filter(condition)
     places = rows.select(FILE, ROW).toArrow()
-    return commit_rows(target, Operation.DELETE, places, None, counts={"delete": places.num_rows})
+    return commit_rows(target, Operation.DELETE, places, NewRows(), counts={"delete": places.num_rows})
 
 
 def update_rows(target: MergeTarget, values: Mapping[str, Column], condition: Column | None) -> RowChangeReport:
@@ -168,7 +152,7 @@ def update_rows(target: MergeTarget, values: Mapping[str, Column], condition: Co
     with kept(rows if condition is None else rows.filter(condition)) as matching:
         places = matching.select(FILE, ROW).toArrow()
         new = matching.select(*[columns.get(name, target_column(target, name)) for name in target.schema.names])
-        return commit_rows(target, Operation.UPDATE, places, new, counts={"update": places.num_rows})
+        return commit_rows(target, Operation.UPDATE, places, NewRows(new), counts={"update": places.num_rows})
 
 
 def assigned(target: MergeTarget, values: Mapping[str, Column]) -> dict[str, Column]:
@@ -221,25 +205,25 @@ class RowMerge:
         changed = matches.filter(f.col(ACTION) >= 0)
         self._check_once(changed)
         parts = [changed]
-        new = [self._new_rows(changed, self.matched)]
+        updated = [self._new_rows(changed, self.matched)]
+        added: list[DataFrame | None] = []
         if self.not_matched:
             ids = matches.select(f.col(SOURCE).alias("__matched"))
             alone = source.join(ids, f.col(SOURCE) == f.col("__matched"), "left_anti")
             inserted = alone.select("*", action(self.not_matched).alias(ACTION)).filter(f.col(ACTION) >= 0)
             parts.append(inserted)
-            new.append(self._new_rows(inserted, self.not_matched))
+            added.append(self._new_rows(inserted, self.not_matched))
         if self.not_matched_by_source:
             rest = without_places(self.target.rows(), matches.select(FILE, ROW))
             rest = rest.select("*", action(self.not_matched_by_source).alias(ACTION)).filter(f.col(ACTION) >= 0)
             parts.append(rest)
-            new.append(self._new_rows(rest, self.not_matched_by_source))
+            updated.append(self._new_rows(rest, self.not_matched_by_source))
         places, counts = self._places(parts)
-        rows = [frame for frame in new if frame is not None]
         return commit_rows(
             self.target,
             Operation.MERGE_INTO,
             places,
-            reduce(DataFrame.unionByName, rows) if rows else None,
+            NewRows(_union(updated), _union(added)),
             counts=counts,
             # A row that comes in meanwhile could have a key that is inserted here, or be one that the source lacks.
             keys=Constant(True) if counts["insert"] or self.not_matched_by_source else None,
@@ -364,11 +348,24 @@ def action(clauses: Sequence[Clause]) -> Column:
     return result
 
 
+def _union(frames: Sequence[DataFrame | None]) -> DataFrame | None:
+    some = [frame for frame in frames if frame is not None]
+    return reduce(DataFrame.unionByName, some) if some else None
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows as they are from now on: those that take the place of others, and those that were not there."""
+
+    updated: DataFrame | None = None
+    inserted: DataFrame | None = None
+
+
 def commit_rows(
     target: MergeTarget,
     operation: Operation,
     places: pa.Table,
-    new: DataFrame | None,
+    new: NewRows,
     *,
     counts: Mapping[str, int],
     keys: Predicate | None = None,
@@ -377,18 +374,11 @@ def commit_rows(
     """Take rows out of their splits and add others, in one version."""
     table = target.table
     deletions, rewritten = _deletions(target, places)
-    rows = [] if new is None else [new]
+    rest = None
     if rewritten.num_rows:
         gone = target.spark.createDataFrame(places.cast(PLACES))
-        rows.append(
-            without_places(target.rows(rewritten), gone).select(*[quoted(name) for name in target.schema.names])
-        )
-    adds: list[AddAction] = []
-    plan = None
-    if rows:
-        frame = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows)
-        plan = plan_write(table, arrow_schema(frame.schema), merge_schema=merge_schema)
-        adds = task_splits(frame, plan, table.settings.given())
+        rest = without_places(target.rows(rewritten), gone).select(*[quoted(name) for name in target.schema.names])
+    plan, adds = _written(target, new, rest, counts, merge_schema=merge_schema)
     store = open_store(StoreSpec.from_url(table.path, table.settings))
     changes = Changes(
         operation,
@@ -411,6 +401,40 @@ def commit_rows(
         inserted_rows=counts.get("insert", 0),
         version=version,
     )
+
+
+def _written(
+    target: MergeTarget, new: NewRows, rest: DataFrame | None, counts: Mapping[str, int], *, merge_schema: bool
+) -> tuple[RowWrite | None, list[AddAction]]:
+    """The new rows and the rest of splits that are written anew, as splits that say which of these they hold.
+
+    The change feed goes by that: the rest is no change, and a row that takes another's place is the same row later. Where a
+    merge deletes rows besides, nobody could tell the one kind of rows that go from the other: such a merge tells of rows
+    that went and rows that came.
+    """
+    table = target.table
+    tags = {} if counts.get("delete") else {CHANGE_TAG: UPDATED}
+    frames = [
+        (new.updated if counts.get("update") else None, tags, True),
+        (new.inserted if counts.get("insert") else None, {}, True),
+        (rest, {}, False),
+    ]
+    rows = [frame for frame, _, _ in frames if frame is not None]
+    if not rows:
+        return None, []
+    # Planned once, for the columns of all: those that a merged schema adds belong to the one commit.
+    columns = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows).schema
+    plan = plan_write(table, arrow_schema(columns), merge_schema=merge_schema)
+    adds: list[AddAction] = []
+    try:
+        for frame, tag, changes in frames:
+            if frame is not None:
+                splits = task_splits(frame, plan, table.settings.given())
+                adds += [with_fields(a, tags={**(a.tags or {}), **tag}, data_change=changes) for a in splits]
+    except BaseException:
+        abandon_write(table, plan, adds)
+        raise
+    return plan, adds
 
 
 def _deletions(target: MergeTarget, places: pa.Table) -> tuple[list[RowDeletion], pa.Table]:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
+from indextables.inspect.notebook import SHOWN_ROWS, ShownRows
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
@@ -86,6 +87,19 @@ def search(
     return rows if max_rows is None else rows.orderBy(f.col(SCORE).desc()).limit(max_rows)
 
 
+def display(rows: DataFrame, *, limit: int = SHOWN_ROWS) -> ShownRows:
+    """The first rows of a DataFrame for a notebook, with what matched marked in `_snippet`: the last line of a cell.
+
+    `rows` is what `its.search` returned, or any other DataFrame; `limit` is how many rows are shown. It asks Spark for one
+    more, to say whether there are. Where there is no notebook it prints as text, the words that matched between stars.
+
+        its.display(its.search(spark, "/data/logs", "timeout", limit=10, snippet="message"))
+    """
+    most = whole_number("limit", limit, low=1)
+    found = rows.limit(most + 1).toArrow()
+    return ShownRows(found.slice(0, most), more=found.num_rows > most)
+
+
 def count(
     spark: SparkSession,
     path: str,
@@ -109,7 +123,7 @@ def count(
         entry for entry in plan.splits if query is None and _is_counted(entry.certain or where is None, entry)
     ]
     to_count = plan.with_splits([entry for entry in plan.splits if entry not in counted_by_log])
-    counts = on_splits(spark, to_count, ScanTask.count, per_task=_per_task(table)) if to_count.splits else []
+    counts = on_splits(spark, to_count, ScanTask.count, _read_settings(table)) if to_count.splits else []
     return sum(entry.num_records or 0 for entry in counted_by_log) + sum(counts)
 
 
@@ -133,8 +147,8 @@ def aggregate(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=())
-    aggregations = parse_spec(spec, table.schema)
-    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), per_task=_per_task(table))
+    aggregations = parse_spec(spec, table.schema, planning.json_columns(table))
+    parts = on_splits(spark, plan, partial(partial_of, aggregations=aggregations), _read_settings(table))
     result = finish(merged(parts), aggregations)
     schema: StructType = readable(schema_to_json(normalize(result.schema)))
     return spark.createDataFrame(result, schema)
@@ -144,8 +158,9 @@ def _is_counted(certain: bool, entry: Any) -> bool:
     return certain and entry.num_records is not None
 
 
-def _per_task(table: Table) -> int:
-    return table.settings.group(SparkReadSettings).splits_per_task
+def _read_settings(table: Table) -> SparkReadSettings:
+    """How the reads of a table are cut into tasks."""
+    return table.settings.group(SparkReadSettings)
 
 
 class SparkScanReport(ScanReport, frozen=True):
@@ -175,8 +190,7 @@ def explain(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     plan = planning.plan_scan(table, query=query, where=where, columns=columns)
-    per_task = table.settings.group(SparkReadSettings).splits_per_task
-    parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, per_task=per_task)
+    parts: list[list[SplitReport]] = on_splits(spark, plan, split_reports, _read_settings(table))
     report = scan_report(plan, [each for part in parts for each in part])
     figures = {field.name: getattr(report, field.name) for field in fields(report)}
     return SparkScanReport(**figures, read_by=_reader(spark, table, searching=query is not None))

@@ -1,4 +1,8 @@
-"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes as options."""
+"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes as options.
+
+What Spark's own file systems are told of a store (`spark.hadoop.fs.s3a.access.key`) counts for us too, unless the session has
+settings of ours for that kind of store.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,42 @@ def session_settings(spark: SparkSession) -> dict[str, str]:
 def known_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Those of a conf's keys that are settings of ours; such as look like one and are none are warned of."""
     ours = {key: value for key, value in properties.items() if key.lower().startswith(PREFIX)}
-    return {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
+    known = {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
+    return {**file_system_settings(properties, known), **known}
+
+
+HADOOP = "spark.hadoop.fs."
+_S3A = {
+    "s3a.access.key": "aws.accessKey",
+    "s3a.secret.key": "aws.secretKey",
+    "s3a.session.token": "aws.sessionToken",
+    "s3a.endpoint.region": "aws.region",
+    "s3a.path.style.access": "aws.pathStyleAccess",
+}
+_AZURE = {"azure.account.key.": "azure.accountKey", "azure.sas.fixed.token.": "azure.sasToken"}
+
+
+def file_system_settings(properties: Mapping[str, str], given: Mapping[str, object]) -> dict[str, str]:
+    """What a conf tells Spark's own file systems of a store, as settings of ours.
+
+    A kind of store for which `given` has settings is left out whole: two halves of two credentials open nothing.
+    """
+    told = {key[len(HADOOP) :]: value for key, value in properties.items() if key.startswith(HADOOP)}
+    found = {ours: told[key] for key, ours in _S3A.items() if told.get(key)}
+    endpoint = told.get("s3a.endpoint")
+    if endpoint:
+        plain = told.get("s3a.connection.ssl.enabled", "true").lower() == "false"
+        address = endpoint if "://" in endpoint else f"{'http' if plain else 'https'}://{endpoint}"
+        found |= {"aws.endpoint": address, "aws.allowHttp": str(address.startswith("http://")).lower()}
+    for prefix, ours in _AZURE.items():
+        keys = [key for key in told if key.startswith(prefix)]
+        if len(keys) == 1:  # with several accounts one setting cannot say which
+            found |= {ours: told[keys[0]], "azure.accountName": keys[0].removeprefix(prefix).split(".")[0]}
+    keyfile = told.get("gs.auth.service.account.json.keyfile")
+    if keyfile:
+        found["gcp.serviceAccountKey"] = keyfile
+    kinds = {bare(key).split(".")[0].lower() for key in given}
+    return {key: value for key, value in found.items() if key.split(".")[0] not in kinds}
 
 
 def unknown_in_session(name: str) -> bool:

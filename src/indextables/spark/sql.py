@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,10 +24,10 @@ from typing import Any
 from weakref import WeakSet
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.java_gateway import ensure_callback_server_started, launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
@@ -38,7 +39,8 @@ from indextables.commands.operators import rewrite_operators
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
 from indextables.spark import upkeep
-from indextables.spark.catalog import error_document, in_sparks_words, native_rows, session_answer
+from indextables.spark.catalog import native_rows, session_answer
+from indextables.spark.errors import error_document, in_sparks_words
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
 from indextables.spark.registration import register_source
@@ -132,6 +134,7 @@ class SparkStatements(Session):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
     ) -> MergeReport:
         return upkeep.merge(
@@ -142,6 +145,7 @@ class SparkStatements(Session):
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by,
+            rewrite=rewrite,
             dry_run=dry_run,
             options=self.options,
         )
@@ -239,12 +243,25 @@ def _session_of(session: Any) -> SparkSession:
     return SparkSession(SparkContext.getOrCreate(), session)
 
 
+def serve_driver() -> None:
+    """The Python process of a driver that none has started (`java/PythonDriver.java`): it answers until that one ends."""
+    gateway: Any = launch_gateway()  # type: ignore[no-untyped-call]  # PySpark gives it no types
+    running = gateway.jvm.JavaSparkContext.fromSparkContext(gateway.jvm.org.apache.spark.SparkContext.getOrCreate())
+    context = SparkContext(gateway=gateway, jsc=running, conf=SparkConf(_jconf=running.getConf()))
+    default = gateway.jvm.org.apache.spark.sql.classic.SparkSession.getDefaultSession()
+    session = default.get() if default.isDefined() else gateway.jvm.SparkSession.builder().getOrCreate()
+    install(SparkSession(context, session))
+    sys.stdin.buffer.read()  # until the driver closes its end
+
+
 class StatementDriver:
     """Python's end of the extension: the driver calls it with a session and a request (what, statement)."""
 
     def apply(self, session: Any, request: Any) -> Any:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
         what, sql = str(request[0]), str(request[1])
+        if what == "prepare":
+            return told_or_raised(lambda: register(_session_of(session)))
         if what == "read":
             return plan_read(sql, [str(text) for text in request[2:]])
         if what == "change":
@@ -329,6 +346,7 @@ def install(spark: SparkSession) -> None:
         its.install(spark); spark.sql("DESCRIBE INDEXTABLES HISTORY '/data/logs'").show()
     """
     register(spark)
+    _answer_other_extension(spark)
     if not has_jvm(spark):
         install_in_python(spark)
         return
@@ -343,6 +361,21 @@ def install(spark: SparkSession) -> None:
     classes.call("Extension", "install", spark._jsparkSession, driver)
     if classes.are_sparks:
         install_catalogs(spark)
+
+
+JVM_EXTENSION = "io.indextables.extensions.IndexTablesSparkExtensions"
+"""What clusters of the JVM engine have in `spark.sql.extensions`."""
+
+
+def _answer_other_extension(spark: SparkSession) -> None:
+    """Say what to write instead of the JVM engine's class, which Spark has only warned of that it cannot be found."""
+    if JVM_EXTENSION in str(spark.conf.get("spark.sql.extensions", "") or ""):
+        logger.warning(
+            "spark.sql.extensions names %s, which is the JVM engine's and is not used. This session has the statements and "
+            "operators already; leave the setting out, or write %s.Extension with the jar that `indextables jar` builds.",
+            JVM_EXTENSION,
+            PACKAGE,
+        )
 
 
 CATALOGS = {

@@ -98,6 +98,7 @@ def merge(
     max_dest_splits: int | None = None,
     max_source_splits: int | None = None,
     order_by: str | Sequence[str] | None = None,
+    rewrite: bool = False,
     dry_run: bool = False,
     progress: Progress = silent,
     options: Mapping[str, object] | None = None,
@@ -105,9 +106,9 @@ def merge(
     """Merge small splits into larger ones, one task for each new split and one commit for each batch of them.
 
     `merge.batchSize` says how many groups are a batch. What a failed or repeated task leaves behind is never
-    committed. `target_size`, `where`, `max_dest_splits`, `max_source_splits` and `order_by` are as for `Table.merge`;
-    `dry_run` only plans; `progress` is called at every step. `spark` is the session and `path` the place of the table;
-    `options` are settings, over those of the session.
+    committed. `target_size`, `where`, `max_dest_splits`, `max_source_splits`, `order_by` and `rewrite` are as for
+    `Table.merge`; `dry_run` only plans; `progress` is called at every step. `spark` is the session and `path` the place
+    of the table; `options` are settings, over those of the session.
 
         its.merge(spark, "/data/logs", target_size="1G")
     """
@@ -123,6 +124,7 @@ def merge(
         max_dest_splits=max_dest_splits,
         max_source_splits=max_source_splits,
         order_by=order_by,
+        rewrite=rewrite,
         dry_run=dry_run,
         progress=label.progress,
         execute=execute,

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from indextables.config.spark import SparkReadSettings
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
 from indextables.spark.environments import check_workers
@@ -19,12 +20,13 @@ from indextables.spark.source.reader import task_groups, worker_store
 T = TypeVar("T")
 
 
-def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], *, per_task: int = 0) -> list[T]:
+def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], read: SparkReadSettings) -> list[T]:
     """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
     if len(plan.splits) <= DRIVER_SPLITS:
         return [work(ScanTask(plan))]
     at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
-    groups = task_groups(plan.splits, per_task=per_task, searching=True, parallelism=at_once)
+    per_task, most = read.splits_per_task, read.max_splits_per_task
+    groups = task_groups(plan.splits, per_task=per_task, most=most, searching=True, parallelism=at_once)
     parts = [plan.with_splits(group) for group in groups]
     return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
 

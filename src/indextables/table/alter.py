@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ from indextables.model.column_names import (
     with_name,
 )
 from indextables.model.conflicts import Operation
-from indextables.model.schema import check_reserved, check_schema, find_column, normalize, schema_to_json
+from indextables.model.schema import check_reserved, check_schema, find_column, is_wider, normalize, schema_to_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.spark_types import field_from_json, type_name
 from indextables.model.stat_text import decode_value
@@ -43,6 +44,8 @@ _INSIDE = {"element": "elementType", "key": "keyType", "value": "valueType"}
 _NEW = "new"
 """Marks a field that has no name in the splits yet."""
 Fields = list[SparkJson]
+Edit = tuple[tuple[str, ...], Callable[[Fields], Fields]]
+"""A change of the fields inside the struct at a path, or of all columns."""
 
 
 class ColumnChange:
@@ -109,6 +112,23 @@ class ColumnChange:
             metadata |= default_metadata(name, arrow, default)
         return path, {"name": path[-1], "type": wide, "nullable": True, "metadata": metadata, _NEW: True}
 
+    def _without(self, name: str) -> Edit:
+        path = self._path(name)
+        if len(path) == 1:
+            self._check_droppable(path[0])
+
+        def change(fields: Fields) -> Fields:
+            left = [f for f in fields if logical_name(f) != path[-1]]
+            if all(f["name"] in self._table._partition_columns for f in left) and len(path) == 1:
+                raise InvalidInputError(f"{name!r} is the only column that is no partition column.", column=name)
+            if not left:
+                raise InvalidInputError(
+                    f"{name!r} is the last column there.", hint="Drop the whole column, or the table."
+                )
+            return left
+
+        return path[:-1], change
+
     def _check_droppable(self, name: str) -> None:
         table = self._table
         if name in table.partition_columns:
@@ -122,8 +142,6 @@ class ColumnChange:
             if name in [each.partition("^")[0] for each in ([parsed] if isinstance(parsed, str) else parsed)]:
                 hint = f"Change the setting first: update_metadata(unset=({match[0].key!r},))."
                 raise InvalidInputError(f"The setting {match[0].key} names {name!r}.", hint=hint, column=name)
-        if len(table.schema) - len(table.partition_columns) == 1:
-            raise InvalidInputError(f"{name!r} is the only column that is no partition column.", column=name)
 
     def _check_widened(self, path: tuple[str, ...], wide: SparkJson) -> None:
         table, name = self._table, ".".join(path)
@@ -156,15 +174,14 @@ class ColumnChange:
 
     def _commit(
         self,
-        parent: tuple[str, ...],
-        change: Callable[[Fields], Fields],
+        edits: Sequence[Edit],
         parameters: Mapping[str, Any],
         *,
         features: tuple[str, ...] = (),
         options: Mapping[str, object] | None = None,
         alone: bool = False,
     ) -> int:
-        """Commit the columns as they are after a change of the fields inside a struct, or of all columns."""
+        """Commit the columns as they are after some changes, one after another."""
         table = self._table
         table._refuse_if_pinned()
         old = without_registry(table._snapshot.metadata)
@@ -174,7 +191,7 @@ class ColumnChange:
             protocol = protocols.upgraded(
                 protocol, min_reader_version=newest, min_writer_version=newest, features=features
             )
-        metadata = self._changed(old, parent, change, options or {})
+        metadata = self._changed(old, edits, options or {})
         if metadata == old:
             return table.version
         changes = Changes(
@@ -187,15 +204,11 @@ class ColumnChange:
         )
         return table._commit(changes) or table.version
 
-    def _changed(
-        self,
-        old: MetadataAction,
-        parent: tuple[str, ...],
-        change: Callable[[Fields], Fields],
-        options: Mapping[str, object],
-    ) -> MetadataAction:
+    def _changed(self, old: MetadataAction, edits: Sequence[Edit], options: Mapping[str, object]) -> MetadataAction:
         table = self._table
-        schema = changed_at(json.loads(old.schema_string), parent, self._with_new_names(change))
+        schema: SparkJson = json.loads(old.schema_string)
+        for parent, change in edits:
+            schema = changed_at(schema, parent, self._with_new_names(change))
         names = column_names(dumped(schema))
         check_schema(names.logical)
         config.refuse_settings_of_callers(options)
@@ -254,7 +267,38 @@ class Alteration(ColumnChange):
             return inserted(fields, field, first=first, after=after)
 
         features = (protocols.COLUMN_DEFAULTS,) if default is not None else ()
-        return self._commit(path[:-1], change, {"addColumn": name}, features=features, options=options or {})
+        return self._commit([(path[:-1], change)], {"addColumn": name}, features=features, options=options or {})
+
+    def add_columns(
+        self,
+        columns: Mapping[str, pa.DataType | str] | pa.Schema,
+        *,
+        comments: Mapping[str, str] | None = None,
+        options: Mapping[str, object] | None = None,
+    ) -> int:
+        """Add several columns in one version, or none of them; rows that are there hold null.
+
+        `columns` maps names to types, as `add_column` takes them, or is an Arrow schema; `comments` describes some of them;
+        `options` are settings of how they are indexed. Returns the version.
+
+            t.alter.add_columns({"region": "string", "payload.user": pa.int64()})
+        """
+        given = dict(zip(columns.names, columns.types, strict=True)) if isinstance(columns, pa.Schema) else columns
+        if not isinstance(given, Mapping) or not given:
+            raise unexpected("columns", "a mapping of names to types, or a schema", columns)
+        unknown = sorted({*(comments or {})} - {*given})
+        if unknown:
+            raise InvalidInputError(f"{unknown[0]!r} is described and not added.", column=unknown[0])
+        edits = []
+        for name, kind in given.items():
+            path, field = self._new_field(name, kind, (comments or {}).get(name), None)
+            edits.append((path[:-1], partial(self._with_field, path, field)))
+        return self._commit(edits, {"addColumns": list(given)}, options=options)
+
+    @staticmethod
+    def _with_field(path: tuple[str, ...], field: SparkJson, fields: Fields) -> Fields:
+        check_free(fields, path[-1], ".".join(path[:-1]))
+        return [*fields, field]
 
     def rename_column(self, name: str, new_name: str) -> int:
         """Give a column, or a field inside a struct, another name. Splits, settings and conditions follow.
@@ -273,7 +317,7 @@ class Alteration(ColumnChange):
             return [with_name(f, new) if logical_name(f) == path[-1] else f for f in fields]
 
         parameters = {"renameColumn": name, "to": new}
-        return self._commit(path[:-1], change, parameters, features=(protocols.COLUMN_MAPPING,))
+        return self._commit([(path[:-1], change)], parameters, features=(protocols.COLUMN_MAPPING,))
 
     def drop_column(self, name: str) -> int:
         """Take a column, or a field inside a struct, away. Its values stay in the splits until these are written anew.
@@ -283,19 +327,19 @@ class Alteration(ColumnChange):
 
             t.alter.drop_column("debug")
         """
-        path = self._path(name)
-        if len(path) == 1:
-            self._check_droppable(path[0])
+        return self.drop_columns([name])
 
-        def change(fields: Fields) -> Fields:
-            left = [f for f in fields if logical_name(f) != path[-1]]
-            if not left:
-                raise InvalidInputError(
-                    f"{name!r} is the last column there.", hint="Drop the whole column, or the table."
-                )
-            return left
+    def drop_columns(self, names: Sequence[str]) -> int:
+        """Take several columns away in one version, or none of them; as `drop_column` does with one of the `names`.
 
-        return self._commit(path[:-1], change, {"dropColumn": name}, features=(protocols.COLUMN_MAPPING,))
+        t.alter.drop_columns(["debug", "payload.user"])
+        """
+        given = names_list("names", names)
+        if not given or len({name.lower() for name in given}) < len(given):
+            raise InvalidInputError("Columns to drop are named once each, and at least one.", columns=list(given))
+        edits = [self._without(name) for name in given]
+        parameters = {"dropColumn": given[0]} if len(given) == 1 else {"dropColumns": list(given)}
+        return self._commit(edits, parameters, features=(protocols.COLUMN_MAPPING,))
 
     def widen_column(self, name: str, kind: pa.DataType | str) -> int:
         """Give a column a wider type, in which every value that is there is the same.
@@ -313,7 +357,7 @@ class Alteration(ColumnChange):
 
         self._check_widened(path, wide)
         parameters = {"widenColumn": name, "type": wide}
-        return self._commit(path[:-1], change, parameters, features=(protocols.TYPE_WIDENING,))
+        return self._commit([(path[:-1], change)], parameters, features=(protocols.TYPE_WIDENING,))
 
     def reorder(self, columns: Sequence[str]) -> int:
         """Put columns into another order: those named come first, in this order, the others follow as they are.
@@ -329,7 +373,7 @@ class Alteration(ColumnChange):
             by_name = {logical_name(f): f for f in fields}
             return [*(by_name[name] for name in names), *(f for f in fields if logical_name(f) not in names)]
 
-        return self._commit((), change, {"reorderColumns": names})
+        return self._commit([((), change)], {"reorderColumns": names})
 
     def set_nullable(self, name: str, nullable: bool) -> int:
         """Say whether a column may hold nulls. Raises InvalidInputError if it may not and does.
@@ -345,7 +389,7 @@ class Alteration(ColumnChange):
         def change(fields: Fields) -> Fields:
             return [{**f, "nullable": bool(nullable)} if logical_name(f) == path[-1] else f for f in fields]
 
-        return self._commit(path[:-1], change, {"column": name, "nullable": nullable}, alone=not nullable)
+        return self._commit([(path[:-1], change)], {"column": name, "nullable": nullable}, alone=not nullable)
 
     def set_comment(self, name: str, comment: str | None) -> int:
         """Describe a column; None takes the description away: `t.alter.set_comment("ts", "when it arrived")`."""
@@ -361,7 +405,7 @@ class Alteration(ColumnChange):
         def change(fields: Fields) -> Fields:
             return [described(f) if logical_name(f) == path[-1] else f for f in fields]
 
-        return self._commit(path[:-1], change, {"column": name, "comment": comment})
+        return self._commit([(path[:-1], change)], {"column": name, "comment": comment})
 
 
 def changed_at(kind: SparkJson, parent: tuple[str, ...], change: Callable[[Fields], Fields]) -> SparkJson:
@@ -441,21 +485,3 @@ def default_from_text(name: str, kind: str, default: str) -> Any:
     if value is None:
         raise InvalidInputError(f"The default {default!r} of column {name!r} is no {type_name(arrow)}.", column=name)
     return value
-
-
-def is_wider(old: pa.DataType, new: pa.DataType) -> bool:
-    """Whether every value of a type is the same in another, and every reader of old splits can make it so."""
-    kinds = pa.types
-    if kinds.is_integer(old) and kinds.is_integer(new):
-        return bool(old.bit_width < new.bit_width)
-    if kinds.is_integer(old) and kinds.is_float64(new):
-        return bool(old.bit_width <= 32)
-    if kinds.is_integer(old) and kinds.is_decimal(new):
-        digits = {8: 3, 16: 5, 32: 10, 64: 20}[old.bit_width]
-        return bool(new.precision - new.scale >= digits)
-    if kinds.is_decimal(old) and kinds.is_decimal(new):
-        more = new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-        return bool(more and old != new)
-    if kinds.is_float32(old) and kinds.is_float64(new):
-        return True
-    return bool(kinds.is_date(old) and kinds.is_timestamp(new) and new.tz is None)

@@ -122,7 +122,7 @@ def _purge(table: TableHandle, purging: PurgeOnWriteSettings) -> None:
     settings = table.settings.group(PurgeSettings)
     retention = purge.Retention.checked(settings, split_hours=purging.split_hours, log_hours=purging.log_hours)
     plan = purge.plan(table._log, retention=retention, settings=table.settings.group(RetentionSettings))
-    table._moved_on(purge.run(plan, table._log, retries=settings.delete_retries, engine_info=ENGINE_INFO))
+    table._moved_on(purge.run(plan, table._log, settings=settings, engine_info=ENGINE_INFO))
 
 
 def _reported(table: TableHandle, what: str, act: Callable[[], None]) -> str | None:

@@ -27,6 +27,8 @@ class Description(Report, frozen=True):
     protocol: str
     columns: tuple[dict[str, Any], ...]
     settings: tuple[dict[str, Any], ...]
+    tags: tuple[dict[str, Any], ...] = ()
+    """Versions that have a name."""
     clustering: tuple[dict[str, Any], ...] = ()
     """How well splits are separated, by the columns that merges sort by, or by every column with bounds."""
 
@@ -47,6 +49,7 @@ def describe_table(table: Table) -> Description:
         protocol=f"reader {table.protocol.min_reader_version}, writer {table.protocol.min_writer_version}",
         columns=tuple(asdict(column) for column in column_figures(table.inspect)),
         settings=tuple({"key": k, "value": v} for k, v in table.settings.given().items()),
+        tags=tuple({"tag": name, "version": version} for name, version in table.tags().items()),
         clustering=tuple(table.inspect.clustering().to_pylist()) if files.num_rows > 1 else (),
     )
 

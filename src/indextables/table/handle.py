@@ -36,7 +36,9 @@ from indextables.model.retention import HOUR_MS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
+from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
+from indextables.upkeep.tags import tagged_version
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -74,8 +76,10 @@ def log_settings(settings: Settings) -> LogSettings:
     )
 
 
-def version_of(log: TransactionLog, *, version: int | None, timestamp: Moment | None) -> int:
-    """The number of the version that is meant: by itself, or as the table was at a moment."""
+def version_of(log: TransactionLog, *, version: int | str | None, timestamp: Moment | None) -> int:
+    """The number of the version that is meant: by itself, by its tag, or as the table was at a moment."""
+    if timestamp is None and isinstance(version, str):
+        return tagged_version(log, version)
     if timestamp is None:
         return whole_number("version", version, low=None)
     if version is not None:
@@ -171,6 +175,9 @@ class TableHandle:
         names = self._names
         gone = set(before.physical.names) - set(names.physical.names)
         options = {k: v for k, v in self._options.items() if not config.names_a_column(k, map(before.shown, gone))}
+        # How a column is indexed that was indexed anew is decided: what the handle was opened with is the past.
+        decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
+        options = config.without_index_of(options, [before.shown(column.name) for column in decided])
         return config.with_columns(options, lambda name: names.shown(before.column(name)))
 
     def _newest(self) -> TableHandle:

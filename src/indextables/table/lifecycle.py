@@ -16,7 +16,7 @@ from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.actions import MetadataAction
-from indextables.model.arguments import Moment, text, to_epoch_ms
+from indextables.model.arguments import Moment, text, to_epoch_ms, whole_number
 from indextables.model.column_names import column_names, dumped
 from indextables.model.conflicts import Operation
 from indextables.model.predicate.where import Where, partition_predicate
@@ -27,7 +27,7 @@ from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
 from indextables.table import alter, definition, row_changes
 from indextables.table.frames import FrameVerbs
 from indextables.table.handle import ENGINE_INFO, TableHandle
-from indextables.upkeep import expiry, merge
+from indextables.upkeep import expiry, merge, tags
 from indextables.upkeep import operation as operations
 
 if TYPE_CHECKING:
@@ -56,6 +56,35 @@ class LifecycleVerbs(FrameVerbs):
     def alter(self) -> Alteration:
         """Columns that change: `t.alter.add_column(...)`, `rename_column`, `drop_column`, `widen_column`, `reorder`, ..."""
         return alter.Alteration(self)
+
+    def tag(self, name: str, *, version: int | None = None) -> int:
+        """Give a version a name, which keeps it: no purge, truncation or cleaning of the log touches it until `untag`.
+
+        Without `version` it is the one that this table shows. The `name` is a word, no number; `Table.open(path,
+        version="release-7")` and `restore` understand it. Returns the version that records the tag. Raises RefusedError
+        for a name that another version has, and VersionNotFoundError for a version that was cleaned away.
+
+            t.tag("release-7")
+        """
+        meant = self.version if version is None else whole_number("version", version)
+        return self._renamed(tags.tag(self._log, name, meant, engine_info=ENGINE_INFO))
+
+    def untag(self, name: str) -> int:
+        """Take a tag away, by its `name`: its version is cleaned up like any other from then on.
+
+        Returns the version that records it. Raises VersionNotFoundError for a name that no version has.
+
+            t.untag("release-7")
+        """
+        return self._renamed(tags.untag(self._log, name, engine_info=ENGINE_INFO))
+
+    def tags(self) -> dict[str, int]:
+        """The versions that have a name, as the newest version says, oldest first: `t.tags()["release-7"]`."""
+        return self._log.newest().header.tags
+
+    def _renamed(self, version: int) -> int:
+        """Show the newest version after a tag was given or taken; a table opened at an older one goes on showing that."""
+        return version if self._pinned else self._moved_on(version)
 
     def expire(
         self,
@@ -103,13 +132,20 @@ class LifecycleVerbs(FrameVerbs):
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
         self._refuse_if_pinned()
-        names = _decided_names(self, columns)
-        metadata = _redefined(self, names, tokenizer)
-        old = without_registry(self._snapshot.metadata)
-        if metadata != old and not dry_run:
-            newest = protocols.SUPPORTED_VERSION
+        newest = self._newest()
+        names = _decided_names(newest, columns)
+        metadata = _redefined(newest, names, tokenizer)
+        old = without_registry(newest._snapshot.metadata)
+        if dry_run:
+            return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
+        self._show(newest._snapshot)
+        if metadata != old:
+            newest_version = protocols.SUPPORTED_VERSION
             protocol = protocols.upgraded(
-                self.protocol, min_reader_version=newest, min_writer_version=newest, features=(protocols.DECISIONS,)
+                self.protocol,
+                min_reader_version=newest_version,
+                min_writer_version=newest_version,
+                features=(protocols.DECISIONS,),
             )
             self._commit(
                 Changes(
@@ -120,7 +156,7 @@ class LifecycleVerbs(FrameVerbs):
                     engine_info=ENGINE_INFO,
                 )
             )
-        return _rewritten(self, tuple(names), metadata, where, dry_run=dry_run, progress=progress, execute=execute)
+        return _rewritten(self, tuple(names), metadata, where, dry_run=False, progress=progress, execute=execute)
 
 
 def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str]) -> dict[str, str | None]:

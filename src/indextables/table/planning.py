@@ -36,16 +36,20 @@ from indextables.log.history import log_action_rows
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction
+from indextables.model.arguments import names_list, text
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.where import Where, bound_predicate
-from indextables.model.schema import check_partition_columns, schema_from_json
+from indextables.model.schema import SCORE, check_partition_columns, schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Header, Snapshot
 from indextables.scan import plan as scans
 from indextables.scan.plan import ScanPlan
-from indextables.splits.query.tree import Query
+from indextables.scan.search import TableSearch
+from indextables.splits.query.tree import Query, Target
+from indextables.splits.search.order import OrderBy
+from indextables.splits.search.snippets import Snippet
 from indextables.storage.spec import StoreSpec
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
@@ -72,9 +76,10 @@ def plan_scan(
     where: Where | None = None,
     columns: Sequence[str] | None = None,
     order_by: str | None = None,
+    now_ms: int | None = None,
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
-    now_ms = table._log.now_ms()
+    now_ms = table._log.now_ms() if now_ms is None else now_ms
     predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms)
     return scans.plan_scan(
         table._snapshot,
@@ -86,6 +91,67 @@ def plan_scan(
         order_by=order_by,
         now_ms=now_ms,
     )
+
+
+def plan_search(
+    table: TableHandle,
+    query: str,
+    *,
+    where: Where | None = None,
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    score: bool = False,
+    snippet: Snippet | None = None,
+    order_by: str | Sequence[str] | None = None,
+    paged: bool = False,
+    now_ms: int | None = None,
+) -> TableSearch:
+    """A search with its plan; `order_by` names columns as people do, `now_ms` is the clock."""
+    orders = () if order_by is None else sort_order(table, order_by)
+    first = orders[0] if orders else None
+    plan = plan_scan(
+        table,
+        query=query,
+        where=where,
+        columns=columns,
+        order_by=first.column if first is not None and first.is_plain else None,
+        now_ms=now_ms,
+    )
+    return TableSearch.of(plan, limit=limit, offset=offset, score=score, snippet=snippet, order_by=orders, paged=paged)
+
+
+def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[OrderBy, ...]:
+    """What rows are to be ordered by: columns, paths in them, `_score`; each with asc, desc or a minus.
+
+    Nothing is left where only the best by score are asked for, which is the order of a search with a limit by itself.
+    """
+    names = table._names.logical.names
+    if not isinstance(order_by, list | tuple):
+        order_by = text("order_by", order_by)
+        given = (order_by,) if order_by in names else tuple(part.strip() for part in order_by.split(","))
+    else:
+        given = names_list("order_by", order_by)
+    if len(given) == 1 and given[0] in names:
+        return (OrderBy(given[0]),)
+
+    def resolve(parts: tuple[str, ...]) -> Target | None:
+        return scans.table_fields(table._snapshot, table._spec, table._search_settings).resolve(parts)
+
+    orders = tuple(OrderBy.parse(part, names, resolve) for part in given)
+    twice = next(
+        (o for n, o in enumerate(orders) if (o.column, o.path) in [(b.column, b.path) for b in orders[:n]]), None
+    )
+    if twice is not None:
+        name = ".".join((twice.column, *twice.path))
+        raise InvalidInputError(f"Rows are to be ordered by {name!r} more than once.", hint="Name each column once.")
+    return () if orders == (OrderBy(SCORE, descending=True),) else orders
+
+
+def json_columns(table: TableHandle) -> tuple[str, ...]:
+    """The columns whose values are documents with paths, as people call them."""
+    fields = scans.table_fields(table._snapshot, table._spec, table._search_settings)
+    return tuple(column.name for column in fields.mapping.of_kind("json"))
 
 
 def query_tree(table: TableHandle, query: str | None) -> Query | None:
@@ -319,6 +385,7 @@ def plan_rows(
     where: Where | None = None,
     dynamic_partitions: bool | None = False,
     merge_schema: bool = False,
+    overwrite_schema: bool = False,
     exist_ok: bool = True,
     user_metadata: str | None = None,
     txn: tuple[str, int] | None = None,
@@ -353,6 +420,7 @@ def plan_rows(
         where=where,
         dynamic_partitions=dynamic_partitions,
         merge_schema=merge_schema,
+        overwrite_schema=overwrite_schema,
         user_metadata=user_metadata,
         txn=txn,
     )

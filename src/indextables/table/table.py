@@ -32,13 +32,12 @@ from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
-from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
-from indextables.splits.search.search import OrderBy
 from indextables.splits.search.snippets import Snippet
 from indextables.table import admin, damaged, definition, planning, row_changes
 from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
 from indextables.table.lifecycle import LifecycleVerbs
+from indextables.table.search_pages import SearchPages
 from indextables.upkeep import drop_partitions, merge, purge, restore, truncate, verify
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Table")
 
 
-class Table(LifecycleVerbs):
+class Table(SearchPages, LifecycleVerbs):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 
     `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
@@ -77,14 +76,14 @@ class Table(LifecycleVerbs):
         cls: type[T],
         path: str,
         *,
-        version: int | None = None,
+        version: int | str | None = None,
         timestamp: Moment | None = None,
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
         """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
 
-        `version` is the number of a version; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
+        `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
         table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read
         within that time, without asking the store. Raises TableNotFoundError, and VersionNotFoundError for a version
         that was cleaned away or never was.
@@ -132,7 +131,9 @@ class Table(LifecycleVerbs):
 
     def refresh(self: T) -> T:
         """The table at its newest version, which can be changed: `t = t.refresh()`."""
-        return type(self)(self._log, self._log.newest(), self._options)
+        newest = type(self)(self._log, self._snapshot, self._options)
+        newest._show(self._log.newest())
+        return newest
 
     # Finding rows.
 
@@ -157,31 +158,31 @@ class Table(LifecycleVerbs):
         offset: int = 0,
         score: bool = False,
         snippet: str | None = None,
-        order_by: str | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
     ) -> pa.Table:
         """Rows that match `query` and `where`: with a `limit` the best by score (or the first by `order_by`), else all.
 
         `columns` are those to return; `offset` leaves out so many of the best. `_score` is there when rows are ranked or
-        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`; `order_by` is a
-        column, with `desc` or without. Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
+        `score` is asked for; `snippet` names a text column whose marked passage becomes `_snippet`. `order_by` is a column,
+        a path in one or `_score`, or several: "ts desc", ["level", "-ts"]. `search_after` is the token of a `search_page`.
+        Raises QuerySyntaxError, and InvalidInputError for a column that is not there.
 
             t.search("message:timeout AND level:ERROR", limit=10, snippet="message")
         """
-        order = None if order_by is None else OrderBy.parse(text("order_by", order_by), self.schema.names)
-        plan = planning.plan_scan(
+        if search_after is not None:
+            behind = self._rows_behind(search_after, limit, offset)
+            return behind(query, where=where, columns=columns, order_by=order_by, score=score, snippet=snippet).rows
+        search = planning.plan_search(
             self,
-            query=text("query", query),
+            text("query", query),
             where=where,
             columns=columns,
-            order_by=None if order is None else order.column,
-        )
-        search = TableSearch.of(
-            plan,
             limit=None if limit is None else whole_number("limit", limit),
             offset=whole_number("offset", offset),
             score=score,
             snippet=None if snippet is None else Snippet(text("snippet", snippet)),
-            order_by=order,
+            order_by=order_by,
         )
         return search.run(self._log.store)
 
@@ -199,7 +200,7 @@ class Table(LifecycleVerbs):
 
             t.aggregate({"levels": {"terms": {"field": "level"}}}, query="timeout")
         """
-        return aggregation.aggregate_table(self._task(query, where, ()), spec)
+        return aggregation.aggregate_table(self._task(query, where, ()), spec, planning.json_columns(self))
 
     def explain(
         self, *, query: str | None = None, where: Where | None = None, columns: Sequence[str] | None = None
@@ -429,6 +430,7 @@ class Table(LifecycleVerbs):
         max_dest_splits: int | None = None,
         max_source_splits: int | None = None,
         order_by: str | Sequence[str] | None = None,
+        rewrite: bool = False,
         dry_run: bool = False,
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
@@ -437,31 +439,34 @@ class Table(LifecycleVerbs):
 
         `where` chooses partitions; the oldest splits come first; at most `max_dest_splits` are made, of at most
         `max_source_splits` each. With `order_by`, a column or several, rows are sorted by it and large splits that overlap
-        are cut anew, side by side; the setting `merge.clusterBy` sorts small ones in every merge. A split that cannot be
-        read is skipped for a while and stays. `dry_run` only plans; `progress` is called at every step; `execute` runs the
-        groups elsewhere than in threads of this process. Raises InvalidInputError for a bad size or column, ConflictError.
+        are cut anew, side by side; `merge.clusterBy` sorts small ones in every merge. `rewrite` takes splits of another
+        engine alone, in batches: stopped, it goes on where it was. What cannot be read is skipped for a while and stays.
+        `dry_run` only plans; `progress` is called at every step; `execute` runs groups elsewhere. Raises InvalidInputError.
 
             t.merge(target_size="1G", where="day = '2026-11-02'")
         """
         self._refuse_if_pinned()
-        snapshot = self._log.fresh()
+        newest = self._newest()
         bounds = merge.MergeBounds.of(
-            self._settings.group(MergeSettings),
+            newest._settings.group(MergeSettings),
             target_bytes=None if target_size is None else byte_size(target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
-            order_by=None if order_by is None else definition.sort_columns(self, order_by),
+            order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = None if where is None else partition_predicate(where, self.schema, self.partition_columns)
-        physical = self._names.optional_predicate(predicate)
-        plan = merge.plan(snapshot, url=self.path, bounds=bounds, now_ms=self._log.now_ms(), where=physical)
+        predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
+        physical = newest._names.optional_predicate(predicate)
+        now_ms = self._log.now_ms()
+        plan = merge.plan(
+            newest._snapshot, url=self.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=rewrite
+        )
         if dry_run or not plan.groups:
             return plan.preview()
         report = merge.run(
             plan,
             self._log,
-            spec=self._spec,
-            settings=self._search_settings,
+            spec=newest._spec,
+            settings=newest._search_settings,
             execute=execute,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -494,7 +499,7 @@ class Table(LifecycleVerbs):
         report = purge.run(
             plan,
             self._log,
-            retries=settings.delete_retries,
+            settings=settings,
             delete=delete,
             progress=progress,
             engine_info=ENGINE_INFO,
@@ -515,9 +520,9 @@ class Table(LifecycleVerbs):
         return self._moved_on(truncate.run(plan, self._log, progress=progress))
 
     def restore(
-        self, *, version: int | None = None, timestamp: Moment | None = None, dry_run: bool = False
+        self, *, version: int | str | None = None, timestamp: Moment | None = None, dry_run: bool = False
     ) -> RestoreReport:
-        """Bring an older version back, by its number (`version`) or as it was at a moment (`timestamp`), as a new version.
+        """Bring an older version back, by number or tag (`version`) or as it was at a moment (`timestamp`), as a new version.
 
         Schema and configuration come back too; the protocol is never lowered. `dry_run` only counts. Raises
         VersionNotFoundError, and MissingSplitError if splits of it are not there any more.
@@ -661,10 +666,10 @@ class Table(LifecycleVerbs):
         """What the process remembers of this table's log, and how often that helped: `t.cache_stats().to_dict()`."""
         return self._log.cache_stats()
 
-    def invalidate_cache(self) -> dict[str, Any]:
-        """Forget what is remembered of this table's log; returns the figures from before: `t.invalidate_cache()`."""
+    def invalidate_cache(self, kind: str | None = None) -> dict[str, Any]:
+        """Forget the log, or one `kind` of `cache_stats()`; returns the figures before: `t.invalidate_cache("files")`."""
         before = self._log.cache_stats().to_dict()
-        self._log.invalidate_cache()
+        self._log.invalidate_cache(kind)
         return before
 
     def metrics(self) -> MetricsReport:
@@ -679,10 +684,8 @@ class Table(LifecycleVerbs):
         query: str | None = None,
         where: Where | None = None,
         columns: Sequence[str] | None = None,
-        order_by: str | None = None,
     ) -> ScanTask:
-        plan = planning.plan_scan(self, query=query, where=where, columns=columns, order_by=order_by)
-        return ScanTask(plan, self._log.store)
+        return ScanTask(planning.plan_scan(self, query=query, where=where, columns=columns), self._log.store)
 
     def _write_state(self, compact: Compact, *, dry_run: bool) -> CheckpointReport:
         self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")

@@ -8,9 +8,9 @@ Running tasks: in threads of this process, or wherever the caller has room for t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Protocol, TypeVar
 
+from indextables.pools import UPKEEP
 from indextables.storage.store import Store
 
 SUCCESS = "success"
@@ -40,28 +40,20 @@ def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]
 
     def execute(work: Sequence[Task[R]]) -> Iterator[R]:
         failures: list[BaseException] = []
-        with ThreadPoolExecutor(min(parallelism, len(work)), thread_name_prefix="indextables-upkeep") as pool:
-            running = [pool.submit(task.run, store=store) for task in work]
+
+        def run(task: Task[R]) -> tuple[R] | None:
+            if failures:
+                return None
             try:
-                for future in running:
-                    if future.cancelled():
-                        continue
-                    failure = future.exception()
-                    if failure is None:
-                        yield future.result()
-                    else:
-                        failures.append(failure)
-                        _cancel(running)
-            finally:
-                _cancel(running)
+                return (task.run(store=store),)
+            except BaseException as failure:  # noqa: BLE001 - raised below, after the results that there are
+                failures.append(failure)
+                return None
+
+        for result in UPKEEP.each(run, work, parallelism=parallelism):
+            if result is not None:
+                yield result[0]
         if failures:
             raise failures[0]
 
     return execute
-
-
-def _cancel(running: Sequence[Future[R]]) -> None:
-    """Begin nothing more, and let what is under way come to its end."""
-    for future in running:
-        future.cancel()
-    wait([future for future in running if not future.cancelled()])

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import inf
 from typing import Any, ClassVar, TypeVar
 from unicodedata import normalize
@@ -46,6 +48,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.tags import tagged_files
 from indextables.upkeep.version_walk import Ending, Timeline, timeline
 
 
@@ -143,9 +146,11 @@ def plan(
     """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     policy = log_policy(settings, log_hours=retention.log_hours)
-    expiry = find_expired(log.cleaner().inventory(), policy, now_ms=now_ms)
     newest = log.fresh()
+    inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
+    expiry = find_expired(inventory, policy, now_ms=now_ms)
     history = timeline(log, newest)
+    history = replace(history, live=history.live | tagged_files(log, newest))
     listed = [*log.store.list()]
     objects, others = own_files(listed), other_tables(listed)
     search = _PurgeSearch(history, _file_names(history.live.difference(o.path for o in objects)), retention, now_ms)
@@ -314,17 +319,20 @@ def run(
     planned: PurgePlan,
     log: TransactionLog,
     *,
-    retries: int,
+    settings: PurgeSettings,
     delete: Callable[[Sequence[str]], None] | None = None,
     progress: Progress = silent,
     engine_info: str | None = None,
 ) -> PurgeReport:
     """Delete what a plan found. A batch that keeps failing raises; running the purge again goes on from there.
 
-    `delete` deletes files elsewhere than in this process.
+    `settings` say how many threads delete, and how many files at most besides those of the log; `delete` deletes
+    files elsewhere than in this process.
     """
-    began_ms = log.now_ms()
+    began_ms, retries, max_files = log.now_ms(), settings.delete_retries, settings.max_files
     damage = log.heal()
+    left = planned.files[max_files:] if max_files else ()
+    planned = replace(planned, files=planned.files[:max_files]) if max_files else planned
     if not any(True for _ in planned.all_files()):
         return _report(planned, (), status=SUCCESS if damage else NO_ACTION, duration_ms=0, damage=damage)
     planned = by_the_stores_clock(planned, log)
@@ -333,11 +341,12 @@ def run(
     fence = _put_up_fence(planned, log, engine_info)
     deleted: list[PurgeFile] = []
     work, newest, unfenced = planned.files, _Newest(log, planned, fence), planned.in_flight - fence.removed
+    deleting = partial(_delete_in_threads, log.store, settings.parallelism)
     total, step = len(work) + len(planned.expiry.expired), BATCH if delete is None else _BATCH_ELSEWHERE
     for at in range(0, len(work), step):
         batch = newest.without_needed(work[at : at + step], in_flight=unfenced)
         paths = [file.path for file in batch]
-        _again_if_it_fails(lambda: (delete or log.store.delete)(paths), retries)  # noqa: B023 (called at once)
+        _again_if_it_fails(lambda: (delete or deleting)(paths), retries)  # noqa: B023 (called at once)
         deleted += batch
         progress(min(at + step, len(work)), total, "files")
 
@@ -353,7 +362,22 @@ def run(
     deleted += [PurgeFile(file.path, file.kind, file.size, file.reason) for file in cleaned.deleted]
     METRICS.count("splits_purged_total", log.store.url, by=len(deleted) - len(cleaned.deleted))
     logger.info("purged %d files of %s, %d of them of its log", len(deleted), log.store.url, len(cleaned.deleted))
-    return _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
+    report = _report(planned, deleted, status=SUCCESS, duration_ms=log.now_ms() - began_ms, damage=damage)
+    if not left:
+        return report
+    more = f" {counted(len(left), 'file')} {was(len(left))} left for the next purge (purge.maxFilesToDelete)."
+    return replace(report, message=report.message + more)
+
+
+def _delete_in_threads(store: Store, parallelism: int, paths: Sequence[str]) -> None:
+    """Delete files, some by each of several threads; one that fails is raised when all are done."""
+    if parallelism == 1 or len(paths) < parallelism:
+        store.delete(paths)
+        return
+    with ThreadPoolExecutor(parallelism) as pool:
+        parts = [pool.submit(store.delete, paths[number::parallelism]) for number in range(parallelism)]
+    for part in parts:
+        part.result()
 
 
 def preview(planned: PurgePlan, log: TransactionLog) -> PurgeReport:
@@ -414,7 +438,8 @@ class _Newest:
         newest = self._log.fresh()
         self._look_back(newest.version)
         if newest.version != self._live_paths[0]:
-            self._live_paths = newest.version, listed_paths(newest.files(columns=REACHED_COLUMNS))
+            live = listed_paths(newest.files(columns=REACHED_COLUMNS))
+            self._live_paths = newest.version, live | tagged_files(self._log, newest)
         return self._live_paths[1]
 
     def _look_back(self, newest: int) -> None:

@@ -18,7 +18,6 @@ again, as far as its splits are there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import msgspec
@@ -48,6 +47,7 @@ from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
 from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
+from indextables.pools import SPLITS
 from indextables.splits.format.section_table import path_mark
 from indextables.splits.format.source import open_source
 from indextables.splits.index.mapping import settings_of
@@ -282,13 +282,12 @@ def _describe_splits(
 
     splits: list[DescribedSplit] = []
     unreadable: list[LeftOut] = []
-    with ThreadPoolExecutor(min(parallelism, len(files)), thread_name_prefix="indextables-repair") as pool:
-        for done, split in enumerate(pool.map(look, files), start=1):
-            if isinstance(split, DescribedSplit):
-                splits.append(split)
-            else:
-                unreadable.append(split)
-            progress(done, len(files), "splits")
+    for done, split in enumerate(SPLITS.each(look, files, parallelism=parallelism), start=1):
+        if isinstance(split, DescribedSplit):
+            splits.append(split)
+        else:
+            unreadable.append(split)
+        progress(done, len(files), "splits")
     return sorted(splits, key=lambda split: (split.modified_ms, split.path)), unreadable
 
 

@@ -54,7 +54,7 @@ def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     newest = log.fresh()
     version = log.checkpoint_version(newest)
     damage = log.damage()
-    inventory = log.cleaner().inventory()
+    inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
     if damage is not None:
         last = max({*inventory.states, *inventory.legacy_checkpoints})
         inventory, version = inventory.without([last]), max(version, last + 1)

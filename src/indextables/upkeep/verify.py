@@ -36,6 +36,7 @@ from indextables.log.checkpoint.verifier import differences
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
+from indextables.model.actions import ROWS_END
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
@@ -242,6 +243,8 @@ class SplitRecord(Struct, frozen=True):
     """Whether the bounds were found by comparing values; another engine may have compared texts."""
     vector: str | None
     deleted: int | None
+    rows_end: str | None
+    """The tag that says at which byte its rows end, as it stands there."""
 
 
 class VerifyTask(Struct, frozen=True):
@@ -263,8 +266,11 @@ class VerifyTask(Struct, frozen=True):
     def _check(self, store: Store, split: SplitRecord, body: pa.Schema) -> Iterator[Finding]:
         try:
             source = open_source(store, split.path, size=split.size)
-            rows = check_end(source, body, footer_start=split.footer_start)
+            rows, rows_end = check_end(source, body, footer_start=split.footer_start)
             yield from _check_vector(store, split, rows)
+            if split.rows_end is not None and split.rows_end != str(rows_end):
+                message = f"The log says that its rows end at byte {split.rows_end!r}; they end at {rows_end}."
+                yield Finding("rows", ERROR, split.path, f"{message} Spark's own scan could leave rows out.")
             if split.num_records is not None and rows != split.num_records + (split.deleted or 0):
                 stored = f"{split.num_records}" + (f" and {split.deleted} deleted ones" if split.deleted else "")
                 yield Finding("rows", ERROR, split.path, f"The split has {rows} rows; the log says {stored}.")
@@ -315,7 +321,7 @@ DAMAGED = "damaged"
 _PER_TASK = 64
 _COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "min_values", "max_values"),
-    *("deletion_vector", "deleted_records", "partition_values"),
+    *("deletion_vector", "deleted_records", "tags", "partition_values"),
 ]
 _Execute = Execute[VerifyTask, Sequence[Finding]]
 
@@ -451,7 +457,7 @@ class _SplitCheck(Struct):
         listed_paths: set[str] = set()
         records = []
         columns = (self.files.column(name).to_pylist() for name in _COLUMNS)
-        for path, size, rows, footer, low, high, vector, deleted, values, foreign in zip(
+        for path, size, rows, footer, low, high, vector, deleted, tags, values, foreign in zip(
             *columns, are_foreign(self.files, self.snapshot.schema_registry), strict=True
         ):
             if path in listed_paths:
@@ -463,7 +469,8 @@ class _SplitCheck(Struct):
                 self.findings.append(Finding("files", ERROR, path, message))
             listed_paths.add(path)
             bounds = dict(low or []), dict(high or [])
-            records.append(SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted))
+            end = dict(tags or []).get(ROWS_END)
+            records.append(SplitRecord(path, size, rows, footer, *bounds, not foreign, vector, deleted, end))
         return records
 
     def _is_there(self, record: SplitRecord, size: int | None) -> bool:

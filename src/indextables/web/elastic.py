@@ -29,14 +29,16 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
-from indextables.web.exploration import END, START, column_mappings
+from indextables.web.exploration import column_mappings, hit_count
 from indextables.web.query_dsl import QueryDsl, options, refuse
 
 MOST_HITS = 10_000
 _WHOLE = 1 << 30
+_START, _END = "\ue000", "\ue001"
+"""Around what matched, until the marks that were asked for take their place: characters of nobody's alphabet."""
 _SCORE = "_score"
 _BODY = (
     *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
@@ -92,7 +94,7 @@ class ElasticSearch:
             },
         }
         if given.get("track_total_hits", True) is not False:
-            answer["hits"] = {"total": {"value": self._task(query).count(), "relation": "eq"}, **answer["hits"]}
+            answer["hits"] = {"total": {"value": hit_count(self.table, query), "relation": "eq"}, **answer["hits"]}
         aggregations = given.get("aggs") or given.get("aggregations")
         if aggregations:
             answer["aggregations"] = self._aggregations(aggregations, query)
@@ -102,7 +104,9 @@ class ElasticSearch:
     def count(self, body: Mapping[str, Any]) -> int:
         """The answer to `_count`."""
         given = options(body, ["query"], "the request")
-        return self._task(self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()).count()
+        return hit_count(
+            self.table, self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
+        )
 
     def mapping(self) -> dict[str, Any]:
         """The columns, as properties."""
@@ -182,10 +186,9 @@ class ElasticSearch:
         return hits
 
     def _hit(self, row: Mapping[str, Any], source: Sequence[str], extra: Sequence[str]) -> dict[str, Any]:
-        content = {name: _plain(row[name]) for name in source}
-        digest = hashlib.sha1(
-            msgspec.json.encode({k: _plain(v) for k, v in row.items() if k != _SCORE}), usedforsecurity=False
-        )
+        plain = {k: _plain(v) for k, v in row.items() if k != _SCORE}
+        content = {name: plain[name] for name in source}
+        digest = hashlib.sha1(msgspec.json.encode(plain), usedforsecurity=False)
         hit = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE), "_source": content}
         if extra:
             fields = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in extra}
@@ -259,10 +262,10 @@ class ElasticSearch:
         length = _WHOLE if given.get("number_of_fragments") == 0 else int(given.get("fragment_size", 100)) or _WHOLE
         mappings = column_mappings(self.table)
         for name in columns:
-            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, START, END)).to_pylist()
+            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, _START, _END)).to_pylist()
             for place, text in enumerate(texts):
-                if text is not None and START in text:
-                    found[place][name] = [unescape(text).replace(START, before).replace(END, after)]
+                if text is not None and _START in text:
+                    found[place][name] = [unescape(text).replace(_START, before).replace(_END, after)]
         return found
 
     def _aggregations(self, given: Any, query: tree.Query) -> dict[str, Any]:
@@ -485,6 +488,8 @@ def _number(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """A value as JSON has it: times as ISO text in UTC."""
+    if value is None or isinstance(value, str | int):
+        return value
     if isinstance(value, dt.datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
@@ -494,4 +499,4 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, float) and value != value:
         return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    return value if isinstance(value, float) else str(value)

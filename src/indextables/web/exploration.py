@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,15 +30,13 @@ from indextables.scan.plan import ScanPlan, parse_query
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.index.values import plain_texts
 from indextables.splits.query import tree
-from indextables.splits.search.search import OrderBy
-from indextables.splits.search.snippets import Snippet, snippets
+from indextables.splits.search.order import OrderBy
+from indextables.splits.search.snippets import Span, spans
 from indextables.table import Table, planning
 from indextables.web.view import View
 
-START, END = "\ue000", "\ue001"
-"""Around what matched, in a text that is then split there: characters of nobody's alphabet."""
-_WHOLE = 1 << 30
 _FACETS, _VALUES = 8, 8
 _SAMPLE = 1_000
 _BUCKETS = 60
@@ -61,10 +60,10 @@ _STEPS = (
 
 
 class HitPage(Struct, frozen=True):
-    """The hits of one page, the texts of columns with what matched marked, and whether there are more."""
+    """The hits of one page, where in the texts of columns what was looked for stands, and whether there are more."""
 
     rows: pa.Table
-    marked: Mapping[str, Sequence[str | None]]
+    marks: Mapping[str, Sequence[Sequence[Span]]]
     more: bool
 
 
@@ -134,6 +133,11 @@ class TableView:
         return chosen or next(iter(self.time_columns), None)
 
     @cached_property
+    def mappings(self) -> dict[str, ColumnMapping]:
+        """How the columns of texts and values are indexed."""
+        return column_mappings(self.table)
+
+    @cached_property
     def order(self) -> OrderBy | None:
         """The order of the hits; None is by score. Without a query the newest come first."""
         sort = self.view.sort or (SCORE if self.view.query else NEWEST)
@@ -146,7 +150,7 @@ class TableView:
         """The columns that are shown: those that are chosen, else all, the time and the texts before the others."""
         if self.view.columns:
             return self.chosen_columns
-        texts = {name for name, mapping in column_mappings(self.table).items() if mapping.kind == "text"}
+        texts = {name for name, mapping in self.mappings.items() if mapping.kind == "text"}
         names = self.table.schema.names
         return sorted(names, key=lambda name: (name != self.time_column, name not in texts, names.index(name)))
 
@@ -160,11 +164,11 @@ class TableView:
         view = self.view
         rows = self._search(limit=view.size + 1, offset=view.offset).run(self.table._log.store)
         shown = rows.slice(0, view.size)
-        return HitPage(shown, self._marked(shown), rows.num_rows > view.size)
+        return HitPage(shown, self._marks(shown), rows.num_rows > view.size)
 
     def count(self) -> int:
         """How many hits there are."""
-        return self._task(()).count()
+        return hit_count(self.table, self.tree, self.where)
 
     def task(self, columns: Sequence[str]) -> ScanTask:
         """The scan that reads some columns of every hit, for an export."""
@@ -220,7 +224,7 @@ class TableView:
         with _Timer(clock, "find and read the page"):
             search.merged(task)
         with _Timer(clock, "count"):
-            self.count()
+            self._task(()).count()
         return Steps(clock, explain(self._task(())))
 
     def _search(self, *, limit: int, offset: int) -> TableSearch:
@@ -246,13 +250,30 @@ class TableView:
         some = [part for part in parts if part is not None]
         return all_of(some) if some else None
 
-    def _marked(self, rows: pa.Table) -> dict[str, list[str | None]]:
+    def _marks(self, rows: pa.Table) -> dict[str, list[list[Span]]]:
         searched = set(tree.columns(self.tree))
         return {
-            name: snippets(rows.column(name), self.tree, mapping, Snippet(name, _WHOLE, START, END)).to_pylist()
-            for name, mapping in column_mappings(self.table).items()
+            name: spans(plain_texts(rows.column(name)).to_pylist(), self.tree, name, mapping)
+            for name, mapping in self.mappings.items()
             if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
         }
+
+
+_COUNTS: WeakKeyDictionary[Table, dict[tuple[int, tree.Query, Predicate | None], int]] = WeakKeyDictionary()
+_MOST_COUNTS = 1_000
+
+
+def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -> int:
+    """How many rows of a table match. A version never changes, so what was counted for a handle is not counted again."""
+    counts = _COUNTS.setdefault(table, {})
+    key = table.version, query, where
+    count = counts.get(key)
+    if count is None:
+        count = ScanTask(planning.plan_scan(table, query=query, where=where, columns=()), table._log.store).count()
+        if len(counts) >= _MOST_COUNTS:
+            counts.clear()
+        counts[key] = count
+    return count
 
 
 def column_mappings(table: Table) -> dict[str, ColumnMapping]:

@@ -137,6 +137,7 @@ class Explorer:
         parts = {
             "histogram": lambda e: search_pages.histogram_part(e.histogram(), e.view),
             "facets": lambda e: search_pages.facets_part(e.facets(), e.view),
+            "versions": lambda e: search_pages.versions_part(e.table, e.view),
             "count": lambda e: search_pages.count_part(e.count()),
             "cost": lambda e: search_pages.cost_part(e.steps()),
         }
@@ -191,7 +192,7 @@ class Explorer:
 
     async def part(self, make: Callable[[TableView], Markup], request: Request) -> Response:
         """A part of the search page, which the page fetches when its hits are shown."""
-        slow = not request.url.path.endswith("/count")
+        slow = not request.url.path.endswith(("/count", "/versions"))
 
         def work() -> Markup:
             view = View.of(request.query_params.multi_items())

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from html import unescape
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
+import pyarrow as pa
 
 from indextables.config.release import VERSION
 from indextables.errors import IndexTablesError
 from indextables.model.report import Report
-from indextables.web.exploration import END, START
-from indextables.web.svg import Markup, element, joined, text
+from indextables.splits.search.snippets import Span
+from indextables.web.svg import Markup, element, is_harmless, joined, text
 
 EMPTY = Markup("")
 NULL = element("span", text("null"), class_="null")
@@ -28,21 +29,13 @@ PAGES = {
     "report": "Report",
 }
 _FOLD = 240
+_MARK, _MARK_END = Markup("<mark>"), Markup("</mark>")
 _DOCTYPE = Markup("<!DOCTYPE html>\n")
 
 
 def frame(title: str, *content: Markup, up: str, name: str | None = None, page: str = "", note: str = "") -> Markup:
     """A whole page. `up` leads to the first page; `name` is the table whose pages are in the navigation."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("title", text(f"{title} · IndexTables")),
-        element("link", rel="stylesheet", href=f"{up}assets/explorer.css"),
-        element("link", rel="icon", href=f"{up}assets/icon.svg", type="image/svg+xml"),
-        element("script", EMPTY, src=f"{up}assets/explorer.js", defer="defer"),
-    )
+    head = element("head", _head(up), element("title", text(f"{title} · IndexTables")))
     body = element(
         "body",
         element("a", text("Skip to the content"), href="#content", class_="skip"),
@@ -58,6 +51,20 @@ def frame(title: str, *content: Markup, up: str, name: str | None = None, page: 
     return joined(_DOCTYPE, element("html", head, body, lang="en"), Markup("\n"))
 
 
+@lru_cache(maxsize=16)
+def _head(up: str) -> Markup:
+    """What every page says of itself but its title."""
+    return joined(
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("link", rel="stylesheet", href=f"{up}assets/explorer.css"),
+        element("link", rel="icon", href=f"{up}assets/icon.svg", type="image/svg+xml"),
+        element("script", EMPTY, src=f"{up}assets/explorer.js", defer="defer"),
+    )
+
+
+@lru_cache(maxsize=256)
 def _top(up: str, name: str | None, page: str) -> Markup:
     brand = element("a", _mark(), element("span", text("IndexTables")), href=up or "./", class_="brand")
     toggle = element(
@@ -193,20 +200,38 @@ def folded(value: str) -> Markup:
     )
 
 
-def marked(value: str) -> Markup:
-    """A text from `TableView`, which is escaped, with what matched between START and END; a long one is folded."""
-    raw = unescape(value)
-    if len(raw) <= _FOLD:
-        return _passages(raw)
-    around = max(0, raw.find(START) - 80)
-    short = f"{'…' if around else ''}{raw[around : around + _FOLD]}…"
-    return element("details", element("summary", _passages(short)), element("div", _passages(raw), class_="whole"))
+def marked(value: str, spans: Sequence[Span]) -> Markup:
+    """A text with its stretches marked; of a long one the start of the first, and the whole on demand."""
+    if len(value) <= _FOLD:
+        return _passages(value, spans, 0, len(value))
+    start = max(0, spans[0][0] - 80) if spans else 0
+    end = start + _FOLD
+    shown = joined(text("…" if start else ""), _passages(value, spans, start, end), text("…"))
+    whole = _passages(value, spans, 0, len(value))
+    return element("details", element("summary", shown), element("div", whole, class_="whole"))
 
 
-def _passages(raw: str) -> Markup:
-    first, *others = raw.split(START)
-    parts = [text(first.replace(END, ""))]
-    for other in others:
-        inside, _, after = other.partition(END)
-        parts += [element("mark", text(inside)), text(after.replace(END, ""))]
-    return joined(*parts)
+def _passages(value: str, spans: Sequence[Span], start: int, end: int) -> Markup:
+    own = Markup if is_harmless(value) else text
+    parts, at = [], start
+    for low, high in spans:
+        if low < end and high > at:
+            parts += [own(value[at : max(at, low)]), _MARK, own(value[max(at, low) : min(high, end)]), _MARK_END]
+            at = min(high, end)
+    return joined(*parts, own(value[at:end]))
+
+
+def column_texts(column: pa.ChunkedArray) -> list[str | None]:
+    """The values of a column as the texts of cells, without an object for each day and moment on the way."""
+    kind = column.type
+    if pa.types.is_date32(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return list(column.cast(pa.string()).to_pylist())
+    if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
+        moments = column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+        return [None if moment is None else moment.removesuffix(".000000") for moment in moments]
+    values = column.to_pylist(maps_as_pydicts="lossy")
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return list(values)
+    if pa.types.is_float64(kind):
+        return [None if v is None else str(v) for v in values]
+    return [None if v is None else value_text(v) for v in values]

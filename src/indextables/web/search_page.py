@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import pyarrow as pa
 
 from indextables.errors import IndexTablesError
+from indextables.splits.search.snippets import Span
 from indextables.table import Table
 from indextables.web.exploration import NEWEST, SCORE, Facet, Histogram, HitPage, Steps, TableView
-from indextables.web.layout import EMPTY, NULL, cards, frame, listing, marked, plain, problem, value_text
-from indextables.web.svg import Markup, element, elements, joined, label, number, rect, round_top, short, size, text
-from indextables.web.view import SIZES, View
+from indextables.web.layout import (
+    EMPTY,
+    NULL,
+    cards,
+    column_texts,
+    folded,
+    frame,
+    listing,
+    marked,
+    plain,
+    problem,
+    value_text,
+)
+from indextables.web.svg import (
+    Markup,
+    element,
+    elements,
+    joined,
+    label,
+    number,
+    rect,
+    round_top,
+    short,
+    size,
+    text,
+    texts,
+)
+from indextables.web.view import SHAPES, SIZES, View
 
 _SCORE = "_score"
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 960.0, 84.0, 40.0, 20.0
@@ -61,6 +89,14 @@ def error_page(name: str, table: Table, view: View, error: IndexTablesError, *, 
     return frame(f"{view.query or 'Search'} · {name}", *content, up="../../", name=name, page="search")
 
 
+_BEFORE_BOX = element("label", text("Search"), for_="q", class_="sr")
+_AFTER_BOX = joined(
+    element("button", text("Search"), type="submit", class_="go"),
+    element("ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"),
+)
+_LIVE = element("p", EMPTY, id="live", role="status", class_="soft")
+
+
 def _form(table: Table, view: View, *, error: Markup = EMPTY) -> Markup:
     box = element(
         "input",
@@ -79,14 +115,7 @@ def _form(table: Table, view: View, *, error: Markup = EMPTY) -> Markup:
         aria_describedby="live",
         enterkeyhint="search",
     )
-    bar = element(
-        "div",
-        element("label", text("Search"), for_="q", class_="sr"),
-        box,
-        element("button", text("Search"), type="submit", class_="go"),
-        element("ul", EMPTY, id="completions", role="listbox", aria_label="Completions", hidden="hidden"),
-        class_="bar",
-    )
+    bar = element("div", _BEFORE_BOX, box, _AFTER_BOX, class_="bar")
     hidden = [
         element("input", type="hidden", name=key, value=value)
         for key, value in view.parameters("q", "where", "sort", "as", "n", "from", "since", "until")
@@ -94,7 +123,7 @@ def _form(table: Table, view: View, *, error: Markup = EMPTY) -> Markup:
     return element(
         "form",
         bar,
-        element("p", EMPTY, id="live", role="status", class_="soft"),
+        _LIVE,
         error,
         _choices(table, view),
         *hidden,
@@ -106,39 +135,56 @@ def _form(table: Table, view: View, *, error: Markup = EMPTY) -> Markup:
 
 
 def _choices(table: Table, view: View) -> Markup:
-    sorts = {"": "best first" if view.query else "newest first", SCORE: "by score", NEWEST: "newest first"}
-    for name in table.schema.names:
-        sorts |= {name: f"{name} ↑", f"{name} desc": f"{name} ↓"}
+    names = tuple(table.schema.names)
+    return element(
+        "div",
+        _selects(names, view.sort, view.shape, view.size, best_first=bool(view.query)),
+        _conditions(view.where, view.since, view.until),
+        _column_picker(names, view),
+        _versions(table, view),
+        _exports(view),
+        _COPY,
+        class_="choices",
+    )
+
+
+_COPY = element("button", text("Copy link"), type="button", class_="quiet", data_copy="", hidden="hidden")
+
+
+@lru_cache(maxsize=64)
+def _conditions(where: str, since: str, until: str) -> Markup:
     condition = element(
         "input",
         id="where",
         name="where",
-        value=view.where,
+        value=where,
         placeholder="status >= 500 AND day = '2026-11-15'",
         size="34",
     )
-    since, until = (
+    low, high = (
         element("input", id=key, name=key, value=value, placeholder="2026-11-15T12:00Z", size="17")
-        for key, value in (("since", view.since), ("until", view.until))
+        for key, value in (("since", since), ("until", until))
     )
-    return element(
-        "div",
-        _labelled("Order", "sort", _select("sort", sorts, view.sort)),
-        _labelled("Show as", "as", _select("as", {"table": "table", "records": "records"}, view.shape)),
-        _labelled("Hits", "n", _select("n", {str(n): str(n) for n in SIZES}, str(view.size))),
-        _menu(
-            "Condition and time",
-            _labelled("Condition", "where", condition),
-            _labelled("From", "since", since),
-            _labelled("Until", "until", until),
-            element("button", text("Apply"), type="submit"),
-            id="conditions",
-        ),
-        _column_picker(table, view),
-        _versions(table, view),
-        _exports(view),
-        element("button", text("Copy link"), type="button", class_="quiet", data_copy="", hidden="hidden"),
-        class_="choices",
+    return _menu(
+        "Condition and time",
+        _labelled("Condition", "where", condition),
+        _labelled("From", "since", low),
+        _labelled("Until", "until", high),
+        element("button", text("Apply"), type="submit"),
+        id="conditions",
+    )
+
+
+@lru_cache(maxsize=512)
+def _selects(names: tuple[str, ...], sort: str, shape: str, size: int, *, best_first: bool) -> Markup:
+    """The choices of a few, which are the same for every query."""
+    sorts = {"": "best first" if best_first else "newest first", SCORE: "by score", NEWEST: "newest first"}
+    for name in names:
+        sorts |= {name: f"{name} ↑", f"{name} desc": f"{name} ↓"}
+    return joined(
+        _labelled("Order", "sort", _select("sort", sorts, sort)),
+        _labelled("Show as", "as", _select("as", {name: name for name in SHAPES}, shape)),
+        _labelled("Hits", "n", _select("n", {str(n): str(n) for n in SIZES}, str(size))),
     )
 
 
@@ -158,8 +204,17 @@ def _menu(title: str, *content: Markup, id: str) -> Markup:  # noqa: A002
     return element("details", element("summary", text(title)), element("div", *content, class_="menu"), id=id)
 
 
-def _column_picker(table: Table, view: View) -> Markup:
-    names = table.schema.names
+def _column_picker(names: tuple[str, ...], view: View) -> Markup:
+    address = view.address(columns=(), offset=view.offset)
+    every = element("a", text("all columns"), href=address)
+    before = text(address + ("&" if "?" in address else "?"))
+    links = [joined(a, before, b) for a, b in _only_links(names)]
+    chosen = f"Columns ({len(view.columns)})" if view.columns else "Columns"
+    return _menu(chosen, _column_boxes(names, view.columns), every, element("noscript", *links), id="columns")
+
+
+@lru_cache(maxsize=512)
+def _column_boxes(names: tuple[str, ...], chosen: tuple[str, ...]) -> Markup:
     boxes = [
         element(
             "label",
@@ -168,30 +223,34 @@ def _column_picker(table: Table, view: View) -> Markup:
                 type="checkbox",
                 value=name,
                 data_column="",
-                checked="checked" if not view.columns or name in view.columns else None,
+                checked="checked" if not chosen or name in chosen else None,
             ),
             text(name),
         )
         for name in names
     ]
-    links = [
-        element("a", text(f"only {name}"), href=view.address(columns=(name,), offset=view.offset)) for name in names
-    ]
-    every = element("a", text("all columns"), href=view.address(columns=(), offset=view.offset))
     apply = element("button", text("Show these"), type="button", data_apply_columns="", hidden="hidden")
-    chosen = f"Columns ({len(view.columns)})" if view.columns else "Columns"
-    without_scripts = element("noscript", *links)
-    return _menu(
-        chosen,
-        element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes),
-        apply,
-        every,
-        without_scripts,
-        id="columns",
-    )
+    return joined(element("fieldset", element("legend", text("Columns"), class_="sr"), *boxes), apply)
+
+
+@lru_cache(maxsize=512)
+def _only_links(names: tuple[str, ...]) -> list[tuple[Markup, Markup]]:
+    """What stands before and after the address of a page in the links to one column each."""
+    return [
+        (Markup('<a href="'), joined(text(urlencode({"c": name})), Markup('">'), text(f"only {name}"), Markup("</a>")))
+        for name in names
+    ]
 
 
 def _versions(table: Table, view: View) -> Markup:
+    """The menu of versions, which is fetched when it is opened; without scripts, the way to the history."""
+    later = element("div", EMPTY, data_open_load=view.address("versions"))
+    without_scripts = element("noscript", element("a", text("History"), href="history"))
+    return _menu(f"Version {table.version}", later, without_scripts, id="versions")
+
+
+def versions_part(table: Table, view: View) -> Markup:
+    """The versions that can be searched: a slider, and a link to each with the same choices."""
     rows = table.history(limit=30).to_pylist()
     newest = rows[0]["version"] if rows else table.version
     links = [
@@ -218,20 +277,13 @@ def _versions(table: Table, view: View) -> Markup:
         aria_label="Version",
         hidden="hidden",
     )
-    title = f"Version {table.version}" + ("" if view.version is None else f" of {newest}")
-    return _menu(title, slider, element("output", EMPTY), *links, id="versions")
+    return joined(slider, element("output", EMPTY), *links)
 
 
 def _exports(view: View) -> Markup:
-    links = [
-        element(
-            "a",
-            text(title),
-            href=f"{view.address('export', offset=0)}{'&' if view.parameters('from') else '?'}format={kind}",
-            download="",
-        )
-        for kind, title in EXPORTS.items()
-    ]
+    address = view.address("export", offset=0)
+    before = address + ("&" if "?" in address else "?")
+    links = [element("a", text(title), href=f"{before}format={kind}", download="") for kind, title in EXPORTS.items()]
     return _menu("Export", element("p", text("Every hit, in the table's order."), class_="soft"), *links, id="exports")
 
 
@@ -283,7 +335,7 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
     later = view.address("count") if total is None else None
     count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
     head = element("div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead")
-    body = _records(rows, hits.marked) if view.shape == "records" else _hit_table(rows, hits.marked, view)
+    body = _records(rows, hits.marks) if view.shape == "records" else _hit_table(rows, hits.marks, view)
     cost = element(
         "details",
         element("summary", text("What did this cost?")),
@@ -318,15 +370,19 @@ def _pager(view: View, hits: HitPage, label: str = "Pages of hits") -> Markup:
     return element("nav", *links, class_="pager", aria_label=label) if links else EMPTY
 
 
-def _hit_table(rows: pa.Table, marks: Mapping[str, Sequence[str | None]], view: View) -> Markup:
+Marks = Mapping[str, Sequence[Sequence[Span]]]
+
+
+def _hit_table(rows: pa.Table, marks: Marks, view: View) -> Markup:
     names = [name for name in rows.schema.names if name != _SCORE]
     right = {
         n
         for n in names
         if pa.types.is_integer(rows.schema.field(n).type) or pa.types.is_floating(rows.schema.field(n).type)
     }
-    heads = [_sort_head(name, view, right) for name in names]
-    columns = [_cells(rows.column(name).to_pylist(**_MAPS), marks.get(name), is_number=name in right) for name in names]
+    base = view.address(sort="")
+    heads = [_sort_head(name, view, f"{base}{'&' if '?' in base else '?'}", right) for name in names]
+    columns = [_cells(rows.column(name), marks.get(name), is_number=name in right) for name in names]
     lines = elements("tr", [joined(*cells) for cells in zip(*columns, strict=True)], tabindex="-1", class_="hit")
     table = element(
         "table",
@@ -337,38 +393,39 @@ def _hit_table(rows: pa.Table, marks: Mapping[str, Sequence[str | None]], view: 
     return element("div", table, class_="scroll hits", tabindex="0", role="region", aria_label="Hits as a table")
 
 
-_MAPS: dict[str, Any] = {"maps_as_pydicts": "lossy"}
-
-
-def _cells(values: Sequence[Any], marks: Sequence[str | None] | None, *, is_number: bool) -> list[Markup]:
+def _cells(column: pa.ChunkedArray, marks: Sequence[Sequence[Span]] | None, *, is_number: bool) -> list[Markup]:
     """The cells of a column, all of one class. Short values stand on one line."""
-    texts = [None if value is None else value_text(value) for value in values]
-    narrow = max((len(t) for t in texts if t is not None), default=0) <= _SHORT_TEXT
+    values = column_texts(column)
+    narrow = max(map(len, filter(None, values)), default=0) <= _SHORT_TEXT
     kind = " ".join(k for k, yes in (("number", is_number), ("narrow", narrow)) if yes) or None
-    if marks is None and narrow:
-        return elements("td", [NULL if t is None else text(t) for t in texts], class_=kind)
-    return elements("td", [_value(value, marks, place) for place, value in enumerate(values)], class_=kind)
+    if marks is not None:
+        shown = [NULL if v is None else marked(v, own) for v, own in zip(values, marks, strict=True)]
+    elif narrow:
+        shown = texts([v or "" for v in values])
+        if column.null_count:
+            shown = [NULL if v is None else s for v, s in zip(values, shown, strict=True)]
+    else:
+        shown = [NULL if v is None else folded(v) for v in values]
+    return elements("td", shown, class_=kind)
 
 
-def _sort_head(name: str, view: View, right: set[str]) -> Markup:
+def _sort_head(name: str, view: View, before: str, right: set[str]) -> Markup:
     down = view.sort in (name, f"{name} asc")
     order = "ascending" if down else "descending" if view.sort == f"{name} desc" else None
     arrow = {"ascending": " ↑", "descending": " ↓"}.get(order or "", "")
-    link = element("a", text(name + arrow), href=view.address(sort=f"{name} desc" if down else name))
+    link = element("a", text(name + arrow), href=before + urlencode({"sort": f"{name} desc" if down else name}))
     return element("th", link, scope="col", aria_sort=order, class_="number" if name in right else None)
 
 
-def _value(value: Any, marks: Sequence[str | None] | None, place: int) -> Markup:
-    own = None if marks is None else marks[place]
-    return marked(own) if own is not None else plain(value)
-
-
-def _records(rows: pa.Table, marks: Mapping[str, Sequence[str | None]]) -> Markup:
+def _records(rows: pa.Table, marks: Marks) -> Markup:
     """A hit after the other, a line for each column that has a value."""
     items = []
-    for place, row in enumerate(rows.to_pylist(**_MAPS)):
+    for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
         lines = [
-            joined(element("dt", text(name)), element("dd", _record_value(value, marks.get(name), place)))
+            joined(
+                element("dt", text(name)),
+                element("dd", _record_value(value, marks[name][place] if name in marks else ())),
+            )
             for name, value in row.items()
             if value is not None and name != _SCORE
         ]
@@ -378,12 +435,12 @@ def _records(rows: pa.Table, marks: Mapping[str, Sequence[str | None]]) -> Marku
     return element("ol", *items, class_="records")
 
 
-def _record_value(value: Any, marks: Sequence[str | None] | None, place: int) -> Markup:
+def _record_value(value: Any, marks: Sequence[Span]) -> Markup:
     nested = value if isinstance(value, dict | list) else _as_json(value)
-    if nested is not None and (marks is None or "\ue000" not in (marks[place] or "")):
+    if nested is not None and not marks:
         pretty = msgspec.json.format(msgspec.json.encode(nested, enc_hook=str), indent=2).decode()
         return element("pre", text(pretty), class_="json")
-    return _value(value, marks, place)
+    return marked(value, marks) if isinstance(value, str) else plain(value)
 
 
 def _as_json(value: Any) -> Any:

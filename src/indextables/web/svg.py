@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from html import escape
 from math import ceil, floor, log10
 from typing import NewType
@@ -79,10 +80,22 @@ LETTER = 7.4
 """Width of a letter of a label, in the units of a drawing; labels are cut by it before they run into each other."""
 
 
+def is_harmless(value: str) -> bool:
+    """Whether a text is markup as it is."""
+    return _HARMLESS.fullmatch(value) is not None
+
+
 def text(value: object) -> Markup:
     """A value as text of a page. Most hold nothing that must be escaped, which one look tells."""
     own = value if isinstance(value, str) else str(value)
-    return Markup(own) if _HARMLESS.fullmatch(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
+    return Markup(own) if is_harmless(own) else Markup(escape(_FORBIDDEN.sub("\ufffd", own)))
+
+
+def texts(values: Sequence[str]) -> list[Markup]:
+    """Values as texts of a page: one look at all of them, and one at each only where there is something to escape."""
+    if is_harmless("".join(values)):
+        return [Markup(value) for value in values]
+    return [text(value) for value in values]
 
 
 def joined(*parts: Markup) -> Markup:
@@ -90,11 +103,16 @@ def joined(*parts: Markup) -> Markup:
     return Markup("".join(parts))
 
 
+@lru_cache(maxsize=1024)
+def _attribute(key: str) -> str:
+    return f' {key.rstrip("_").replace("_", "-")}="'
+
+
 def element(name: str, /, *children: Markup, **attributes: object) -> Markup:
     """An element. `_` in the name of an attribute is `-`, a trailing one is dropped (`class_`); None leaves it out."""
     attributes_text = "".join(
         [
-            f' {key.rstrip("_").replace("_", "-")}="{text(_plain(value))}"'
+            f'{_attribute(key)}{text(value if isinstance(value, str) else _plain(value))}"'
             for key, value in attributes.items()
             if value is not None
         ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -92,7 +93,7 @@ class View(Struct, frozen=True):
         """The address of a page with other choices. A change of what is searched for starts at the first hit."""
         if "offset" not in changes and changes:
             changes["offset"] = 0
-        words = urlencode(replace(self, **changes).parameters())
+        words = _words(replace(self, **changes) if changes else self)
         return f"{page}?{words}" if words else page
 
     def with_filter(self, text: str) -> str:
@@ -102,6 +103,12 @@ class View(Struct, frozen=True):
     def without_filter(self, text: str) -> str:
         """The address with one filter less."""
         return self.address(filters=tuple(f for f in self.filters if f != text))
+
+
+@lru_cache(maxsize=256)
+def _words(view: View) -> str:
+    """The choices as they stand in an address: a page has several links to parts of the same view."""
+    return urlencode(view.parameters())
 
 
 def _number(one: dict[str, str], key: str, default: int) -> int:

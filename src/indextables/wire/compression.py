@@ -7,7 +7,9 @@ import zlib
 from indextables.errors import BadFileError
 
 GZIP_MAGIC = b"\x1f\x8b"
-HEADED_GZIP = b"\x01\x01" + GZIP_MAGIC
+JVM_MARK = b"\x01\x01"
+"""What the JVM engine puts before gzip; without it, it takes a compressed version file for lines it cannot read."""
+HEADED_GZIP = JVM_MARK + GZIP_MAGIC
 INFLATION_CAP_BYTES = 512 << 20
 
 

@@ -30,7 +30,7 @@ from indextables.model.actions import (
     UnknownAction,
 )
 from indextables.model.partition_text import intended_values, is_doubtful
-from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
+from indextables.wire.compression import INFLATION_CAP_BYTES, JVM_MARK, check_entries, check_untyped, deflate, inflate
 
 A = TypeVar("A", bound=LogAction)
 _ACTION_TYPES = {key: cls for cls, key in ACTION_KEYS.items()}
@@ -190,7 +190,9 @@ Checked = TypeVar("Checked", bound=Action)
 _HINT = "Give values of the types that the log has; nothing was written."
 
 
-def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True) -> bytes:
+def encode_verified(
+    actions: Iterable[LogAction], *, url: str, version: int, compress: bool = True, jvm_layout: bool = False
+) -> bytes:
     """The bytes of a version file that can be read again; InvalidInputError names the action that could not.
 
     RefusedError if the file would be larger than readers inflate.
@@ -208,7 +210,9 @@ def encode_verified(actions: Iterable[LogAction], *, url: str, version: int, com
         decode(plain, path=what)
     except BadFileError as error:
         raise _refusal(written[error.context["line"] - 1], what, error) from error
-    return deflate(plain) if compress else plain
+    if not compress:
+        return plain
+    return JVM_MARK + deflate(plain) if jvm_layout else deflate(plain)
 
 
 def as_read_back(action: Checked, *, what: str) -> Checked:

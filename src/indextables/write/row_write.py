@@ -188,6 +188,8 @@ class RowWrite(Struct, frozen=True):
     """What the table is opened, or created, with for the commit."""
     user_metadata: str | None = None
     txn: tuple[str, int] | None = None
+    mark: tuple[str, int] | None = None
+    """Remembered by the table beside `txn`, under a name of its own."""
 
     def __repr__(self) -> str:
         return f"RowWrite({self.operation} to {self.spec.url!r}, planned on version {self.read_version})"
@@ -251,6 +253,7 @@ class RowWrite(Struct, frozen=True):
             metadata=self.new_metadata,
             parameters={**condition, **(parameters or {})},
             txn=self.txn,
+            mark=self.mark,
             user_metadata=self.user_metadata,
             engine_info=engine_info,
         )

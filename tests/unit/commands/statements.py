@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from indextables.commands import TableName, TablePath
-from indextables.commands.caches import DescribeDiskCache, FlushDiskCache, FlushSearcherCache, InvalidateCache
+from indextables.commands.caches import (
+    DescribeDiskCache,
+    DescribeLogCache,
+    FlushDiskCache,
+    FlushSearcherCache,
+    InvalidateCache,
+)
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
     DescribeComponentSizes,
@@ -202,7 +208,7 @@ STATEMENTS = (
         ),
         DescribeHistory(PATH, 10),
         "version l, timestamp ts, operation s, operation_parameters s, operation_metrics s, user_metadata s, "
-        "engine_info s, is_readable b",
+        "engine_info s, is_readable b, tags s",
         "DESCRIBE INDEXTABLES HISTORY '/p' LIMIT -1",
         ("expected a whole number, found '-'",),
     ),
@@ -311,6 +317,17 @@ STATEMENTS = (
         "message s",
         "BUILD INDEXTABLES COMPANIONS",
         ("Did you mean BUILD INDEXTABLES COMPANION?",),
+    ),
+    Documented(
+        "log cache",
+        (
+            "DESCRIBE INDEXTABLES LOG CACHE FOR '/data/a table'",
+            "describe indextable log cache for '/data/a table';",
+        ),
+        DescribeLogCache(PATH),
+        "table_path s, kind s, entries l, hits l, misses l, hit_rate d",
+        "DESCRIBE INDEXTABLES LOG CACHE '/p'",
+        ("expected FOR or the end, found \"'/p'\"",),
     ),
     Documented(
         "invalidate",

@@ -17,7 +17,7 @@ import indextables
 from indextables import Table
 from indextables.errors import UnsupportedError
 from indextables.inspect.figures import component_figures, partition_figures, version_figures
-from indextables.inspect.notebook import SHOWN_ROWS, arrow_html
+from indextables.inspect.notebook import SHOWN_ROWS, ShownRows, arrow_html
 from tests.support.pictured import eventful_table
 
 CHARTS = ["timeline", "sizes", "partitions", "components"]
@@ -127,3 +127,11 @@ def test_search_results_show_their_marks_and_nothing_else_as_markup(table: Table
 def test_a_long_result_says_how_many_rows_are_not_shown() -> None:
     html = arrow_html(pa.table({"n": range(SHOWN_ROWS + 1234)}))
     assert f"{SHOWN_ROWS + 1234:,} rows, 1 columns; 1,234 not shown" in html
+
+
+def test_rows_that_are_shown_say_that_there_are_more() -> None:
+    found = pa.table({"n": [1, 2], "_snippet": ["a &lt;b&gt; <b>hit</b>", None]})
+    few, more = ShownRows(found), ShownRows(found, more=True)
+    assert "a &lt;b&gt; <b>hit</b>" in few._repr_html_() and "There are more" in more._repr_html_()
+    assert "a <b> *hit*" in str(few) and str(more).endswith("... and more")
+    assert str(ShownRows(found.slice(0, 0))) == "no rows of n, _snippet"

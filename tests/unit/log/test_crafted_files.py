@@ -26,7 +26,7 @@ from indextables.log.log_files import (
     version_path,
 )
 from indextables.splits.index.tantivy_files import _STORE_FOOTER, with_footer
-from indextables.splits.read.foreign import _check_file
+from indextables.splits.read.bundle_files import _check_file
 from indextables.table import planning
 from indextables.wire import version_file
 from indextables.wire.avro import assemble

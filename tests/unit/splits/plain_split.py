@@ -87,6 +87,12 @@ class PlainSplit:
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         return None
 
+    def decides(self, bound: Predicate) -> bool:
+        return False
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        return None
+
     def may_match(self, bound: Predicate) -> Mask | None:
         return None
 

@@ -64,6 +64,14 @@ REFUSED: list[tuple[Callable[[Table], Any], str]] = [
     (lambda t: t.alter.widen_column("day", "double"), "partition column"),
     (lambda t: t.alter.widen_column("id", "decimal(9,0)"), "cannot become"),
     (lambda t: t.alter.reorder(["id", "id"]), "twice"),
+    (lambda t: t.alter.add_columns({"fresh": "int", "ID": "int"}), "'id' already"),
+    (lambda t: t.alter.add_columns({"fresh": "int", "FRESH": "int"}), "'fresh' already"),
+    (lambda t: t.alter.add_columns({}), "mapping of names"),
+    (lambda t: t.alter.add_columns({"fresh": "int"}, comments={"other": "x"}), "not added"),
+    (lambda t: t.alter.drop_columns(["msg", "nothing"]), "no column"),
+    (lambda t: t.alter.drop_columns(["msg", "Msg"]), "once each"),
+    (lambda t: t.alter.drop_columns(["id", "msg", "p", "tags"]), "only column"),
+    (lambda t: t.alter.drop_columns([]), "at least one"),
     (lambda t: t.alter.reorder(["nothing"]), "no column"),
     (lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True), "partition column 'day'"),
     (lambda t: t.overwrite(pa.table({"x": [1]}), overwrite_schema=True, where="day = 1"), "all rows"),
@@ -219,3 +227,20 @@ def test_update_upsert_and_delete_follow_the_names(tmp_path: Path) -> None:
     assert sorted(plain.column("msg").to_pylist()) == [0, 1]
     assert "date" in plain.column_names
     assert sorted(table.scan(columns=["msg"]).read_all().column("msg").to_pylist()) == [0, 1]
+
+
+def test_several_columns_are_one_version(tmp_path: Path) -> None:
+    table = made(tmp_path / "t")
+    assert table.alter.add_columns({"a": "int", "p.deep": pa.string()}, comments={"a": "first"}) == 3
+    assert table.alter.add_columns(pa.schema([("b", pa.int64()), ("c", pa.string())])) == 4
+    assert table.schema.names[-3:] == ["a", "b", "c"]
+    assert {"user", "deep"} <= {field.name for field in table.schema.field("p").type}
+    table.update(set={"a": "1", "b": "2"}, where="id = 1")
+    assert table.scan(where="a = 1", columns=["b", "c"]).read_all().to_pylist() == [{"b": 2, "c": None}]
+    before = table.version
+    assert table.alter.drop_columns(["a", "p.deep", "b"]) == before + 1
+    table.alter.add_columns({"a": "string", "b": "string"})
+    assert table.version == before + 2
+    assert table.count(where="a IS NULL AND b IS NULL") == table.count() == 2
+    names = [(step["operation_parameters"] or {}) for step in table.history(limit=2).to_pylist()]
+    assert ["addColumns" in str(names[0]), "dropColumns" in str(names[1])] == [True, True]

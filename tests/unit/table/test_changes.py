@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from indextables import Table
-from indextables.errors import InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
+from indextables.errors import InvalidInputError, NotFoundError, RefusedError, UnsupportedError, VersionNotFoundError
 from tests.support.rows import rows, table_of
 
 
@@ -116,3 +116,37 @@ def test_a_view_for_readers_of_parquet(tmp_path: Path) -> None:
     assert sorted(seen.column_names) == ["day", "id", "level", "message"]
     with pytest.raises(RefusedError, match="not an empty folder"):
         table.to_parquet_view(str(tmp_path / "view"))
+
+
+def test_rows_of_another_type_are_said_to_be(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("v", pa.int64())]))
+    table.append([{"id": 1, "v": 7}])
+    table.overwrite(pa.table({"id": [2], "v": ["seven"]}), overwrite_schema=True)
+    table.append([{"id": 3, "v": "eight"}])
+    for first in (0, 1, 2):
+        with pytest.raises(UnsupportedError, match=r"hold 'v' as bigint.*it is string") as raised:
+            table.changes(first).read_all()
+        assert "columns=" in (raised.value.hint or "")
+    assert table.changes(3).read_all().column("v").to_pylist() == ["eight"]
+    assert Table.open(table.path, version=1).changes(0).read_all().column("v").to_pylist() == [7]
+    kinds = table.changes(1, columns=["id"]).read_all()
+    assert sorted(zip(kinds["_change_type"].to_pylist(), kinds["id"].to_pylist(), strict=True)) == [
+        ("delete", 1),
+        ("insert", 1),
+        ("insert", 2),
+        ("insert", 3),
+    ]
+
+
+def test_rows_wider_than_the_column_that_was_restored(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("n", pa.int32())]))
+    table.append([{"n": 1}])
+    table.alter.widen_column("n", pa.int64())
+    table.append([{"n": 2}])
+    table.restore(version=1)
+    assert sorted(table.changes(0).read_all().column("n").to_pylist()) == [1, 2, 2]
+    table.alter.widen_column("n", pa.int64())
+    table.append([{"n": 2**40}])
+    table.restore(version=1)
+    with pytest.raises(UnsupportedError, match="do not fit"):
+        table.changes(0).read_all()

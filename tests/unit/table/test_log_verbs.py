@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import AddAction, Table
+from indextables.commands import sql
 from indextables.errors import (
     BadFileError,
     ConflictError,
@@ -24,8 +28,13 @@ from indextables.errors import (
     UnsupportedError,
     VersionNotFoundError,
 )
+from indextables.log.cache import LogCache
 from indextables.log.log_files import version_path
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import ProtocolAction
+from indextables.storage.local import LocalStore
+from indextables.storage.store import ObjectInfo
+from indextables.testing.faulty_store import CountingStore
 from indextables.wire import version_file
 from tests.support.tables import SCHEMA, append, live, merge, split
 
@@ -322,3 +331,91 @@ def test_the_cache_can_be_looked_at_and_emptied(path: str) -> None:
     assert before["kinds"]["snapshots"]["entries"] == 1
     assert table.cache_stats().entries == {}
     assert live(Table.open(path)) == {"a"}
+
+
+def test_the_specifications_kinds_have_their_hit_rates(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA)
+    append(table, "a")
+    Table.open(path)
+    before = table.cache_stats()
+    Table.open(path)
+    after = table.cache_stats()
+    gained = {kind: after.hits.get(kind, 0) - before.hits.get(kind, 0) for kind in SPECIFIED_KINDS}
+    assert gained == {"protocol": 1, "metadata": 1, "files": 1, "versions_list": 0, "versions": 0}
+    assert after.misses["versions_list"] == before.misses["versions_list"] + 1
+    Table.open(path, max_staleness=60)
+    assert table.cache_stats().hits["versions_list"] == before.hits.get("versions_list", 0) + 1
+    append(Table.open(path), "b")
+    Table.open(path)
+    assert table.cache_stats().misses["files"] > after.misses["files"]
+    assert set(SPECIFIED_KINDS) <= set(table.cache_stats().to_dict()["kinds"])
+    shown = sql(f"DESCRIBE INDEXTABLES LOG CACHE FOR '{path}'").to_pylist()
+    rates = {row["kind"]: row["hit_rate"] for row in shown if row["table_path"] == table.path}
+    assert rates["metadata"] == table.cache_stats().hit_rate("metadata") > 0
+
+
+SPECIFIED_KINDS = ("protocol", "metadata", "files", "versions_list", "versions")
+
+
+def test_one_kind_is_forgotten_alone(path: str) -> None:
+    table = Table.create(path, schema=SCHEMA, options={"checkpoint.interval": 2})
+    for name in "abc":
+        append(table, name)
+    Table.open(path).files()
+    assert {"snapshots", "versions", "states"} <= set(table.cache_stats().entries)
+    table.invalidate_cache(kind="versions")
+    assert "versions" not in table.cache_stats().entries and "snapshots" in table.cache_stats().entries
+    misses = table.cache_stats().misses
+    table.invalidate_cache(kind="metadata")
+    assert not {"snapshots", "states"} & set(table.cache_stats().entries)
+    assert live(Table.open(path)) == {"a", "b", "c"}
+    assert table.cache_stats().misses["metadata"] == misses.get("metadata", 0) + 1
+    with pytest.raises(InvalidInputError, match="no kind 'colour'") as refused:
+        table.invalidate_cache(kind="colour")
+    assert "versions_list" in str(refused.value)
+
+
+class GatedStore(CountingStore):
+    """Lists when the gate is open."""
+
+    gate = threading.Event()
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        self.gate.wait(10)
+        return super().list(prefix, start_after=start_after)
+
+
+def test_who_allows_staleness_has_the_store_asked_beside_and_never_waits(path: str) -> None:
+    Table.create(path, schema=SCHEMA)
+    now_ms, store = 0, GatedStore(LocalStore(path))
+    log = TransactionLog(store, cache=LogCache(1 << 20), now_ms=lambda: now_ms)
+    store.gate.set()
+    log.newest()
+    append(Table.open(path), "a")
+    store.gate.clear()
+    store.reset()
+    now_ms = 4_000
+    assert log.newest(max_staleness_seconds=10).version == 0
+    assert not any(store.reset().requests.values())
+    now_ms = 6_000
+    assert log.newest(max_staleness_seconds=10).version == 0  # while the store does not answer
+    store.gate.set()
+    deadline = time.monotonic() + 10
+    while log.newest(max_staleness_seconds=10).version == 0 and time.monotonic() < deadline:
+        pass
+    assert log.newest(max_staleness_seconds=10).version == 1
+    assert store.reset().requests["list"] == 1
+
+
+def test_a_look_beside_never_hides_a_newer_one(path: str) -> None:
+    """The thread beside comes late: what others have seen and committed meanwhile stays."""
+    table = Table.create(path, schema=SCHEMA)
+    log = TransactionLog(LocalStore(path), cache=LogCache(1 << 20))
+    log.newest()
+    older = log._from_cache()
+    assert older is not None
+    append(table, "a")
+    assert log.newest().version == 1
+    log._refresh(older)
+    assert log.newest(max_staleness_seconds=60).version == 1
+    assert log._from_cache() is not older

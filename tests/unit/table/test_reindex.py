@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import IndexTablesError, InvalidInputError, QuerySyntaxError
+from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, QuerySyntaxError
 from indextables.model import protocol as protocols
 from indextables.upkeep.merge import MergeOutcome, MergeTask
 
@@ -99,3 +99,30 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path, columns: dict[str, st
     assert Table.open(table.path).protocol == protocols.NEW_TABLE_PROTOCOL
     with pytest.raises(InvalidInputError):
         table.reindex(["body"], tokenizer="nonsense")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"indexing.typemap.message": "string"},
+        {"indexing.typemap.string": "message,other"},
+        {"indexing.nonindexed": "message,other"},
+        {"indexing.typemap.message": "text", "indexing.tokenizer.message": "whitespace"},
+    ],
+)
+def test_who_created_the_table_goes_on_writing(tmp_path: Path, options: dict[str, str]) -> None:
+    schema = pa.schema([("id", pa.int64()), ("message", pa.string()), ("other", pa.string())])
+    table = Table.create(str(tmp_path / "t"), schema=schema, options=options)
+    row = {"message": "Read timeout", "other": "a b"}
+    table.append([{"id": 1, **row}])
+    beside = Table.open(table.path, options=options)
+    table.reindex({"message": "text"}, tokenizer="en_stem")
+    table.append([{"id": 2, **row}])
+    table.update(set={"id": "id + 10"}, where="id = 1")
+    table.upsert([{"id": 3, **row}], on=["id"])
+    with pytest.raises(ConflictError, match="index"):
+        beside.append([{"id": 9, **row}])
+    beside = beside.refresh()
+    beside.append([{"id": 4, **row}])
+    assert sorted(beside.search("message:timeouts").column("id").to_pylist()) == [2, 3, 4, 11]
+    assert beside.verify().healthy

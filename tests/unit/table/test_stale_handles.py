@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
+from indextables.errors import InvalidInputError
 
 
 @pytest.fixture
@@ -63,3 +64,26 @@ def test_changes_of_rows_that_held_nulls(table: Table) -> None:
     table.delete(where="a IS NULL")
     table.alter.set_nullable("a", False)
     assert table.changes(version).read_all().num_rows == 2
+
+
+def test_merging_and_indexing_anew_go_by_the_columns_and_settings_of_now(tmp_path: Path) -> None:
+    schema = pa.schema([("day", pa.int32()), ("old", pa.string()), ("n", pa.int64())])
+    table = Table.create(str(tmp_path / "t"), schema=schema, partition_columns=["day"])
+    for n in range(4):
+        table.append(pa.table({"day": [n % 2] * 2, "old": ["Read timeout"] * 2, "n": [9 - n, n]}, schema=schema))
+    stale, beside = Table.open(table.path), Table.open(table.path)
+    table.alter.rename_column("day", "date")
+    table.alter.rename_column("old", "message")
+    table.update_metadata(options={"merge.clusterBy": "n", "indexing.defaultSearchFields": "message"})
+    with pytest.raises(InvalidInputError, match="day"):
+        beside.merge(where="day = 0")
+    assert beside.merge(where="date = 0", dry_run=True).merged_files == 2
+    assert beside.merge(where="date = 0").merged_files == 2
+    merged = Table.open(table.path).files(where="date = 0").column("path").to_pylist()
+    assert len(merged) == 1
+    assert Table.open(table.path).scan(where="date = 0").read_all().column("n").to_pylist() == [0, 2, 7, 9]
+    with pytest.raises(InvalidInputError, match="old"):
+        stale.reindex({"old": "text"})
+    assert stale.reindex({"message": "text"}, dry_run=True).splits_left == 3
+    assert stale.reindex({"message": "text"}).splits_rewritten == 3
+    assert stale.count(query="timeout") == 8

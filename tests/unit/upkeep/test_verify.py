@@ -167,6 +167,19 @@ def test_bounds_that_would_lose_rows(tmp_path: Path) -> None:
     assert "'id'" in finding.message
 
 
+@pytest.mark.parametrize("end", ["4", "99999999", "much"])
+def test_a_wrong_end_of_the_rows(tmp_path: Path, end: str) -> None:
+    table = table_of(tmp_path / "t", appends=1, options={"transaction.compression.enabled": False})
+    path = Path(table.path) / "_transaction_log/00000000000000000001.json"
+    text = path.read_text()
+    (before,) = (dict(tags)["rowsEnd"] for tags in table.files().column("tags").to_pylist())
+    assert f'"rowsEnd":"{before}"' in text
+    path.write_text(text.replace(f'"rowsEnd":"{before}"', f'"rowsEnd":"{end}"'))
+    (finding,) = checked(table).findings
+    assert (finding.check, finding.severity) == ("rows", "error")
+    assert f"{end!r}; they end at {before}" in finding.message
+
+
 def test_a_hole_in_the_log(tmp_path: Path) -> None:
     table = prepared(tmp_path)
     (Path(table.path) / "_transaction_log/00000000000000000005.json").unlink()

@@ -68,7 +68,7 @@ def _readable_history(versions: pa.Table) -> pa.Table:
     """The history for people: the metrics that are not 0 instead of their JSON."""
     operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
     metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
-    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable"])
+    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable", "tags"])
     return columns.append_column("metrics", pa.array(metrics, pa.string()))
 
 

@@ -1,4 +1,4 @@
-"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, serve, mcp, jar, demo.
+"""The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, serve, mcp, jar, pack-env, demo.
 
 The settings: all that there are, and those that a table keeps.
 
@@ -6,7 +6,7 @@ sql and exit-codes.
 
 The page of a table: written to a file, or served to a browser on this machine.
 
-The verbs that need Spark: jar and demo.
+The verbs that need Spark: jar, pack-env and demo.
 """
 
 from __future__ import annotations
@@ -263,6 +263,34 @@ def jar(
         output.value({"path": str(file)}, as_json=True)
     else:
         typer.echo(f"{file}: pass it to Spark with --jars")
+
+
+@verb(
+    app,
+    "pack-env",
+    panel=_MORE,
+    example="pack-env --out env.tar.gz\npack-env --with scikit-learn --python /usr/bin/python3.11",
+)
+def pack_env(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("env.tar.gz"),
+    packages: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME", help="An installed package to pack too; may be repeated."),
+    ] = None,
+    python: Annotated[
+        str | None,
+        typer.Option("--python", metavar="PATH", help="The interpreter that every host has; this one if not given."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Pack this package and what it needs for the workers of a Spark cluster, for --archives and spark.archives."""
+    packed = _with_spark("indextables.spark.environments").pack_environment(out, packages=packages or (), python=python)
+    if json:
+        output.value(packed.to_dict(), as_json=True)
+        return
+    typer.echo(f"{packed.path}: {len(packed.packages)} packages, {packed.size_bytes >> 20} MB")
+    typer.echo(f"Every host must have {packed.python}. Pass it to spark-submit:")
+    typer.echo(f"  PYSPARK_PYTHON=./env/bin/python spark-submit --archives {packed.path}#env ...")
 
 
 @verb(app, "demo", panel=_MORE, example="demo\ndemo --path /tmp/demo-table --rows 50000")

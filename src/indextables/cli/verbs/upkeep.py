@@ -40,6 +40,9 @@ def merge(
     order_by: Annotated[
         list[str] | None, typer.Option("--order-by", metavar="COLUMN", help="Sort the rows by it; may be repeated.")
     ] = None,
+    rewrite: Annotated[
+        bool, typer.Option("--rewrite", help="Only splits of another engine, which become ours.")
+    ] = False,
     dry_run: options.DryRun = False,
     option: options.Settings = None,
     json: options.Json = False,
@@ -54,6 +57,7 @@ def merge(
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,
             order_by=order_by or None,
+            rewrite=rewrite,
             dry_run=dry_run,
             progress=progress,
         )

@@ -8,12 +8,13 @@ forked has none: its parent goes on with its own.
 from __future__ import annotations
 
 import atexit
-import concurrent.futures.thread  # noqa: F401 - its exit handler must be older than ours, which runs before it
 import logging
 import os
 import threading
 import time
 from collections.abc import Callable
+
+import indextables.pools  # noqa: F401 - its exit handler must be older than ours, which runs before it
 
 WORKERS = 2
 logger = logging.getLogger(__name__)
@@ -22,22 +23,26 @@ logger = logging.getLogger(__name__)
 class CheckpointQueue:
     """The checkpoints that a process writes in the background.
 
-    `workers` is how many are written at a time. With 0 there are no threads: the work is done at once by who commits.
+    With `workers` 0 there are no threads: the work is done at once by who commits.
     """
 
     def __init__(self, workers: int = WORKERS) -> None:
         self.workers = workers
         self.forget()
 
-    def submit(self, table: str, work: Callable[[], None], *, shutdown_timeout_s: float) -> bool:
-        """Have the work done; False if a checkpoint of the table is under way already. It must not raise."""
+    def submit(
+        self, table: str, work: Callable[[], None], *, shutdown_timeout_s: float, workers: int = WORKERS
+    ) -> bool:
+        """Have the work done, with so many others; False if a checkpoint of the table is under way. It must not raise."""
         if not self.workers:
             work()
             return True
         with self._lock:
             if table in self._threads:
                 return False
-            thread = threading.Thread(target=self._work, args=(table, work), name="indextables-checkpoint", daemon=True)
+            thread = threading.Thread(
+                target=self._work, args=(table, work, workers), name="indextables-checkpoint", daemon=True
+            )
             self._threads[table] = thread, shutdown_timeout_s
         thread.start()
         return True
@@ -64,14 +69,20 @@ class CheckpointQueue:
     def forget(self) -> None:
         """Start with nothing under way, as a forked child does: its parent's threads are not there."""
         self._lock = threading.Lock()
-        self._turn = threading.BoundedSemaphore(max(self.workers, 1))
+        self._turn = threading.Condition()
+        self._busy = 0
         self._threads: dict[str, tuple[threading.Thread, float]] = {}
 
-    def _work(self, table: str, work: Callable[[], None]) -> None:
+    def _work(self, table: str, work: Callable[[], None], workers: int) -> None:
+        with self._turn:
+            self._turn.wait_for(lambda: self._busy < workers)
+            self._busy += 1
         try:
-            with self._turn:
-                work()
+            work()
         finally:
+            with self._turn:
+                self._busy -= 1
+                self._turn.notify_all()
             with self._lock:
                 self._threads.pop(table, None)
 
@@ -79,5 +90,5 @@ class CheckpointQueue:
 CHECKPOINTS = CheckpointQueue()
 """Those of this process."""
 os.register_at_fork(after_in_child=CHECKPOINTS.forget)
-# Before the interpreter stops its thread pools, which a checkpoint needs; an ordinary exit handler would come too late.
+# Before the thread pools close, which a checkpoint needs; an ordinary exit handler would come too late.
 getattr(threading, "_register_atexit", atexit.register)(CHECKPOINTS.wait)

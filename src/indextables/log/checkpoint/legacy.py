@@ -6,7 +6,6 @@ Writing checkpoints in the forms of older releases: JSON in one file or several 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import msgspec
@@ -25,6 +24,7 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction, Metadata
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.schema_registry import KEY_PREFIX, RECORDED_SINCE, in_use, without_registry
 from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilter, Snapshot, replay
+from indextables.pools import MANIFESTS
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import old_checkpoints, version_file
 from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
@@ -102,7 +102,8 @@ def _has_twice(files: pa.Table) -> bool:
 def _read_parts(
     store: Store, path: str, manifest: MultiPartManifest, settings: StateReadSettings
 ) -> Iterator[list[LogAction]]:
-    def fetch(name: str, expected: str | None) -> bytes:
+    def fetch(one: tuple[str, str | None]) -> bytes:
+        name, expected = one
         part = f"{log_files.LOG}/{name}"
         try:
             data = store.get(part)
@@ -115,9 +116,10 @@ def _read_parts(
         return data
 
     checksums = manifest.checksums or [None] * len(manifest.parts)
-    with ThreadPoolExecutor(min(settings.parallelism, len(manifest.parts))) as pool:
-        for name, data in zip(manifest.parts, pool.map(fetch, manifest.parts, checksums), strict=True):
-            yield decode_part(data, path=f"{log_files.LOG}/{name}")
+    parts = zip(manifest.parts, checksums, strict=True)
+    fetched = MANIFESTS.each(fetch, parts, parallelism=settings.parallelism)
+    for name, data in zip(manifest.parts, fetched, strict=True):
+        yield decode_part(data, path=f"{log_files.LOG}/{name}")
 
 
 def _parquet_base(store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None) -> Base:

@@ -14,7 +14,6 @@ Writing manifests: file lists cut into manifests, named by content, described wi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -35,6 +34,7 @@ from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import deduplicated, in_use, renamed
 from indextables.model.stat_text import decode_values
 from indextables.model.state import ManifestInfo
+from indextables.pools import MANIFESTS
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.last_checkpoint import AVRO_STATE
@@ -116,8 +116,12 @@ class ManifestReader(Struct, frozen=True):
         """The entries of these manifests of one state, in order; just these columns if they are named."""
         if len(manifests) < 2:
             return [self._read_one(manifest, state_file, columns) for manifest in manifests]
-        with ThreadPoolExecutor(min(self.settings.parallelism, len(manifests))) as pool:
-            return list(pool.map(lambda manifest: self._read_one(manifest, state_file, columns), manifests))
+        entries = MANIFESTS.each(
+            lambda manifest: self._read_one(manifest, state_file, columns),
+            manifests,
+            parallelism=self.settings.parallelism,
+        )
+        return list(entries)
 
     def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
         identity = _identity(manifest, state_file, columns)

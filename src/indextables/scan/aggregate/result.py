@@ -10,17 +10,21 @@ Aggregations over a table: each split makes its part, the parts add up exactly.
 from __future__ import annotations
 
 import datetime
+import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import zoneinfo
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
-from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Metric, parse_spec, with_paths
-from indextables.scan.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged
+from indextables.model.stat_text import decode_value
+from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Field, Metric, parse_spec, renamed
+from indextables.scan.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged, numbered_groups
 from indextables.scan.task import ScanTask
 from indextables.splits.query.tree import AllRows
 from indextables.splits.read.table_split import SplitEntry
@@ -28,7 +32,10 @@ from indextables.splits.read.table_split import SplitEntry
 
 def metric_columns(metric: Metric) -> dict[str, pa.DataType | None]:
     """The columns of a metric with their types; None for a sum of whole numbers, whose type depends on its size."""
-    own, total = metric.field.type, _sum_type(metric.field.type)
+    if metric.kind == "top_hits":
+        row = pa.struct([(label, field.type) for label, field in zip(metric.labels, metric.hits, strict=True)])
+        return {metric.name: pa.list_(row)}
+    own, total = metric.field.element_type, _sum_type(metric.field.element_type)
     single: dict[str, pa.DataType | None] = {
         "min": own,
         "max": own,
@@ -56,6 +63,8 @@ def metric_values(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, 
         return {metric.name: 0 if state is None else len(state["value"])}
     if metric.kind == "percentiles":
         return _percentiles(metric, state)
+    if metric.kind == "top_hits":
+        return {metric.name: [] if state is None else state["hits"]}
     count = 0 if state is None else int(state["n"])
     if state is None or count == 0:
         empty: dict[str, Any] = dict.fromkeys(metric_columns(metric))
@@ -84,10 +93,10 @@ def _percent_name(metric: Metric, percent: float) -> str:
 def _percentiles(metric: Metric, state: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values below which a share of all values lies, interpolated between the two neighbours."""
     names = [_percent_name(metric, p) for p in metric.percents]
-    if state is None or not state["value"]:
+    if state is None or not state["number"]:
         return dict.fromkeys(names)
-    order = np.argsort(state["value"], kind="stable")
-    values = np.asarray(state["value"], np.float64)[order]
+    order = np.argsort(state["number"], kind="stable")
+    values = np.asarray(state["number"], np.float64)[order]
     ends = np.cumsum(np.asarray(state["n"], np.int64)[order])
     places = np.asarray(metric.percents) / 100 * (ends[-1] - 1)
     below, above = (values[np.searchsorted(ends, edge, side="right")] for edge in (np.floor(places), np.ceil(places)))
@@ -108,7 +117,9 @@ MAX_FILLED = 100_000
 
 def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
     """Key and count of the buckets that are shown, within the buckets above them."""
-    buckets = [] if table is None else _buckets(table, bucket, above)
+    if bucket.sources:
+        return [] if table is None else _combined_buckets(_within(table, above), bucket, f"k{len(above)}")
+    buckets = [] if table is None else _buckets(_within(table, above), bucket, above)
     if bucket.labels is not None:
         counts = dict(buckets)
         return [(number, counts.get(number, 0)) for number in range(len(bucket.labels))]
@@ -117,13 +128,53 @@ def ordered_buckets(table: pa.Table | None, bucket: Bucket, above: tuple[Any, ..
     return buckets
 
 
-def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
+def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[Any, int]]:
+    """Those whose keys have several parts: by count, or by their parts in turn, behind a key."""
+    pairs = zip(table.column(name).to_pylist(), table.column("n").to_pylist(), strict=True)
+    shown = [(key_parts(key, bucket), key, count) for key, count in pairs if count >= bucket.min_count]
+    shown.sort(key=lambda entry: tuple(map(_sortable, entry[0].values())), reverse=bucket.by_key and bucket.descending)
+    if not bucket.by_key:
+        shown.sort(key=lambda entry: entry[2], reverse=bucket.descending)
+    if bucket.after is not None:
+        after = tuple(_sortable(value) for value in _plain_after(bucket))
+        shown = [entry for entry in shown if tuple(map(_sortable, entry[0].values())) > after]
+    return [(key, count) for _, key, count in shown[: bucket.size]]
+
+
+def _plain_after(bucket: Bucket) -> list[Any]:
+    """The key behind which buckets begin, in the types of keys."""
+    types = [_key_type(source) for source in bucket.sources]
+    return [pa.array([value]).cast(kind)[0].as_py() for value, kind in zip(bucket.after or (), types, strict=True)]
+
+
+def _sortable(value: Any) -> tuple[bool, Any]:
+    """A part of a key among others: NaN is greater than every number."""
+    is_nan = isinstance(value, float) and value != value
+    return is_nan, 0 if is_nan else value
+
+
+def key_parts(key: str, bucket: Bucket) -> dict[str, Any]:
+    """The parts of a key of several sources, by their names."""
+    texts = zip(bucket.sources, json.loads(key), strict=True)
+    return {source.name: _part(text, _key_type(source)) for source, text in texts}
+
+
+def _part(text: str, kind: pa.DataType) -> Any:
+    return pa.scalar(decode_value(text, kind), kind).as_py()
+
+
+def _within(table: pa.Table, above: tuple[Any, ...]) -> pa.Table:
+    """The rows of a table that lie in the buckets above."""
     for number, key in enumerate(above):
         column = table.column(f"k{number}")
         same = (
             pc.is_nan(column) if isinstance(key, float) and key != key else pc.equal(column, _scalar(key, column.type))
         )
         table = table.filter(same)
+    return table
+
+
+def _buckets(table: pa.Table, bucket: Bucket, above: tuple[Any, ...]) -> list[tuple[Any, int]]:
     name = f"k{len(above)}"
     if bucket.min_count > 1:
         table = table.filter(pc.greater_equal(table.column("n"), bucket.min_count))
@@ -149,23 +200,22 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 def _filled(buckets: list[tuple[Any, int]], bucket: Bucket) -> list[tuple[Any, int]]:
     counts = dict(buckets)
     ends = [key for key, _ in (*buckets[:1], *buckets[-1:])] + _keys_of(bucket, bucket.bounds or ())
-    filled = []
+    steps: list[Any] = []
     for key in _steps(min(ends), max(ends), bucket):
-        filled.append((key, counts.get(key, 0)))
-        if len(filled) > MAX_FILLED:
+        steps.append(key)
+        if len(steps) > MAX_FILLED:
             message = f"{bucket.name!r} would have more than {MAX_FILLED} buckets, most of them empty."
             raise InvalidInputError(
                 message, hint="Choose a longer interval, or min_doc_count 1.", aggregation=bucket.name
             )
-    return filled
+    # Where clocks are changed, an interval may begin where no step leads to: none that has rows is left out.
+    return [(key, counts.get(key, 0)) for key in sorted({*steps, *counts})]
 
 
 def _keys_of(bucket: Bucket, values: Sequence[Any]) -> list[Any]:
     """The keys that some values of a bucket's field have."""
-    array = pa.array(list(values), bucket.field.type)
-    for key in reversed(bucket.field.path[1:]):
-        array = pa.StructArray.from_arrays([array], [key])
-    keys: list[Any] = keyed_rows(pa.table({bucket.field.path[0]: array}), bucket)[1].to_pylist()
+    plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
+    keys: list[Any] = keyed_rows(pa.table({"value": pa.array(list(values), plain.field.type)}), plain)[1].to_pylist()
     return keys
 
 
@@ -183,6 +233,8 @@ def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
 
 
 def _next(at: Any, bucket: Bucket) -> Any:
+    if bucket.time_zone is not None:
+        return _next_in_zone(at, bucket)
     if not bucket.unit:
         return at + datetime.timedelta(microseconds=int(bucket.interval))
     months = {"month": 1, "quarter": 3, "year": 12}.get(bucket.unit)
@@ -190,6 +242,21 @@ def _next(at: Any, bucket: Bucket) -> Any:
         return at + datetime.timedelta(**{f"{bucket.unit}s": 1})
     total = at.year * 12 + at.month - 1 + months
     return at.replace(year=total // 12, month=total % 12 + 1)
+
+
+def _next_in_zone(at: datetime.datetime, bucket: Bucket) -> datetime.datetime:
+    """The next start by the clock on the wall; hours and minutes are as long as ever."""
+    zone = zoneinfo.ZoneInfo(str(bucket.time_zone))
+    plain = replace(bucket, time_zone=None)
+    if bucket.unit in ("hour", "minute"):
+        return _aware(_next(at.astimezone(datetime.UTC), plain), at)
+    shift = datetime.timedelta(microseconds=int(bucket.offset))
+    wall = (at - shift).astimezone(zone).replace(tzinfo=None)
+    return _aware((_next(wall, plain).replace(tzinfo=zone)).astimezone(datetime.UTC) + shift, at)
+
+
+def _aware(moment: datetime.datetime, like: datetime.datetime) -> datetime.datetime:
+    return moment.astimezone(like.tzinfo)
 
 
 Row = dict[str, Any]
@@ -224,7 +291,10 @@ class _Result:
         here = (*place, bucket.name)
         table = self._tables.get(here)
         for key, count in ordered_buckets(table, bucket, above):
-            name = key if bucket.labels is None else bucket.labels[key]
+            if bucket.sources:
+                name = key_parts(key, bucket)
+            else:
+                name = key if bucket.labels is None else bucket.labels[key]
             keys, own = (*above, key), {**shown, bucket.name: name}
             yield {**own, COUNT: count, **self.metrics(bucket.inside.metrics, here, keys)}
             for below in bucket.inside.buckets:
@@ -257,13 +327,30 @@ class _Result:
 
     def _group(self, place: Place) -> pa.Table | None:
         table = self._tables.get(place)
-        if table is None or "value" not in table.column_names:
+        value = next((n for n in ("value", "number") if table is not None and n in table.column_names), None)
+        if table is None or (value is None and not any(name.startswith("hit ") for name in table.column_names)):
             return table
         if place not in self._groups:
             keys = [name for name in table.column_names if name.startswith("k")]
-            lists = table.group_by(keys, use_threads=False).aggregate([("value", "list"), ("n", "list")])
-            self._groups[place] = lists.select([*keys, "value_list", "n_list"]).rename_columns([*keys, "value", "n"])
+            if value is None:
+                self._groups[place] = _listed_hits(table, keys)
+                return self._groups[place]
+            lists = table.group_by(keys, use_threads=False).aggregate([(value, "list"), ("n", "list")])
+            self._groups[place] = lists.select([*keys, f"{value}_list", "n_list"]).rename_columns([*keys, value, "n"])
         return self._groups[place]
+
+
+def _listed_hits(table: pa.Table, keys: list[str]) -> pa.Table:
+    """The rows of each group as one list, in their order."""
+    names = [name for name in table.column_names if name.startswith("hit ")]
+    rows = table.select(names).rename_columns([name.removeprefix("hit ") for name in names]).to_struct_array()
+    group = numbered_groups([table.column(key) for key in keys], table.num_rows)
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+    joined = rows.combine_chunks() if isinstance(rows, pa.ChunkedArray) else rows
+    lists = pa.ListArray.from_arrays(pa.array([*starts, len(order)], pa.int32()), joined.take(pa.array(order)))
+    firsts = pa.array(order[starts])
+    return pa.table({**{key: table.column(key).take(firsts) for key in keys}, "hits": lists})
 
 
 def hashable(key: Key) -> Key:
@@ -296,12 +383,13 @@ def _metric_columns(aggregations: Aggregations) -> dict[str, pa.DataType | None]
 def _key_type(bucket: Bucket) -> pa.DataType:
     if bucket.labels is not None:
         return pa.string()
-    kind = bucket.field.type
-    if bucket.kind == "terms" and bucket.field.path[1:] == () and pa.types.is_string(kind):
+    if bucket.sources:
+        return pa.struct([(source.name, _key_type(source)) for source in bucket.sources])
+    kind = bucket.field.element_type
+    if bucket.kind == "terms" and pa.types.is_string(kind):
         return kind
-    for key in reversed(bucket.field.path[1:]):
-        kind = pa.struct([(key, kind)])
-    return keyed_rows(pa.table({bucket.field.path[0]: pa.array([], kind)}), bucket)[1].type
+    plain = replace(bucket, field=Field(("value",), kind))
+    return keyed_rows(pa.table({"value": pa.array([], plain.field.type)}), plain)[1].type
 
 
 def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
@@ -316,16 +404,16 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     )
 
 
-def aggregate_table(task: ScanTask, spec: Mapping[str, Any]) -> pa.Table:
-    """The aggregations of a specification over the matching rows of a task."""
-    aggregations = parse_spec(spec, task.plan.names.logical)
+def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:
+    """The aggregations of a specification over the matching rows of a task; json columns have paths."""
+    aggregations = parse_spec(spec, task.plan.names.logical, json_columns)
     return finish(partial_of(task, aggregations), aggregations)
 
 
 def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:
     """What the splits of a task contribute; the parts of several tasks add up. Fields are named as people do."""
     if not task.plan.names.same:
-        aggregations = with_paths(aggregations, task.plan.names.path)
+        aggregations = renamed(aggregations, task.plan.names)
     return merged(task.each(lambda entry: _one(task, entry, aggregations)))
 
 

@@ -6,7 +6,8 @@ Lengths of time by which a date histogram groups.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import zoneinfo
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,8 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.errors import IndexTablesError, InvalidInputError
+from indextables.model.column_names import ColumnNames
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.predicate.where import bound_predicate
+from indextables.splits.index.values import normal_key
 from indextables.splits.query.literals import typed_value
 
 _SHORT = {"1m": "minute", "1h": "hour", "1d": "day", "1w": "week", "1M": "month", "1q": "quarter", "1y": "year"}
@@ -29,20 +32,44 @@ def fixed_micros(text: str) -> int | None:
     return int(match[1]) * _MICROS[match[2]] or None if match else None
 
 
-METRICS = ("stats", "extended_stats", "min", "max", "sum", "avg", "value_count", "cardinality", "percentiles")
-BUCKETS = ("terms", "histogram", "date_histogram", "range", "filter", "filters")
+METRICS = (
+    "stats",
+    "extended_stats",
+    "min",
+    "max",
+    "sum",
+    "avg",
+    "value_count",
+    "cardinality",
+    "percentiles",
+    "top_hits",
+)
+BUCKETS = ("terms", "histogram", "date_histogram", "range", "filter", "filters", "multi_terms", "composite")
+_NUMBERS = ("stats", "extended_stats", "sum", "avg", "percentiles", "histogram")
 COUNT, WHICH = "count", "aggregation"
 """Columns of every result, which no aggregation may be called."""
 DEFAULT_PERCENTS = (1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0)
 _OPTIONS = {
     "terms": {"field", "size", "order", "min_doc_count", "missing"},
     "histogram": {"field", "interval", "offset", "min_doc_count", "extended_bounds"},
-    "date_histogram": {"field", "fixed_interval", "calendar_interval", "offset", "min_doc_count", "extended_bounds"},
+    "date_histogram": {
+        "field",
+        "fixed_interval",
+        "calendar_interval",
+        "offset",
+        "time_zone",
+        "min_doc_count",
+        "extended_bounds",
+    },
     "range": {"field", "ranges"},
     "filter": {"where"},
     "filters": {"filters"},
+    "multi_terms": {"terms", "size", "order", "min_doc_count"},
+    "composite": {"sources", "size", "after"},
     "percentiles": {"field", "percents"},
+    "top_hits": {"columns", "sort", "size"},
 }
+MAX_HITS = 1_000
 
 
 class Field(Struct, frozen=True):
@@ -50,6 +77,20 @@ class Field(Struct, frozen=True):
 
     path: tuple[str, ...]
     type: pa.DataType
+    is_json: bool = False
+    """Whether it is a path of a json column: a list of the texts there, or of the numbers."""
+
+    @property
+    def element_type(self) -> pa.DataType:
+        """The type of one value, where a row may have several."""
+        return self.type.value_type if pa.types.is_list(self.type) else self.type
+
+    def renamed(self, names: ColumnNames) -> Field:
+        """The same field in the splits' names."""
+        if self.is_json:
+            below = names.document_path(self.path[0], [normal_key(key) for key in self.path[1:]], normal_key)
+            return replace(self, path=(names.column(self.path[0]), *below))
+        return replace(self, path=names.path(self.path))
 
 
 class Metric(Struct, frozen=True):
@@ -59,6 +100,13 @@ class Metric(Struct, frozen=True):
     kind: str
     field: Field
     percents: tuple[float, ...] = ()
+    hits: tuple[Field, ...] = ()
+    """The columns of the rows that `top_hits` shows."""
+    labels: tuple[str, ...] = ()
+    """What people call those columns."""
+    sort: tuple[tuple[Field, bool], ...] = ()
+    """What those rows are ordered by, and whether downwards."""
+    size: int = 3
 
 
 class RangeBucket(Struct, frozen=True):
@@ -97,6 +145,11 @@ class Bucket(Struct, frozen=True):
     """What conditions look at besides the field."""
     bounds: tuple[Any, Any] | None = None
     """Values that a histogram reaches at least."""
+    time_zone: str | None = None
+    sources: tuple[Bucket, ...] = ()
+    """What makes up a key of several parts."""
+    after: tuple[Any, ...] | None = None
+    """The key behind which the buckets of a composite begin."""
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -111,21 +164,43 @@ class Aggregations(Struct, frozen=True):
     buckets: tuple[Bucket, ...] = ()
 
 
-def with_paths(aggregations: Aggregations, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> Aggregations:
-    """The same aggregations of other fields."""
-    return Aggregations(
-        tuple(replace(m, field=replace(m.field, path=change(m.field.path))) for m in aggregations.metrics),
-        tuple(
-            replace(b, field=replace(b.field, path=change(b.field.path)), inside=with_paths(b.inside, change))
-            for b in aggregations.buckets
-        ),
+def renamed(aggregations: Aggregations, names: ColumnNames) -> Aggregations:
+    """The same aggregations in the splits' names of columns."""
+    metrics = (
+        replace(
+            metric,
+            field=metric.field.renamed(names),
+            hits=tuple(field.renamed(names) for field in metric.hits),
+            sort=tuple((field.renamed(names), down) for field, down in metric.sort),
+        )
+        for metric in aggregations.metrics
+    )
+    return Aggregations(tuple(metrics), tuple(_renamed_bucket(bucket, names) for bucket in aggregations.buckets))
+
+
+def _renamed_bucket(bucket: Bucket, names: ColumnNames) -> Bucket:
+    return replace(
+        bucket,
+        field=bucket.field.renamed(names),
+        inside=renamed(bucket.inside, names),
+        more_fields=tuple(field.renamed(names) for field in bucket.more_fields),
+        filters=tuple(replace(part, where=names.predicate(part.where)) for part in bucket.filters),
+        sources=tuple(_renamed_bucket(source, names) for source in bucket.sources),
     )
 
 
-def parse_spec(spec: Mapping[str, Any], schema: pa.Schema) -> Aggregations:
+class AggregatedColumns(Struct, frozen=True):
+    """The columns that a specification can name."""
+
+    schema: pa.Schema
+    json: frozenset[str] = frozenset()
+    """Those whose texts are JSON documents, with paths in them."""
+
+
+def parse_spec(spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterable[str] = ()) -> Aggregations:
     """The tree of a specification, or one error that lists every fault and what is known."""
     faults: list[str] = []
-    aggregations = _aggregations(spec, schema, faults, "")
+    aggregations = _aggregations(spec, AggregatedColumns(schema, frozenset(json_columns)), faults, "")
     names = [name for name, _ in _names(aggregations)]
     faults += [f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n]
     faults += [f"The name {name!r} is used twice." for name in sorted({n for n in names if names.count(n) > 1})]
@@ -140,9 +215,12 @@ def fields_of(aggregations: Aggregations) -> Iterator[Field]:
     """Every field that is looked at."""
     for metric in aggregations.metrics:
         yield metric.field
+        yield from metric.hits
+        yield from (field for field, _ in metric.sort)
     for bucket in aggregations.buckets:
         yield bucket.field
         yield from bucket.more_fields
+        yield from (source.field for source in bucket.sources)
         yield from fields_of(bucket.inside)
 
 
@@ -153,7 +231,7 @@ def _names(aggregations: Aggregations) -> Iterator[tuple[str, Metric | Bucket]]:
         yield from _names(bucket.inside)
 
 
-def _aggregations(spec: Any, schema: pa.Schema, faults: list[str], place: str) -> Aggregations:
+def _aggregations(spec: Any, columns: AggregatedColumns, faults: list[str], place: str) -> Aggregations:
     metrics: list[Metric] = []
     buckets: list[Bucket] = []
     if not isinstance(spec, Mapping) or not spec:
@@ -169,21 +247,163 @@ def _aggregations(spec: Any, schema: pa.Schema, faults: list[str], place: str) -
         kind, options = kinds[0], entry[kinds[0]]
         unknown = set(options) - _OPTIONS.get(kind, {"field"})
         faults += [f"{here!r} has the option {option!r}, which {kind} does not know." for option in sorted(unknown)]
-        if kind in ("filter", "filters"):
-            below = [_aggregations(v, schema, faults, f"{here}.") for v in inside.values()]
-            buckets += _filters(str(name), options, below[0] if below else Aggregations(), schema, faults)
-            continue
-        field = _field(options.get("field"), schema, faults, here)
-        if field is None or (fault := _type_fault(kind, field, here)):
-            faults += [] if field is None else [fault]
-        elif kind in METRICS:
+        if kind in METRICS:
             faults += [f"{here!r} is a metric and cannot hold other aggregations."] if inside else []
-            metrics.append(Metric(str(name), kind, field, _percents(options, faults, here)))
-        else:
-            below = [_aggregations(v, schema, faults, f"{here}.") for v in inside.values()]
-            nested = below[0] if below else Aggregations()
-            buckets += _bucket(str(name), kind, field, options, nested, faults)
+            metrics += _metric(str(name), kind, options, columns, faults, here)
+            continue
+        below = [_aggregations(v, columns, faults, f"{here}.") for v in inside.values()]
+        buckets += _any_bucket(str(name), kind, options, below[0] if below else Aggregations(), columns, faults, here)
     return Aggregations(tuple(metrics), tuple(buckets))
+
+
+def _metric(
+    name: str, kind: str, options: Mapping[str, Any], columns: AggregatedColumns, faults: list[str], here: str
+) -> list[Metric]:
+    if kind == "top_hits":
+        return _top_hits(name, options, columns, faults, here)
+    field = _field(options.get("field"), kind, columns, faults, here)
+    if field is None:
+        return []
+    fault = _type_fault(kind, field, here)
+    if fault:
+        faults.append(fault)
+        return []
+    return [Metric(name, kind, field, _percents(options, faults, here))]
+
+
+def _any_bucket(
+    name: str,
+    kind: str,
+    options: Mapping[str, Any],
+    inside: Aggregations,
+    columns: AggregatedColumns,
+    faults: list[str],
+    here: str,
+) -> list[Bucket]:
+    """The bucket of any kind, unless its options have faults."""
+    if kind in ("filter", "filters"):
+        return _filters(name, options, inside, columns.schema, faults)
+    if kind in ("multi_terms", "composite"):
+        return _composite(name, kind, options, inside, columns, faults)
+    field = _field(options.get("field"), kind, columns, faults, here)
+    if field is None:
+        return []
+    fault = _type_fault(kind, field, here)
+    if fault:
+        faults.append(fault)
+        return []
+    return _bucket(name, kind, field, options, inside, faults)
+
+
+def _top_hits(
+    name: str, options: Mapping[str, Any], columns: AggregatedColumns, faults: list[str], here: str
+) -> list[Metric]:
+    """The first rows of a group by an order."""
+    schema = columns.schema
+    shown, sort, size = options.get("columns", schema.names), options.get("sort"), options.get("size", 3)
+    before = len(faults)
+    if not isinstance(shown, list | tuple) or not shown or any(column not in schema.names for column in shown):
+        faults.append(f"{here!r}: columns must be a list of columns, not {shown!r}.")
+    if not _is_count(size) or not 0 < size <= MAX_HITS:
+        faults.append(f"{here!r}: size must be a number from 1 to {MAX_HITS}, not {size!r}.")
+    orders: list[tuple[Field, bool]] = []
+    for text in [sort] if isinstance(sort, str) else sort if isinstance(sort, list | tuple) else []:
+        word = _sort_text(text) if isinstance(text, Mapping) else str(text)
+        column, _, direction = word.rpartition(" ") if word.lower().endswith((" asc", " desc")) else (word, "", "")
+        down = direction.lower() == "desc" or column.startswith("-")
+        field = _field(column.removeprefix("-").strip(), "top_hits", columns, faults, here)
+        if field is None:
+            continue
+        if pa.types.is_nested(field.type):
+            faults.append(f"{here!r}: rows cannot be sorted by {column!r}, which is {field.type}.")
+        orders.append((field, down))
+    if not orders and len(faults) == before:
+        faults.append(f'{here!r} needs a sort, such as "ts desc" or ["level", "-ts"].')
+    if len(faults) > before:
+        return []
+    fields = tuple(Field((column,), schema.field(column).type) for column in shown)
+    return [Metric(name, "top_hits", orders[0][0], hits=fields, labels=tuple(shown), sort=tuple(orders), size=size)]
+
+
+def _sort_text(entry: Mapping[str, Any]) -> str:
+    """`{"ts": "desc"}` and `{"ts": {"order": "desc"}}` as a text."""
+    name, how = next(iter(entry.items()), ("", ""))
+    return f"{name} {how.get('order', 'asc') if isinstance(how, Mapping) else how}"
+
+
+def _composite(
+    name: str,
+    kind: str,
+    options: Mapping[str, Any],
+    inside: Aggregations,
+    columns: AggregatedColumns,
+    faults: list[str],
+) -> list[Bucket]:
+    """A bucket for each combination of the keys of several sources."""
+    own: list[str] = []
+    sources = [
+        bucket
+        for part, source, given in _sources(kind, options, own)
+        for bucket in _any_bucket(part, source, given, Aggregations(), columns, own, part)
+    ]
+    twice = [source.name for n, source in enumerate(sources) if source.name in [s.name for s in sources[:n]]]
+    own += [f"the part {part!r} is there twice." for part in twice]
+    arguments: dict[str, Any] = {"min_count": options.get("min_doc_count", 1)}
+    if not _is_count(arguments["min_count"]):
+        own.append(f"min_doc_count must be a number from 0 up, not {arguments['min_count']!r}.")
+    if kind == "multi_terms" and sources:
+        arguments |= _terms({k: v for k, v in options.items() if k in ("size", "order")}, sources[0].field, own)
+    elif not _is_count(options.get("size", 10)) or options.get("size", 10) == 0:
+        own.append(f"size must be a number from 1 up, not {options['size']!r}.")
+    else:
+        arguments |= {"size": options.get("size", 10), "by_key": True, "descending": False}
+    after = options.get("after")
+    if after is not None and not own:
+        if not isinstance(after, Mapping) or set(after) != {source.name for source in sources}:
+            own.append(f"after must have a value for each of the sources, not {after!r}.")
+        else:
+            arguments["after"] = tuple(_after(after[source.name], source, own) for source in sources)
+    faults += [f"{name!r}: {fault}" for fault in own]
+    return [] if own else [Bucket(name, kind, sources[0].field, inside, sources=tuple(sources), **arguments)]
+
+
+def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
+    """A part of the key of the last bucket before."""
+    if source.kind == "histogram":
+        if not _is_number(value):
+            faults.append(f"after has {value!r} for {source.name!r}, which is no number.")
+        return value
+    return _typed(value, replace(source.field, type=source.field.element_type), faults)
+
+
+def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """The name, kind and options of each part of a key."""
+    given = options.get("terms" if kind == "multi_terms" else "sources")
+    if not isinstance(given, list | tuple) or len(given) < (2 if kind == "multi_terms" else 1):
+        several, one = '"terms": [{"field": "a"}, {"field": "b"}]', '"sources": [{"a": {"terms": {"field": "a"}}}]'
+        faults.append(f"{kind} needs {several if kind == 'multi_terms' else one}.")
+        return
+    for entry in given:
+        if kind == "multi_terms" and isinstance(entry, Mapping) and set(entry) == {"field"}:
+            yield str(entry["field"]), "terms", entry
+            continue
+        named = next(iter(entry.items())) if isinstance(entry, Mapping) and len(entry) == 1 else ("", None)
+        inner = next(iter(named[1].items())) if isinstance(named[1], Mapping) and len(named[1]) == 1 else ("", None)
+        if (
+            kind == "multi_terms"
+            or inner[0] not in ("terms", "histogram", "date_histogram")
+            or not isinstance(inner[1], Mapping)
+        ):
+            faults.append(f"{entry!r} is no part of {kind}.")
+            continue
+        unknown = set(inner[1]) - (_OPTIONS[inner[0]] | {"order"})
+        faults.extend(
+            f"{named[0]!r} has the option {option!r}, which {inner[0]} does not know." for option in sorted(unknown)
+        )
+        order = str(inner[1].get("order", "asc")).lower()
+        if order != "asc":
+            faults.append(f"{named[0]!r}: the parts of a composite are in ascending order.")
+        yield str(named[0]), inner[0], {k: v for k, v in inner[1].items() if k != "order"}
 
 
 def _filters(
@@ -211,36 +431,43 @@ def _filters(
     return [Bucket(name, "filters", fields[0], inside, filters=tuple(parts), more_fields=fields, min_count=0)]
 
 
-def _field(name: Any, schema: pa.Schema, faults: list[str], here: str) -> Field | None:
+def _field(name: Any, kind: str, columns: AggregatedColumns, faults: list[str], here: str) -> Field | None:
+    schema = columns.schema
     if not isinstance(name, str) or not name:
         faults.append(f"{here!r} needs a field.")
         return None
     if name in schema.names:
         return Field((name,), schema.field(name).type)
     path = tuple(name.split("."))
-    kind: Any = pa.struct(list(schema))
-    for key in path:
-        index = kind.get_field_index(key) if pa.types.is_struct(kind) else -1
+    column = next((".".join(path[:n]) for n in range(len(path) - 1, 0, -1) if ".".join(path[:n]) in schema.names), "")
+    below = path[column.count(".") + 1 :]
+    what: Any = schema.field(column).type if column else pa.null()
+    for number, key in enumerate(below):
+        index = what.get_field_index(key) if pa.types.is_struct(what) else -1
+        if index < 0 and column in columns.json and (number or not pa.types.is_struct(what)):
+            # A document may hold anything: texts are grouped, numbers are measured.
+            values = pa.float64() if kind in (*_NUMBERS, "min", "max", "range") else pa.string()
+            return Field((column, *below), pa.list_(values), is_json=True)
         if index < 0:
             faults.append(f"{here!r} names the field {name!r}, which does not exist.")
             return None
-        kind = kind.field(index).type
-    return Field(path, kind)
+        what = what.field(index).type
+    if not column:
+        faults.append(f"{here!r} names the field {name!r}, which does not exist.")
+        return None
+    return Field((column, *below), what)
 
 
 def _type_fault(kind: str, field: Field, here: str) -> str:
-    what = field.type
+    what = field.element_type  # a row counts for each of its values
     numeric = pa.types.is_integer(what) or pa.types.is_floating(what) or pa.types.is_decimal(what)
     moment = pa.types.is_date(what) or pa.types.is_timestamp(what)
-    if kind == "terms" and pa.types.is_list(what) and not pa.types.is_nested(what.value_type):
-        return ""  # a row counts for each of its values
     if pa.types.is_nested(what) or pa.types.is_null(what):
-        return f"{here!r}: {'.'.join(field.path)!r} is {what}, which cannot be aggregated."
-    needs_number = kind in ("stats", "extended_stats", "sum", "avg", "percentiles", "histogram")
-    if (needs_number and not numeric) or (kind == "range" and not (numeric or moment)):
-        return f"{here!r}: {kind} needs numbers, and {'.'.join(field.path)!r} is {what}."
+        return f"{here!r}: {'.'.join(field.path)!r} is {field.type}, which cannot be aggregated."
+    if (kind in _NUMBERS and not numeric) or (kind == "range" and not (numeric or moment)):
+        return f"{here!r}: {kind} needs numbers, and {'.'.join(field.path)!r} is {field.type}."
     if kind == "date_histogram" and not moment:
-        return f"{here!r}: date_histogram needs dates or times, and {'.'.join(field.path)!r} is {what}."
+        return f"{here!r}: date_histogram needs dates or times, and {'.'.join(field.path)!r} is {field.type}."
     return ""
 
 
@@ -274,6 +501,7 @@ def _bucket(
     elif kind == "date_histogram":
         arguments |= _date_interval(options, own_faults)
         arguments["offset"] = _time_offset(options.get("offset", 0), own_faults)
+        arguments["time_zone"] = _time_zone(options, field, own_faults)
     else:
         arguments |= {"ranges": _ranges(options.get("ranges"), field, own_faults), "min_count": 0}
     if "extended_bounds" in options:
@@ -314,6 +542,24 @@ def _date_interval(options: Mapping[str, Any], faults: list[str]) -> dict[str, A
     return {"interval": micros}
 
 
+def _time_zone(options: Mapping[str, Any], field: Field, faults: list[str]) -> str | None:
+    """The zone whose days, weeks and months are meant; a fixed length of time begins where `offset` says."""
+    zone = options.get("time_zone")
+    if zone is None:
+        return None
+    kind = field.element_type
+    if "calendar_interval" not in options:
+        faults.append("time_zone goes with calendar_interval; a fixed_interval is moved by offset.")
+    elif not pa.types.is_timestamp(kind) or kind.tz is None:
+        faults.append(f"time_zone needs times with a zone, and {'.'.join(field.path)!r} is {field.type}.")
+    else:
+        try:
+            zoneinfo.ZoneInfo(zone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError, OSError):
+            faults.append(f"time_zone must be a name such as Europe/Berlin or UTC, not {zone!r}.")
+    return str(zone)
+
+
 def _time_offset(value: Any, faults: list[str]) -> int:
     """Microseconds by which intervals start later (`6h`) or earlier (`-1h`)."""
     text = str(value).strip()
@@ -349,7 +595,7 @@ def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket,
 
 def _typed(value: Any, field: Field, faults: list[str]) -> Any:
     try:
-        return typed_value(value if isinstance(value, str) else _plain(value), field.type)
+        return typed_value(value if isinstance(value, str) else _plain(value), field.element_type)
     except ValueError as e:
         faults.append(f"{e}.")
         return None

@@ -5,6 +5,8 @@ A group is a path of buckets; its tables have a constant `k0`, the buckets' keys
     rows      n                            how many rows
     moments   n, sum, low, high            per metric of a few numbers
     values    value, n                     per metric that needs every value
+    numbers   number, n                    for percentiles: every number, or of very many a digest
+    hits      sort 0 desc, …, hit level, …  for top_hits: the first rows, and what they are ordered by
 
 Adding is concatenating and grouping again, so any order of splits and workers gives the same result.
 
@@ -13,27 +15,34 @@ Which bucket a row belongs to: the key of each row under a bucket aggregation, i
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.model.predicate import Predicate
+from indextables.model.stat_text import encode_value
 from indextables.scan.aggregate.spec import Aggregations, Bucket, Field, Metric, fields_of
 from indextables.splits.index.mapping import is_text
-from indextables.splits.index.values import plain_texts
+from indextables.splits.index.values import documents, leaves, plain_texts
 from indextables.splits.query.to_predicate import predicate_mask
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.search.match import find_rows
+from indextables.splits.search.order import OrderBy, ranking
 
 
 def values_of(table: pa.Table, field: Field) -> pa.Array:
     """The values of a field as one plain array; -0.0 is 0.0, so that they are one value."""
     values = table.column(field.path[0])
+    if field.is_json:
+        return _document_values(values, field)
     if len(field.path) > 1:
         values = pc.struct_field(values, list(field.path[1:]))
     if is_text(values.type):
@@ -42,6 +51,19 @@ def values_of(table: pa.Table, field: Field) -> pa.Array:
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
     return pc.add(joined, pa.scalar(0.0, joined.type)) if pa.types.is_floating(joined.type) else joined
+
+
+def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
+    """Of each document of a json column, the values at a path: its numbers, or all of them as texts."""
+    path, numbers = field.path[1:], pa.types.is_floating(field.element_type)
+    rows: list[list[Any] | None] = []
+    for document in documents(column):
+        found = [] if document is None else [value for at, value in leaves(document) if at == path]
+        if numbers:
+            rows.append([float(v) for v in found if isinstance(v, int | float) and not isinstance(v, bool)])
+        else:
+            rows.append([v if isinstance(v, str) else json.dumps(v) for v in found])
+    return pa.array(rows, field.type)
 
 
 def without_nan(values: pa.Array) -> pa.Array:
@@ -55,12 +77,25 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     """The rows that fall into a bucket, and the key of each. A row may be in several ranges, or meet several conditions."""
     if bucket.kind == "filters":
         return _numbered([predicate_mask(part.where, table) for part in bucket.filters])
+    if bucket.sources:
+        return _combined_keys(table, bucket)
     coded = _codes(table, bucket)
     if coded is not None:
         return coded
     values = values_of(table, bucket.field)
     if pa.types.is_list(values.type):
-        return _element_keys(values)
+        elements, parents = pc.list_flatten(values), pc.list_parent_indices(values)
+        rows, keys = _value_keys(_plain_zeros(elements), bucket)
+        return _once_per_row(parents.take(rows), keys)
+    return _value_keys(values, bucket)
+
+
+def _plain_zeros(values: pa.Array) -> pa.Array:
+    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
+
+
+def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
+    """The places of values that fall into a bucket, and the key of each."""
     if bucket.kind == "range":
         return _range_keys(without_nan(values), bucket)
     if bucket.kind == "terms":
@@ -85,11 +120,40 @@ def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
     return rows, keys if keys.null_count == 0 else keys.take(rows)
 
 
-def _element_keys(lists: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Each row with each of its different elements."""
-    pairs = pa.table({"row": pc.list_parent_indices(lists), "key": pc.list_flatten(lists)}).drop_null()
-    distinct = pairs.group_by(["row", "key"], use_threads=False).aggregate([]).combine_chunks()
-    return tuple(distinct.column(name).combine_chunks() for name in ("row", "key"))
+def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Each row with each of its different keys."""
+    distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
+    row, key = (distinct.column(name).combine_chunks() for name in ("row", "key"))
+    return row, key
+
+
+def _combined_keys(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
+    """The rows that have a key in every source, once for each combination; the key is a text that says all its parts."""
+    rows = pa.array(np.arange(table.num_rows))
+    parts: list[pa.Array] = []
+    for source in bucket.sources:
+        places, own = keyed_rows(table.take(rows), source)
+        rows, parts = rows.take(places), [*(part.take(places) for part in parts), own]
+    number = numbered_groups(parts, len(rows))
+    first = np.unique(number, return_index=True)
+    texts = [combined_key([part[int(place)] for part in parts]) for place in first[1]]
+    return rows, pa.array(texts, pa.string()).take(pa.array(np.searchsorted(first[0], number)))
+
+
+def combined_key(values: Sequence[pa.Scalar]) -> str:
+    """The parts of a key as one text."""
+    return json.dumps([encode_value(value) for value in values])
+
+
+def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> npt.NDArray[np.int64]:
+    """A number for each row that rows with equal keys share."""
+    number = np.zeros(count, np.int64)
+    for key in keys:
+        plain = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
+        codes = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        # Numbered anew each time: the product of several numbers of distinct keys may not fit.
+        number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
+    return number.astype(np.int64)
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
@@ -104,6 +168,8 @@ def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
 
 
 def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
+    if bucket.time_zone is not None:
+        values = values.cast(pa.timestamp("us", bucket.time_zone), safe=False)
     if bucket.unit:
         if not bucket.offset:
             return pc.floor_temporal(values, unit=bucket.unit, week_starts_monday=True)
@@ -149,9 +215,9 @@ def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 Place = tuple[str, ...]
 """The names of the buckets that lead to a group; for a metric's table, with its name after `#`."""
-NEEDS_VALUES = ("cardinality", "percentiles")
 _ROW = "_row_of_group"
 _FIRST_KEY = pa.scalar(0, pa.int8())
+_PLAIN = ("terms", "histogram", "date_histogram", "range")
 _COMPACT_AFTER = 32
 
 
@@ -184,16 +250,27 @@ def aggregate_split(
 
 
 def _takes_codes(aggregations: Aggregations) -> bool:
-    """Whether texts may be codes of dictionaries: conditions are about texts."""
-    return all(bucket.kind != "filters" and _takes_codes(bucket.inside) for bucket in aggregations.buckets)
+    """Whether texts may be codes of dictionaries: only where nothing but plain keys is made of them."""
+    return not aggregations.metrics and all(
+        bucket.kind in _PLAIN and not bucket.sources and not bucket.field.is_json and _takes_codes(bucket.inside)
+        for bucket in aggregations.buckets
+    )
 
 
 def aggregate_rows(table: pa.Table, aggregations: Aggregations) -> Partial:
     """What the rows of a table say. A column that the table lacks holds nulls."""
-    missing_fields = [f for f in fields_of(aggregations) if f.path[0] not in table.column_names and len(f.path) == 1]
-    for missing in dict.fromkeys(missing_fields):
-        table = table.append_column(missing.path[0], pa.nulls(table.num_rows, missing.type))
+    for missing in fields_of(aggregations):
+        if missing.path[0] not in table.column_names:
+            table = table.append_column(missing.path[0], pa.nulls(table.num_rows, _column_type(missing)))
     return Partial(dict(_group(table, aggregations, (), [pa.repeat(_FIRST_KEY, table.num_rows)])))
+
+
+def _column_type(field: Field) -> pa.DataType:
+    """A type of the column of a field, with nothing in it but the field."""
+    kind = pa.string() if field.is_json else field.type
+    for key in () if field.is_json else reversed(field.path[1:]):
+        kind = pa.struct([(key, kind)])
+    return kind
 
 
 def merged(parts: Iterable[Partial]) -> Partial:
@@ -246,14 +323,19 @@ def _inside(table: pa.Table, bucket: Bucket, place: Place, keys: list[pa.Array])
 
 
 def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.Table:
+    if metric.kind == "top_hits":
+        return _hits(table, metric, keys)
     values = values_of(table, metric.field)
+    if pa.types.is_list(values.type):
+        parents = pc.list_parent_indices(values)
+        values, keys = _plain_zeros(pc.list_flatten(values)), {name: key.take(parents) for name, key in keys.items()}
     if metric.kind == "cardinality":
         return _grouped(pa.table({**keys, "value": values}).drop_null(), [*keys, "value"], [([], "count_all")], ["n"])
     values = values if metric.kind == "value_count" else without_nan(values)
     if metric.kind == "percentiles":
-        numbers = pa.table({**keys, "value": values.cast(pa.float64(), safe=False)})
-        present = numbers.filter(numbers.column("value").is_valid())
-        return _grouped(present, [*keys, "value"], [([], "count_all")], ["n"])
+        numbers = pa.table({**keys, "number": values.cast(pa.float64(), safe=False)})
+        present = numbers.filter(numbers.column("number").is_valid())
+        return _digest(_grouped(present, [*keys, "number"], [([], "count_all")], ["n"]))
     rows = pa.table({**keys, "v": values, "s": _summable(without_nan(values))})
     aggregates = [("v", "count"), ("s", "sum"), ("v", "min"), ("v", "max")]
     if metric.kind == "extended_stats":
@@ -261,6 +343,64 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
         rows = rows.append_column("q", pc.multiply(numbers, numbers))
         return _grouped(rows, list(keys), [*aggregates, ("q", "sum")], ["n", "sum", "low", "high", "squares"])
     return _grouped(rows, list(keys), aggregates, ["n", "sum", "low", "high"])
+
+
+def _hits(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa.Table:
+    """The first rows of every group, with what they are ordered by."""
+    columns: dict[str, Any] = dict(keys)
+    for number, (key, down) in enumerate(metric.sort):
+        columns[f"sort {number} {'desc' if down else 'asc'}"] = values_of(table, key)
+    for label, shown in zip(metric.labels, metric.hits, strict=True):
+        columns[f"hit {label}"] = table.column(shown.path[0])
+    return _first_hits(pa.table(columns).replace_schema_metadata({"size": str(metric.size)}))
+
+
+def _first_hits(rows: pa.Table) -> pa.Table:
+    """The first rows of every group, as many as the table says; equal ones in the order of the rows."""
+    names = rows.column_names
+    group = numbered_groups([rows.column(name) for name in names if name.startswith("k")], rows.num_rows)
+    sort = [name for name in names if name.startswith("sort ")]
+    orders = [OrderBy("group"), *(OrderBy(name, name.endswith(" desc")) for name in sort)]
+    order = ranking(
+        pa.table([pa.array(group), *(rows.column(n) for n in sort)], [f"{n}.0" for n in range(len(orders))]), orders
+    )
+    starts = np.searchsorted(group[order], group[order])
+    first = order[np.arange(len(order)) - starts < int(rows.schema.metadata[b"size"])]
+    return rows.take(pa.array(first))
+
+
+EXACT_VALUES = 100_000
+"""So many different values of one group are kept for its percentiles; of more, a digest is."""
+_CENTROIDS = 2_000
+
+
+def _digest(values: pa.Table) -> pa.Table:
+    """Values and how often they occur, with those of large groups drawn together: finely at both ends (a t-digest)."""
+    if values.num_rows <= EXACT_VALUES:
+        return values
+    keys = [name for name in values.column_names if name not in ("number", "n")]
+    group = numbered_groups([values.column(name) for name in keys], values.num_rows)
+    numbers, counts = (values.column(name).to_numpy() for name in ("number", "n"))
+    order = np.lexsort((numbers, group))
+    group, number, count = group[order], numbers[order], counts[order]
+    bounds = np.flatnonzero(np.diff(group, prepend=-1, append=group[-1] + 1))
+    parts = [_centroids(order[low:high], number[low:high], count[low:high]) for low, high in pairwise(bounds.tolist())]
+    first, means, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    digest = {name: values.column(name).take(pa.array(first)) for name in keys}
+    return pa.table({**digest, "number": means, "n": weights})
+
+
+def _centroids(
+    places: npt.NDArray[np.int64], values: npt.NDArray[np.float64], counts: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Neighbouring values as their mean, and how many they stand for; few near both ends, many in the middle."""
+    if len(values) <= EXACT_VALUES:
+        return places, values, counts
+    share = (np.cumsum(counts) - counts / 2) / counts.sum()
+    scale = np.floor((np.arcsin(2 * share - 1) / np.pi + 0.5) * _CENTROIDS)
+    starts = np.flatnonzero(np.diff(scale, prepend=-1))
+    weights = np.add.reduceat(counts, starts)
+    return places[starts], np.add.reduceat(values * counts, starts) / weights, weights
 
 
 def _summable(values: pa.Array) -> pa.Array:
@@ -281,7 +421,10 @@ def _sum(tables: list[pa.Table]) -> pa.Table:
     if len(tables) == 1:
         return tables[0]
     joined = pa.concat_tables(tables, promote_options="permissive")
+    if any(name.startswith("hit ") for name in joined.column_names):
+        return _first_hits(joined)
     how = {"n": "sum", "sum": "sum", "low": "min", "high": "max", "squares": "sum"}
     names = [name for name in joined.column_names if name in how]
     keys = [name for name in joined.column_names if name not in how]
-    return _grouped(joined, keys, [(name, how[name]) for name in names], names)
+    total = _grouped(joined, keys, [(name, how[name]) for name in names], names)
+    return _digest(total) if "number" in keys else total

@@ -45,6 +45,7 @@ public class BucketFunction extends AbstractFunction1 {
   /** Makes the expression of a call. */
   public Object apply(Object given) {
     Seq arguments = (Seq) given;
+    if (name.equals("indextables_range") && arguments.size() != 2) return labelled(arguments);
     Expression[] values = new Expression[parameters.size()];
     for (int i = 0; i < values.length; i++) {
       String otherwise = (String) defaults.get(i);
@@ -55,6 +56,28 @@ public class BucketFunction extends AbstractFunction1 {
       throw new IllegalArgumentException("Write " + name + "(" + String.join(", ", parameters) + ").");
     }
     return parsed(body).transformUp(new Filled(parameters, values));
+  }
+
+  /** indextables_range(value, 'label', low, high, 'label', low, high, ...): the label of the first range that holds a value. */
+  private static Object labelled(Seq arguments) {
+    if (arguments.size() < 4 || arguments.size() % 3 != 1) {
+      throw new IllegalArgumentException(
+          "Write indextables_range(value, array(10, 100)) or indextables_range(value, 'label', low, high, ...), where a"
+              + " bound may be NULL.");
+    }
+    StringBuilder text = new StringBuilder("CASE WHEN value IS NULL OR isnan(double(value)) THEN NULL");
+    java.util.ArrayList names = new java.util.ArrayList();
+    Expression[] values = new Expression[arguments.size()];
+    for (int i = 0; i < values.length; i++) {
+      values[i] = (Expression) arguments.apply(i);
+      names.add(i == 0 ? "value" : "argument" + i);
+    }
+    for (int i = 1; i < values.length; i += 3) {
+      text.append(" WHEN (argument" + (i + 1) + " IS NULL OR double(value) >= double(argument" + (i + 1) + "))");
+      text.append(" AND (argument" + (i + 2) + " IS NULL OR double(value) < double(argument" + (i + 2) + "))");
+      text.append(" THEN string(argument" + i + ")");
+    }
+    return parsed(text.append(" END").toString()).transformUp(new Filled(names, values));
   }
 
   private static Expression parsed(String text) {

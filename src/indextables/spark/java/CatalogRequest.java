@@ -41,17 +41,10 @@ class CatalogRequest {
   private static String text(String verb, Map arguments, Dataset frame) {
     SparkSession session = SparkSession.active();
     String request = FilterJson.written(arguments);
-    if (StatementRunner.isAttached()) {
-      Object answer = StatementRunner.catalog(session, verb, request, frame);
-      if (answer instanceof Throwable) raise((Throwable) answer); // of a query, which Spark's own code has raised
-      return (String) answer;
-    }
-    raise(
-        error(
-            "UNSUPPORTED",
-            "Tables by name need a driver that a Python process has started: its.session(), or its.install(spark). Here a"
-                + " table is read by CREATE TEMPORARY VIEW v USING indextables OPTIONS (path '...')."));
-    return null;
+    StatementRunner.prepare(session);
+    Object answer = StatementRunner.catalog(session, verb, request, frame);
+    if (answer instanceof Throwable) raise((Throwable) answer); // of a query, which Spark's own code has raised
+    return (String) answer;
   }
 
   private static Object parsed(String answer) {

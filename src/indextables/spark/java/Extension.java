@@ -39,6 +39,12 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
             return new MatchRule();
           }
         });
+    extensions.injectPreCBORule(
+        new AbstractFunction1() {
+          public Object apply(Object session) {
+            return new DeletedRows();
+          }
+        });
     extensions.injectPlannerStrategy(
         new AbstractFunction1() {
           public Object apply(Object session) {
@@ -46,6 +52,7 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
           }
         });
     SearchFunction.inject(extensions);
+    ChangesFunction.inject(extensions);
     return BoxedUnit.UNIT;
   }
 
@@ -53,10 +60,12 @@ public class Extension extends AbstractFunction1 implements SparkSessionExtensio
   public static void install(Object session, Object driver) throws Exception {
     SparkSession spark = (SparkSession) session;
     if (driver != null) StatementRunner.attach(driver);
+    StatementRunner.isPrepared(spark);
     new Extension().apply(spark.extensions());
     SessionState state = spark.sessionState();
     if (StatementParser.standsBefore(state.sqlParser())) return;
     SearchFunction.register(state.functionRegistry());
+    ChangesFunction.register(state.tableFunctionRegistry());
     Field parser = SessionState.class.getDeclaredField("sqlParser");
     parser.setAccessible(true);
     parser.set(state, StatementParser.before(spark, state.sqlParser()));

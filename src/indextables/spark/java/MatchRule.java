@@ -226,11 +226,13 @@ public class MatchRule extends Rule {
     String told = FilterJson.written(one);
     options.put("matches", before == null ? "[" + told + "]" : before.substring(0, before.length() - 1) + "," + told + "]");
     List fields = new ArrayList();
-    for (int i = 0; i < table.table().schema().fields().length; i++) fields.add(table.table().schema().fields()[i]);
+    StructType stored = table.table().schema();
+    StructField[] known = RowMetadata.withMetadata(stored, table.output()).fields();
+    for (int i = 0; i < known.length; i++) fields.add(known[i]);
     fields.add(new StructField(name, DataTypes.BooleanType, false, Metadata.empty()));
     StructType schema = new StructType((StructField[]) fields.toArray(new StructField[0]));
     Seq none = (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
     Object added = new AttributeReference(name, DataTypes.BooleanType, false, Metadata.empty(), match, none);
-    return TableRelation.of(schema, (Seq) table.output().appended(added), options);
+    return TableRelation.of(schema, stored, (Seq) table.output().appended(added), options);
   }
 }

@@ -36,11 +36,24 @@ class NamedStatement {
     }
     if (parts.isEmpty()) return null;
     DataSourceV2Relation table = RowChangeCommand.relation(session, CollectionConverters.asScala(parts).toSeq());
-    if (table == null) return null;
+    if (table == null) {
+      refuseUnknown(session, lead, parts);
+      return null;
+    }
     String path = RowChangeCommand.pathOf(table);
     String quoted = "'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'";
     String rest = sql.substring(piece(pieces, at - 1).end);
     return StatementCommand.about(RowChangeCommand.nameOf(table), session, statement(lead, quoted, rest));
+  }
+
+  /** A table that nobody knows is named as such: Spark would complain about the words before it. */
+  private static void refuseUnknown(SparkSession session, String lead, List parts) {
+    Throwable missing = RowChangeCommand.missing(session, parts);
+    if (missing == null || lead.equals("ANALYZE TABLE")) return;
+    // DESCRIBE history id: a column of a table that has this name.
+    boolean described = lead.startsWith("DESC");
+    List word = Arrays.asList(new Object[] {lead.substring(lead.indexOf(' ') + 1)});
+    if (!described || RowChangeCommand.missing(session, word) != null) CatalogRequest.raise(missing);
   }
 
   private static String statement(String lead, String path, String rest) {

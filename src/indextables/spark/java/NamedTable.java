@@ -12,6 +12,8 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
@@ -29,7 +31,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table that was found by its name or by its path in SQL, at the version that its log had then. Columns, partitions and
  * properties are the log's. Spark reads its splits itself where it can: see `plan` and TableRule.
  */
-public class NamedTable extends TableRelation implements SupportsPartitionManagement, TruncatableTable {
+public class NamedTable extends TableRelation
+    implements SupportsPartitionManagement, SupportsMetadataColumns, TruncatableTable {
   final String path;
   final String frame;
   private final String name;
@@ -83,16 +86,29 @@ public class NamedTable extends TableRelation implements SupportsPartitionManage
     return all;
   }
 
+  /** What a search says of a row, and where the row lies. */
+  public MetadataColumn[] metadataColumns() {
+    StructField[] fields = RowMetadata.FIELDS.fields();
+    MetadataColumn[] all = new MetadataColumn[fields.length];
+    for (int i = 0; i < all.length; i++) all[i] = new RowMetadata(fields[i]);
+    return all;
+  }
+
   public Set capabilities() {
     Set all = new HashSet(super.capabilities());
     all.add(TableCapability.OVERWRITE_BY_FILTER);
     all.add(TableCapability.OVERWRITE_DYNAMIC);
     all.add(TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
-    if (StatementRunner.isAttached()) all.add(TableCapability.V1_BATCH_WRITE);
+    all.add(TableCapability.V1_BATCH_WRITE);
     return all;
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    if (isFeed(options))
+      throw new StatementError(
+          "UNSUPPORTED",
+          "The option readChangeFeed has columns that a read of " + name + " by its name does not have. Write SELECT * FROM"
+              + " table_changes('" + name + "', 1), or load(\"" + path + "\") instead of table(...); so do streams.");
     return super.newScanBuilder(new CaseInsensitiveStringMap(located(options)));
   }
 

@@ -20,7 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A write to a table by its name. The DataFrame goes to the Python process that started the driver, which writes it as
- * `its.write` does. Where there is none, and for streams and dynamic overwrites, the data source's writer does the work.
+ * `its.write` does. For streams and dynamic overwrites the data source's writer does the work.
  */
 class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   private final NamedTable table;
@@ -63,7 +63,7 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
 
   public Write build() {
     boolean dynamic = "dynamic".equals(options.get("partitionOverwriteMode"));
-    return StatementRunner.isAttached() && !dynamic ? (Write) new FrameWrite(this) : sourceWrite();
+    return !dynamic ? (Write) new FrameWrite(this) : sourceWrite();
   }
 
   /** The write as the data source does it. */

@@ -23,12 +23,29 @@ public class NativeScan {
     return (scala.collection.immutable.Map) map.$plus(new Tuple2(key, value));
   }
 
+  /** Schemes of one store: where Spark has a file system for one, it can read URLs of the others. */
+  private static final String[][] SIBLINGS = {{"s3", "s3a", "s3n"}, {"abfss", "abfs"}};
+
   /** Whether Spark has a file system for a URL. Nothing is opened. */
   public static boolean canRead(Object session, String url) {
+    return readable((SparkSession) session, url) != null;
+  }
+
+  /** The URL with a scheme that Spark has a file system for; null if there is none. */
+  private static String readable(SparkSession session, String url) {
     String scheme = new Path(url).toUri().getScheme();
-    if (scheme == null) return true;
+    if (scheme == null || hasFileSystem(session, scheme)) return url;
+    for (int i = 0; i < SIBLINGS.length; i++) {
+      if (!java.util.Arrays.asList((Object[]) SIBLINGS[i]).contains(scheme)) continue;
+      for (int j = 0; j < SIBLINGS[i].length; j++)
+        if (hasFileSystem(session, SIBLINGS[i][j])) return SIBLINGS[i][j] + url.substring(scheme.length());
+    }
+    return null;
+  }
+
+  private static boolean hasFileSystem(SparkSession session, String scheme) {
     try {
-      FileSystem.getFileSystemClass(scheme, ((SparkSession) session).sessionState().newHadoopConf());
+      FileSystem.getFileSystemClass(scheme, session.sessionState().newHadoopConf());
       return true;
     } catch (Exception e) {
       return false;
@@ -41,7 +58,7 @@ public class NativeScan {
     SparkSession spark = (SparkSession) session;
     StructType data = (StructType) DataType.fromJson(dataSchema);
     StructType partition = (StructType) DataType.fromJson(partitionSchema);
-    Path top = new Path(root);
+    Path top = new Path(readable(spark, root));
     top = top.getFileSystem(spark.sessionState().newHadoopConf()).makeQualified(top);
     SnapshotFileIndex index = new SnapshotFileIndex(partition, top, label, (java.util.Map) source, files);
     HadoopFsRelation relation =
@@ -53,6 +70,10 @@ public class NativeScan {
             new ParquetFileFormat(),
             OWN_WAYS,
             spark);
-    return spark.baseRelationToDataFrame(relation);
+    org.apache.spark.sql.classic.Dataset rows =
+        (org.apache.spark.sql.classic.Dataset) spark.baseRelationToDataFrame(relation);
+    // Without the extension there is no rule that does it later.
+    if (!index.hidesRows() || StatementParser.standsBefore(spark.sessionState().sqlParser())) return rows;
+    return org.apache.spark.sql.classic.Dataset$.MODULE$.ofRows(spark, DeletedRows.in(rows.queryExecution().analyzed()));
   }
 }

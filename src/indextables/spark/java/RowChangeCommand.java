@@ -43,7 +43,6 @@ public class RowChangeCommand extends StatementCommand {
 
   /** The command that stands in a plan's place; null if the plan changes no rows, or rows of others. */
   static StatementCommand of(SparkSession session, String sql, Object parsed) {
-    if (!StatementRunner.isAttached()) return null;
     LogicalPlan target = null;
     if (parsed instanceof DeleteFromTable) target = ((DeleteFromTable) parsed).table();
     if (parsed instanceof UpdateTable) target = ((UpdateTable) parsed).table();
@@ -90,6 +89,21 @@ public class RowChangeCommand extends StatementCommand {
     }
     refuseView(name, found);
     return null;
+  }
+
+  /** What Spark says of a table that there is not; null if there is one. */
+  static Throwable missing(SparkSession session, java.util.List parts) {
+    try {
+      Seq name = scala.jdk.javaapi.CollectionConverters.asScala(parts).toSeq();
+      LogicalPlan plain =
+          new UnresolvedRelation(name, org.apache.spark.sql.util.CaseInsensitiveStringMap.empty(), false);
+      org.apache.spark.sql.classic.Dataset.ofRows(session, plain).queryExecution().analyzed();
+      return null;
+    } catch (Throwable unknown) {
+      String condition =
+          unknown instanceof org.apache.spark.SparkThrowable ? ((org.apache.spark.SparkThrowable) unknown).getCondition() : null;
+      return condition != null && condition.contains("NOT_FOUND") ? unknown : null;
+    }
   }
 
   /** A view on one of our tables is named with what to write instead: Spark would fail without a reason. */

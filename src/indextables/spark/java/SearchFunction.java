@@ -17,6 +17,10 @@ import scala.runtime.AbstractFunction2;
  */
 public class SearchFunction extends AbstractFunction1 {
   static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall"};
+
+  /** Before these names where a job was written for the JVM engine. */
+  private static final String OTHER_PREFIX = "tantivy4spark_";
+
   private final String name;
 
   SearchFunction(String name) {
@@ -31,7 +35,7 @@ public class SearchFunction extends AbstractFunction1 {
     if (!right) {
       String form = everywhere ? "('query')" : "(column, 'query')";
       String taken = (everywhere ? "" : "a column and ") + "one text that is no column.";
-      throw new IllegalArgumentException(name + form + " takes " + taken);
+      throw new StatementError("INVALID_INPUT", name + form + " takes " + taken);
     }
     Object never = everywhere ? (Object) new OfOne(name) : (Object) new OfTwo(name);
     Seq none = (Seq) scala.collection.immutable.Seq$.MODULE$.empty();
@@ -47,8 +51,10 @@ public class SearchFunction extends AbstractFunction1 {
   }
 
   static void inject(SparkSessionExtensions extensions) {
-    for (int i = 0; i < NAMES.length; i++) {
-      Object function = new scala.Tuple3(new FunctionIdentifier(NAMES[i]), info(NAMES[i]), new SearchFunction(NAMES[i]));
+    for (int i = 0; i < 2 * NAMES.length; i++) {
+      String name = NAMES[i / 2];
+      String known = i % 2 == 0 ? name : OTHER_PREFIX + name;
+      Object function = new scala.Tuple3(new FunctionIdentifier(known), info(known), new SearchFunction(name));
       extensions.injectFunction((scala.Tuple3) function);
     }
   }
@@ -64,8 +70,9 @@ public class SearchFunction extends AbstractFunction1 {
     return new ExpressionInfo(SearchFunction.class.getName(), name);
   }
 
-  static IllegalArgumentException refusal(String shown) {
-    return new IllegalArgumentException(
+  static StatementError refusal(String shown) {
+    return new StatementError(
+        "UNSUPPORTED",
         "A search must be on a column of an IndexTables table as it is stored, below any aggregation, DISTINCT and UNION, and"
             + " this one is not: " + shown + ". Search first, and go on with the result: (SELECT * FROM t WHERE message"
             + " TEXTSEARCH '...').");

@@ -37,7 +37,7 @@ public class SearchOperators {
       if (end == SqlText.NEVER) continue;
       SqlText.Piece last = piece(pieces, i - 1);
       int first = columnStart(pieces, i - 1);
-      if (!operator.upper().equals("FIELDMATCH") && isEveryColumn(pieces, i - 1)) {
+      if (isEveryColumn(pieces, i - 1)) {
         out.append(sql, at, last.start).append("indexqueryall(").append(sql, last.end, operator.start);
       } else if (first != SqlText.NEVER) {
         int start = piece(pieces, first).start;

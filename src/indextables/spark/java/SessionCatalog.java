@@ -28,7 +28,7 @@ import org.apache.spark.sql.types.StructType;
 public class SessionCatalog extends DelegatingCatalogExtension implements StagingTableCatalog {
   private static boolean isOurs(Map properties) {
     Object provider = properties.get("provider");
-    return provider != null && TableRelation.FORMAT.equalsIgnoreCase(provider.toString());
+    return provider != null && TableRelation.isFormat(provider.toString());
   }
 
   /** Properties with the place that LOCATION or the option `path` names, if any. */
@@ -54,7 +54,7 @@ public class SessionCatalog extends DelegatingCatalogExtension implements Stagin
     } catch (Exception gone) {
       return null;
     }
-    boolean ours = entry.provider().isDefined() && TableRelation.FORMAT.equalsIgnoreCase((String) entry.provider().get());
+    boolean ours = entry.provider().isDefined() && TableRelation.isFormat((String) entry.provider().get());
     return ours && entry.storage().locationUri().isDefined() ? path(entry.location()) : null;
   }
 

@@ -1,8 +1,10 @@
 package indextables;
 
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.Locale;
 import java.util.Map;
+import java.util.WeakHashMap;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceCreationResult;
@@ -18,6 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class SessionSource extends UserDefinedPythonDataSource {
   private static final String PREFIX = "spark.indextables.";
+  private static final String FILE_SYSTEMS = "spark.hadoop.fs.";
+  private static final Map SESSIONS = Collections.synchronizedMap(new WeakHashMap());
 
   public SessionSource(PythonFunction source) {
     super(source);
@@ -25,24 +29,22 @@ public class SessionSource extends UserDefinedPythonDataSource {
 
   public static void register(Object session, Object source) {
     SparkSession spark = (SparkSession) session;
-    spark.sessionState().dataSourceManager().registerDataSource("indextables", new SessionSource((PythonFunction) source));
-  }
-
-  /** The same for a source that Spark has found by itself. */
-  static void registerFound(SparkSession spark) {
-    UserDefinedPythonDataSource found = spark.sessionState().dataSourceManager().lookupDataSource("indextables");
-    if (!(found instanceof SessionSource)) register(spark, found.dataSourceCls());
+    if (SESSIONS.put(spark, Boolean.TRUE) != null) return;
+    SessionSource ours = new SessionSource((PythonFunction) source);
+    spark.sessionState().dataSourceManager().registerDataSource(TableRelation.FORMAT, ours);
+    for (int i = 0; i < TableRelation.OTHER_NAMES.length; i++)
+      spark.sessionState().dataSourceManager().registerDataSource(TableRelation.OTHER_NAMES[i], ours);
   }
 
   public PythonDataSourceCreationResult createDataSourceInPython(
       String name, CaseInsensitiveStringMap options, scala.Option schema) {
     CaseInsensitiveStringMap all = withSession(options);
     if (schema.isDefined() || options.containsKey("statement") || isForView())
-      return super.createDataSourceInPython(name, all, schema);
+      return super.createDataSourceInPython(TableRelation.FORMAT, all, schema); // whichever of its names was used
     Map asked = new HashMap(all.asCaseSensitiveMap());
     asked.put(FramedSchema.OPTION, "new");
     PythonDataSourceCreationResult made =
-        super.createDataSourceInPython(name, new CaseInsensitiveStringMap(asked), schema);
+        super.createDataSourceInPython(TableRelation.FORMAT, new CaseInsensitiveStringMap(asked), schema);
     return new PythonDataSourceCreationResult(made.dataSource(), FramedSchema.of(made.schema()));
   }
 
@@ -56,7 +58,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
 
   public PythonDataSourceWriteInfo createWriteInfoInPython(
       String name, StructType schema, CaseInsensitiveStringMap options, boolean overwrite, boolean streaming) {
-    return super.createWriteInfoInPython(name, schema, withSession(options), overwrite, streaming);
+    return super.createWriteInfoInPython(TableRelation.FORMAT, schema, withSession(options), overwrite, streaming);
   }
 
   /** Tasks carry the source along; executors do not know this class, and do not need it. */
@@ -78,6 +80,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
     while (settings.hasNext()) {
       scala.Tuple2 setting = (scala.Tuple2) settings.next();
       String key = (String) setting._1();
+      if (key.startsWith(FILE_SYSTEMS)) all.put(key, setting._2()); // Spark's own know the credentials of a store
       if (!key.toLowerCase(Locale.ROOT).startsWith(PREFIX)) continue;
       if (options.containsKey(key) || options.containsKey(key.substring(PREFIX.length()))) continue;
       all.put(key, setting._2());

@@ -49,6 +49,9 @@ class SnapshotFileIndex implements FileIndex {
   private final Column[] highs;
   private final FileStatusWithMetadata[] statuses; // made when a file is first selected
   private final long totalBytes;
+  private final Column vectors; // file -> the number of its deletion vector, null where it has none
+  private final ByteBuffer bitmaps; // the vectors, see DeletedRows
+  private boolean masked; // whether the scan leaves out the rows that vectors name
 
   SnapshotFileIndex(StructType partitionSchema, Path root, String label, Map source, byte[] files)
       throws Exception {
@@ -75,20 +78,23 @@ class SnapshotFileIndex implements FileIndex {
       lows[i] = new Column(in);
       highs[i] = new Column(in);
     }
+    vectors = new Column(in);
+    bitmaps = ((ByteBuffer) in.slice()).order(ByteOrder.LITTLE_ENDIAN);
     statuses = new FileStatusWithMetadata[paths.count];
     long sum = 0;
     for (int i = 0; i < paths.count; i++) sum += ends.number(i);
     totalBytes = sum;
   }
 
-  private SnapshotFileIndex(SnapshotFileIndex other) {
-    partitionSchema = other.partitionSchema;
+  private SnapshotFileIndex(
+      SnapshotFileIndex other, StructType partitionSchema, InternalRow[] partitions, int[][] members) {
+    this.partitionSchema = partitionSchema;
+    this.partitions = partitions;
+    this.members = members;
     root = other.root;
     label = other.label;
     source = other.source;
     digest = other.digest;
-    partitions = other.partitions;
-    members = other.members;
     paths = other.paths;
     sizes = other.sizes;
     ends = other.ends;
@@ -96,9 +102,12 @@ class SnapshotFileIndex implements FileIndex {
     ordinals.putAll(other.ordinals);
     lows = other.lows;
     highs = other.highs;
+    vectors = other.vectors;
+    bitmaps = other.bitmaps;
     statuses = new FileStatusWithMetadata[paths.count];
     totalBytes = other.totalBytes;
-    whole = true;
+    whole = other.whole;
+    masked = other.masked;
   }
 
   Map source() {
@@ -107,7 +116,59 @@ class SnapshotFileIndex implements FileIndex {
 
   /** The same with the whole size of each file, for those who ask for _metadata.file_size; null if this is it. */
   SnapshotFileIndex whole() {
-    return whole ? null : new SnapshotFileIndex(this);
+    if (whole) return null;
+    SnapshotFileIndex made = new SnapshotFileIndex(this, partitionSchema, partitions, members);
+    made.whole = true;
+    return made;
+  }
+
+  /** Whether a scan of these files returns rows that are deleted, unless it leaves them out. */
+  boolean hidesRows() {
+    if (masked) return false;
+    for (int i = 0; i < vectors.count; i++) if (vectors.valid[i]) return true;
+    return false;
+  }
+
+  ByteBuffer vectors() {
+    return bitmaps;
+  }
+
+  String digestText() {
+    return Arrays.toString(digest);
+  }
+
+  /** The same for a scan that leaves deleted rows out, with the number of each file's vector as one more partition value. */
+  SnapshotFileIndex masked(StructType schema) {
+    ArrayList rows = new ArrayList();
+    ArrayList files = new ArrayList();
+    for (int p = 0; p < partitions.length; p++) {
+      ArrayList plain = new ArrayList();
+      for (int j = 0; j < members[p].length; j++) {
+        int file = members[p][j];
+        if (vectors.valid[file]) {
+          rows.add(extended(p, Integer.valueOf((int) vectors.number(file))));
+          files.add(new int[] {file});
+        } else plain.add(Integer.valueOf(file));
+      }
+      if (plain.isEmpty()) continue;
+      int[] rest = new int[plain.size()];
+      for (int j = 0; j < rest.length; j++) rest[j] = ((Integer) plain.get(j)).intValue();
+      rows.add(extended(p, null));
+      files.add(rest);
+    }
+    SnapshotFileIndex made =
+        new SnapshotFileIndex(
+            this, schema, (InternalRow[]) rows.toArray(new InternalRow[0]), (int[][]) files.toArray(new int[0][]));
+    made.masked = true;
+    return made;
+  }
+
+  private InternalRow extended(int partition, Integer vector) {
+    Object[] values = new Object[partitionSchema.length() + 1];
+    for (int c = 0; c < partitionSchema.length(); c++)
+      values[c] = partitions[partition].get(c, partitionSchema.fields()[c].dataType());
+    values[partitionSchema.length()] = vector;
+    return new GenericInternalRow(values);
   }
 
   private static InternalRow[] readPartitions(ByteBuffer in, StructType schema) {
@@ -140,6 +201,8 @@ class SnapshotFileIndex implements FileIndex {
 
   public scala.collection.immutable.Seq listFiles(
       scala.collection.immutable.Seq partitionFilters, scala.collection.immutable.Seq dataFilters) {
+    if (hidesRows()) // never rows that are deleted, whatever became of the rule that leaves them out
+      throw new IllegalStateException(label + " has deleted rows, which this plan does not leave out. Read it again with its.table.");
     InterpretedPredicate wanted = partitionPredicate(partitionFilters);
     BoundsCheck bounds = new BoundsCheck(dataFilters);
     FilePruningRunner metadata = new FilePruningRunner(dataFilters); // _metadata.file_name = ... and the like
@@ -208,6 +271,7 @@ class SnapshotFileIndex implements FileIndex {
   // Two DataFrames of one snapshot are the same relation (cached data, reused exchanges); of two snapshots, never.
   public boolean equals(Object other) {
     if (!(other instanceof SnapshotFileIndex) || ((SnapshotFileIndex) other).whole != whole) return false;
+    if (((SnapshotFileIndex) other).masked != masked) return false;
     return Arrays.equals(digest, ((SnapshotFileIndex) other).digest);
   }
 

@@ -15,7 +15,7 @@ import org.apache.spark.sql.catalyst.parser.ParserInterface;
 public class StatementParser implements InvocationHandler {
   private final SparkSession session;
   private final ParserInterface sparks;
-  private volatile boolean sourceKnowsSettings;
+  private boolean catalogsAdded;
 
   StatementParser(SparkSession session, ParserInterface sparks) {
     this.session = session;
@@ -38,7 +38,8 @@ public class StatementParser implements InvocationHandler {
     boolean expressions = method.getName().equals("parseQuery") || method.getName().equals("parseExpression");
     Object[] arguments = given;
     String sql = given != null && given.length > 0 && given[0] instanceof String ? (String) given[0] : null;
-    if (sql != null && plans) prepareSource(sql);
+    addCatalogs();
+    if (sql != null && plans && namesFormat(sql)) StatementRunner.prepare(session);
     StatementCommand named = sql != null && plans ? NamedStatement.of(session, sql) : null;
     if (named != null) return named;
     if (sql != null && plans && Statements.areOurs(sql)) return StatementCommand.parsed(session, sql);
@@ -57,11 +58,27 @@ public class StatementParser implements InvocationHandler {
     }
   }
 
-  /** Where no Python process has done it: the data source is told the session's settings, as soon as SQL names it. */
-  private void prepareSource(String sql) {
-    if (sourceKnowsSettings || StatementRunner.isAttached()) return;
-    if (!sql.toLowerCase(java.util.Locale.ROOT).contains(TableRelation.FORMAT)) return;
-    sourceKnowsSettings = true;
-    SessionSource.registerFound(session);
+  /** Names of tables and paths in SQL, unless the session has other catalogs there; where Spark finds our classes. */
+  private synchronized void addCatalogs() {
+    if (catalogsAdded) return;
+    try {
+      ClassLoader sparks = org.apache.spark.util.Utils.getContextOrSparkClassLoader();
+      if (sparks.loadClass(SessionCatalog.class.getName()) != SessionCatalog.class) return;
+    } catch (ClassNotFoundException elsewhere) {
+      return; // compiled in the driver, or a thread of a server that opens a session: others will find it
+    }
+    catalogsAdded = true;
+    addCatalog("spark_catalog", SessionCatalog.class);
+    addCatalog(TableRelation.FORMAT, WarehouseCatalog.class);
+  }
+
+  private void addCatalog(String name, Class implementation) {
+    String key = "spark.sql.catalog." + name;
+    if (!session.sessionState().conf().contains(key)) session.sessionState().conf().setConfString(key, implementation.getName());
+  }
+
+  private static boolean namesFormat(String sql) {
+    String lower = sql.toLowerCase(java.util.Locale.ROOT);
+    return lower.contains(TableRelation.FORMAT) || lower.contains(TableRelation.OTHER_NAMES[0]);
   }
 }

@@ -1,23 +1,23 @@
 package indextables;
 
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.WeakHashMap;
 import java.util.function.BiFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import py4j.Py4JException;
 
 /**
- * Where statements run: in the Python process that started this driver, if there is one, which knows the session and can
- * put Spark's workers to work; otherwise (spark-sql, Thrift and Connect servers) in a Python process that Spark starts.
+ * Where statements run: in the Python process that started this driver, or in the one that it starts itself (spark-sql,
+ * Thrift and Connect servers, see PythonDriver). It knows the session and can put Spark's workers to work.
  */
 public class StatementRunner {
-  private static final String TABLE_KEY = "indextables.table";
+  private static final Map PREPARED = Collections.synchronizedMap(new WeakHashMap());
 
   /** Python's end: called with a session and a request, it returns a DataFrame, or a text that begins with a letter. */
   private static volatile BiFunction driver;
@@ -30,17 +30,30 @@ public class StatementRunner {
     return driver != null;
   }
 
+  /** Lets a session know the data source, with its settings, and our functions, unless it does. */
+  static void prepare(SparkSession session) {
+    if (PREPARED.containsKey(session)) return;
+    BiFunction python = driver(); // which prepares one session itself when it starts
+    if (PREPARED.put(session, Boolean.TRUE) == null) checked(python.apply(session, new String[] {"prepare", ""}));
+  }
+
+  static void isPrepared(SparkSession session) {
+    PREPARED.put(session, Boolean.TRUE);
+  }
+
+  private static BiFunction driver() {
+    BiFunction known = driver;
+    if (known != null) return known;
+    PythonDriver.start();
+    return driver;
+  }
+
   static StructType columns(SparkSession session, String sql) {
-    if (driver == null) return load(session, sql, null).schema();
     return (StructType) DataType.fromJson((String) asked(session, "columns", sql));
   }
 
   static Dataset rows(SparkSession session, String sql) {
-    if (driver != null) return (Dataset) asked(session, "rows", sql);
-    Dataset frame = load(session, sql, null);
-    Metadata told = frame.schema().fields()[0].metadata();
-    if (!told.contains(TABLE_KEY)) return frame;
-    return load(session, sql, TablePaths.of(session, told.getString(TABLE_KEY)));
+    return (Dataset) asked(session, "rows", sql);
   }
 
   /** The text of the error that Python has for a statement that Spark does not understand; null if it has none. */
@@ -74,24 +87,23 @@ public class StatementRunner {
   /** What Python says to a request of the catalog, JSON; with the rows that a write has. */
   static Object catalog(SparkSession session, String verb, String request, Dataset frame) {
     Object[] told = frame == null ? new Object[] {"catalog", verb, request} : new Object[] {"catalog", verb, request, frame};
-    return driver.apply(session, told);
+    return driver().apply(session, told);
   }
 
   /** The rows of a version of a table as Spark reads them itself; null where it does not, or nobody can be asked. */
   static Object frame(SparkSession session, String path, String frame) {
-    if (driver == null) return null;
-    Object answer = driver.apply(session, new String[] {"frame", path, frame});
+    Object answer = driver().apply(session, new String[] {"frame", path, frame});
     if (answer != null && !(answer instanceof Dataset)) CatalogRequest.checked(answer);
     return answer;
   }
 
   /** What became of a DELETE, UPDATE or MERGE INTO that Spark has parsed. */
   static Object change(SparkSession session, String path, String alias, Object plan) {
-    return driver.apply(session, new Object[] {"change", path, alias, plan});
+    return driver().apply(session, new Object[] {"change", path, alias, plan});
   }
 
   private static Object asked(SparkSession session, String what, String sql) {
-    return checked(driver.apply(session, new String[] {what, sql}));
+    return checked(driver().apply(session, new String[] {what, sql}));
   }
 
   private static Object checked(Object answer) {
@@ -101,12 +113,5 @@ public class StatementRunner {
       throw new StatementError(said[0], said[1]);
     }
     return answer;
-  }
-
-  private static Dataset load(SparkSession session, String sql, String table) {
-    Map options = new HashMap();
-    options.put("statement", sql);
-    if (table != null) options.put("statementTable", table);
-    return session.read().format("indextables").options(options).load();
   }
 }

@@ -19,10 +19,24 @@ import scala.collection.immutable.Seq;
  */
 public class TableRelation extends PythonTable {
   static final String FORMAT = "indextables";
+
+  /** Other names of the format, by which jobs for the JVM engine know it. */
+  static final String[] OTHER_NAMES = {
+    "tantivy4spark", "io.indextables.provider.IndexTablesProvider", "io.indextables.spark.core.IndexTables4SparkTableProvider"
+  };
+
   private static final String PATH_KEY = "indextables.path";
 
+  private final StructType stored;
+
   TableRelation(StructType schema) {
+    this(schema, schema);
+  }
+
+  /** With columns that are not stored: matches, and what is known of rows besides. */
+  TableRelation(StructType schema, StructType stored) {
     super(source(), FORMAT, schema);
+    this.stored = stored;
   }
 
   static PythonDataSourceV2 source() {
@@ -42,12 +56,24 @@ public class TableRelation extends PythonTable {
   }
 
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new TableScanBuilder(schema(), options);
+    return new TableScanBuilder(schema(), stored, options);
+  }
+
+  /** Whether a read is of what happened to rows: it has no index, and nothing is left out by its conditions. */
+  static boolean isFeed(CaseInsensitiveStringMap options) {
+    return "true".equalsIgnoreCase(options.get("readChangeFeed"));
+  }
+
+  /** Whether a provider is ours, by any of its names. */
+  static boolean isFormat(String provider) {
+    boolean ours = FORMAT.equalsIgnoreCase(provider);
+    for (int i = 0; i < OTHER_NAMES.length; i++) ours = ours || OTHER_NAMES[i].equalsIgnoreCase(provider);
+    return ours;
   }
 
   static boolean isOurs(DataSourceV2Relation relation) {
     if (relation.table() instanceof TableRelation) return true;
-    return relation.table() instanceof PythonTable && relation.table().name().equals(FORMAT);
+    return relation.table() instanceof PythonTable && isFormat(relation.table().name());
   }
 
   /** Where the table of a relation is; null if it is none of ours. The schema knows it where the options do not. */
@@ -98,10 +124,10 @@ public class TableRelation extends PythonTable {
     return made;
   }
 
-  /** A relation that returns given columns of a table. */
-  static DataSourceV2Relation of(StructType schema, Seq output, Map options) {
+  /** A relation that returns given columns of a table, of which it stores some. */
+  static DataSourceV2Relation of(StructType schema, StructType stored, Seq output, Map options) {
     return new DataSourceV2Relation(
-        new TableRelation(schema),
+        new TableRelation(schema, stored),
         output,
         scala.Option.empty(),
         scala.Option.empty(),

@@ -25,7 +25,9 @@ import scala.runtime.AbstractPartialFunction;
  */
 public class TableRule extends Rule {
   public TreeNode apply(TreeNode plan) {
-    LogicalPlan changed = (LogicalPlan) ((LogicalPlan) plan).transformDown(new Change());
+    LogicalPlan given = (LogicalPlan) plan;
+    if (SearchGuard.searches(given)) given = CachedTable.read(given);
+    LogicalPlan changed = (LogicalPlan) given.transformDown(new Change());
     // Only then: a search that still waits for its table would have to look through Spark's own scan for it.
     return SearchGuard.searches(changed) ? changed : NativeRead.in(changed);
   }
@@ -124,7 +126,7 @@ public class TableRule extends Rule {
   static DataSourceV2Relation table(LogicalPlan node) {
     if (node instanceof DataSourceV2Relation) {
       DataSourceV2Relation relation = (DataSourceV2Relation) node;
-      if (!TableRelation.isOurs(relation)) return null;
+      if (!TableRelation.isOurs(relation) || TableRelation.isFeed(relation.options())) return null;
       return relation.table() instanceof TableRelation ? relation : TableRelation.unshared(relation);
     }
     if (!(node instanceof LogicalRelation)) return null;
@@ -136,10 +138,12 @@ public class TableRule extends Rule {
     scala.collection.Iterator output = relation.output().iterator();
     while (output.hasNext()) {
       AttributeReference column = (AttributeReference) output.next();
-      if (relation.relation().schema().getFieldIndex(column.name()).isEmpty()) return null; // _metadata
-      fields.add(new StructField(column.name(), column.dataType(), true, column.metadata()));
+      if (relation.relation().schema().getFieldIndex(column.name()).isDefined())
+        fields.add(new StructField(column.name(), column.dataType(), true, column.metadata()));
+      else if (!column.name().equals(RowMetadata.PLACE)) return null;
     }
-    StructType schema = new StructType((StructField[]) fields.toArray(new StructField[0]));
-    return TableRelation.of(schema, relation.output(), ((SnapshotFileIndex) files).source());
+    StructType stored = new StructType((StructField[]) fields.toArray(new StructField[0]));
+    StructType schema = RowMetadata.withMetadata(stored, relation.output());
+    return TableRelation.of(schema, stored, relation.output(), ((SnapshotFileIndex) files).source());
   }
 }

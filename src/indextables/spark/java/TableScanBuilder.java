@@ -40,6 +40,7 @@ class TableScanBuilder
   private static final org.apache.spark.sql.connector.expressions.filter.Predicate[] NONE =
       new org.apache.spark.sql.connector.expressions.filter.Predicate[0];
   private final StructType full;
+  private final StructType stored; // without what is known of rows besides
   private final CaseInsensitiveStringMap options;
   private final Map pushed = new HashMap();
   private StructType wanted;
@@ -47,7 +48,12 @@ class TableScanBuilder
   private AnswerSize size;
 
   TableScanBuilder(StructType full, CaseInsensitiveStringMap options) {
+    this(full, full, options);
+  }
+
+  TableScanBuilder(StructType full, StructType stored, CaseInsensitiveStringMap options) {
     this.full = full;
+    this.stored = stored;
     this.options = options;
     this.wanted = full;
   }
@@ -73,7 +79,7 @@ class TableScanBuilder
 
   /** Whether the process that started this driver can be asked about the read, and rows are not ranked by it. */
   private boolean isAnswered() {
-    return StatementRunner.isAttached() && !options.containsKey("statement");
+    return StatementRunner.isAttached() && !options.containsKey("statement") && !TableRelation.isFeed(options);
   }
 
   private boolean isPlain() {
@@ -112,6 +118,9 @@ class TableScanBuilder
     if (!isPlain() || orders.length != 1 || !(orders[0].expression() instanceof NamedReference)) return false;
     String[] names = ((NamedReference) orders[0].expression()).fieldNames();
     if (names.length != 1) return false;
+    boolean scored = names[0].equals(RowMetadata.SCORE) && stored.getFieldIndex(names[0]).isEmpty();
+    // The best come first; who wants the worst gets all of them, and Spark sorts.
+    if (scored && orders[0].direction() != SortDirection.DESCENDING) return false;
     List order = new ArrayList();
     order.add(names[0]);
     order.add(orders[0].direction() == SortDirection.DESCENDING ? "desc" : "asc");
@@ -131,6 +140,11 @@ class TableScanBuilder
     List kept = new ArrayList();
     StructField[] fields = full.fields();
     for (int i = 0; i < fields.length; i++) if (required.getFieldIndex(fields[i].name()).isDefined()) kept.add(fields[i]);
+    StructField[] besides = RowMetadata.FIELDS.fields();
+    for (int i = 0; i < besides.length; i++) {
+      boolean known = full.getFieldIndex(besides[i].name()).isDefined();
+      if (!known && required.getFieldIndex(besides[i].name()).isDefined()) kept.add(besides[i]);
+    }
     if (kept.isEmpty()) kept.add(cheapest(fields));
     wanted = new StructType((StructField[]) kept.toArray(new StructField[0]));
   }
@@ -153,6 +167,7 @@ class TableScanBuilder
 
   public Scan build() {
     CaseInsensitiveStringMap told = all();
+    if (!pushed.containsKey("aggregation")) RowMetadata.check(wanted, stored, told);
     size = AnswerSize.of(wanted, told, false);
     if (size != null && size.small) return new SmallAnswer(wanted, told, size);
     PythonDataSourceV2 source = TableRelation.source();

@@ -163,7 +163,7 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
                   + " or write the path as the name: CREATE TABLE indextables.`" + location + "` (...)."));
     }
     Object provider = properties.get("provider");
-    if (provider != null && !provider.toString().equalsIgnoreCase(TableRelation.FORMAT)) {
+    if (provider != null && !TableRelation.isFormat(provider.toString())) {
       CatalogRequest.raise(
           CatalogRequest.error(
               "INVALID_INPUT", "The catalog " + name + " holds tables USING indextables, not " + provider + "."));

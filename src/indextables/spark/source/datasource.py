@@ -17,11 +17,13 @@ from pyspark.sql.types import StructType
 from indextables.commands import Command, Session, TableName, parse
 from indextables.errors import InvalidInputError
 from indextables.model.schema import normalize, schema_to_json
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import FRAME_KEY, SparkBatches, readable, with_metadata
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
-from indextables.spark.source.stream_reader import FEED_FIELDS, TableStreamReader
+from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, TableStreamReader
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
+from indextables.storage.location import parse_location
 
 TABLE_KEY = "indextables.table"
 """Field metadata that asks the driver where the table behind a name is; the answer comes as option `statementTable`."""
@@ -66,6 +68,7 @@ class StatementReader(DataSourceReader):
         self._sql = sql
         self._schema = schema
 
+    @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
         """Runs once, in a planner process."""
         path = self._options.text("statementTable")
@@ -78,6 +81,7 @@ class StatementReader(DataSourceReader):
         session = Session(dict(self._options.settings), resolve)
         return [StatementRows(parse_command(self._sql).run(session))]
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task. Spark may want some of the columns only."""
         if isinstance(partition, StatementRows):
@@ -94,6 +98,7 @@ class DefaultSource(DataSource):
 
     _frame: Frame | None = None
 
+    @plain_errors
     def schema(self) -> StructType:
         """The columns that a read returns. Spark keeps this object for the frame, which stays at the version seen here."""
         options = self._parsed()
@@ -109,6 +114,7 @@ class DefaultSource(DataSource):
             schema = with_metadata(schema, FRAME_KEY, str(self._frame))
         return schema
 
+    @plain_errors
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read, or a statement."""
         options = self._parsed()
@@ -116,23 +122,26 @@ class DefaultSource(DataSource):
         if statement is not None:
             return StatementReader(options, statement, schema)
         if options.flag("readChangeFeed"):
-            raise InvalidInputError(
-                "readChangeFeed is an option of streams.",
-                hint="Use spark.readStream, or Table.changes(from_version) for the changes of some versions.",
-            )
+            return ChangeReader(options, schema, self._frame)
         return TableReader(options, schema, self._frame)
 
+    @plain_errors
     def writer(self, schema: StructType, overwrite: bool) -> TableWriter:
         """A batch write."""
         return TableWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite))
 
+    @plain_errors
     def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802
         """A stream of what is appended to a table."""
         return TableStreamReader(self._parsed(), schema)
 
+    @plain_errors
     def streamWriter(self, schema: StructType, overwrite: bool) -> TableStreamWriter:  # noqa: N802
         """A stream into a table, each batch once."""
-        return TableStreamWriter(plan_source_write(self._parsed(), schema, overwrite=overwrite, streaming=True))
+        options = self._parsed()
+        checkpoint = self.options.get("checkpointLocation")
+        plan = plan_source_write(options, schema, overwrite=overwrite, streaming=True)
+        return TableStreamWriter(plan, None if checkpoint is None else parse_location(checkpoint).url)
 
     def _parsed(self) -> SourceOptions:
         return SourceOptions.parse(self.options)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,12 @@ from indextables.spark.source.filters import parse_filters
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.read.searchable import Mask, Rows
-from indextables.splits.read.table_split import TableSplit
+from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.splits.search.match import find_rows
+from indextables.storage.location import join, parse_location
+
+PLACE = "_metadata"
+"""The column that says where rows lie."""
 
 
 class Condition(Struct, frozen=True):
@@ -44,6 +50,12 @@ class MatchColumns(Struct, frozen=True):
 
     queries: Mapping[str, Query]
     conditions: tuple[Condition, ...] = ()
+    places: tuple[str, ...] = ()
+    """What is wanted of the place of each row, as Spark's own scan tells it in the column `_metadata`."""
+    folder: str = ""
+    """Where the table is."""
+    times: Mapping[str, int] = {}
+    """When each split was written, in milliseconds since 1970."""
 
     @classmethod
     def parse(cls, text: str, fields: QueryFields, *, now_ms: int) -> MatchColumns:
@@ -95,14 +107,14 @@ class MatchColumns(Struct, frozen=True):
             elif self.mentioned(node) and exact is not None and exact[number] == "y":
                 message = "The table's columns have changed since the query was planned."
                 raise ConflictError(message, hint="Run the query again.")
-        return MatchColumns(self.queries, tuple(conditions))
+        return replace(self, conditions=tuple(conditions))
 
     def under(self, names: ColumnNames) -> MatchColumns:
         """The same in the splits' names of columns."""
         if names.same:
             return self
         queries = {name: physical_query(query, names) for name, query in self.queries.items()}
-        return MatchColumns(queries, tuple(_under(condition, names) for condition in self.conditions))
+        return replace(self, queries=queries, conditions=tuple(_under(each, names) for each in self.conditions))
 
     def batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of a task with some columns, match columns among them."""
@@ -116,10 +128,16 @@ class MatchColumns(Struct, frozen=True):
             masks: dict[str, Mask] = {}
             for condition in self.conditions:
                 rows = rows[self._mask(condition, split, masks)[rows]]
-            yield from self._rows(split, rows, columns, masks, task.plan)
+            yield from self._rows(split, entry, rows, columns, masks, task.plan)
 
     def _rows(
-        self, split: TableSplit, rows: Rows, columns: Sequence[str], masks: dict[str, Mask], plan: ScanPlan
+        self,
+        split: TableSplit,
+        entry: SplitEntry,
+        rows: Rows,
+        columns: Sequence[str],
+        masks: dict[str, Mask],
+        plan: ScanPlan,
     ) -> Iterator[pa.RecordBatch]:
         start = 0
         stored = list(plan.columns)
@@ -127,10 +145,30 @@ class MatchColumns(Struct, frozen=True):
             here = rows[start : start + batch.num_rows]
             start += batch.num_rows
             arrays = [
-                pa.array(self._matches(name, split, masks)[here]) if name in self.queries else batch.column(name)
+                pa.array(self._matches(name, split, masks)[here])
+                if name in self.queries
+                else self._places(entry, here)
+                if name == PLACE and self.places
+                else batch.column(name)
                 for name in columns
             ]
             yield pa.record_batch(arrays, names=list(columns))
+
+    def _places(self, entry: SplitEntry, rows: Rows) -> pa.Array:
+        """Where rows lie, in the words of Spark's own scan."""
+        url = join(self.folder, entry.path)
+        local = parse_location(self.folder).kind == "local"
+        known: dict[str, Any] = {
+            "file_path": Path(url).as_uri().replace("file://", "file:", 1) if local else url,
+            "file_name": entry.path.rsplit("/", 1)[-1],
+            "file_size": entry.size,
+            "file_block_start": 0,
+            "file_block_length": entry.size,
+            "file_modification_time": datetime.fromtimestamp(self.times.get(entry.path, 0) / 1000, UTC),
+        }
+        columns = {name: pa.repeat(pa.scalar(value), len(rows)) for name, value in known.items()}
+        columns["row_index"] = pa.array(rows, pa.int64())
+        return pa.StructArray.from_arrays([columns[name] for name in self.places], list(self.places))
 
     def _mask(self, condition: Condition, split: TableSplit, masks: dict[str, Mask]) -> Mask:
         if condition.kind == "match":

@@ -15,20 +15,21 @@ from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables import config
 from indextables.config.values import integer, parse_bool, parse_size
-from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, parse
 from indextables.model.predicate.where import bound_predicate
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
 from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
 from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
-from indextables.spark.settings import bare, unknown_in_session
+from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
 from indextables.spark.source.answers import is_null_free
 from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.matches import MatchColumns
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
-from indextables.splits.search.search import OrderBy, SearchRequest
+from indextables.splits.search.order import OrderBy
+from indextables.splits.search.search import SearchRequest
 from indextables.splits.search.snippets import Snippet
 from indextables.table import Table, planning
 
@@ -53,12 +54,16 @@ OWN = (
     "physicalNames",
     "partitionColumns",
     "mergeSchema",
+    "overwriteSchema",
     "replaceWhere",
     "partitionOverwriteMode",
     "userMetadata",
     "txnAppId",
     "txnVersion",
     "startingVersion",
+    "endingVersion",
+    "startingTimestamp",
+    "endingTimestamp",
     "maxFilesPerTrigger",
     "maxBytesPerTrigger",
     "ignoreChanges",
@@ -97,6 +102,8 @@ class SourceOptions(Struct, frozen=True):
         settings: dict[str, str] = {}
         for key, value in options.items():
             name = bare(key)
+            if key.lower().startswith(HADOOP):
+                continue  # of Spark's own file systems, see below
             if name.lower() in _OWN:
                 own[_OWN[name.lower()]] = value
             elif name != key and not config.is_setting(name):
@@ -104,6 +111,7 @@ class SourceOptions(Struct, frozen=True):
             elif name.lower() not in SPARKS_OWN and not name.lower().startswith("option."):
                 settings[name] = value
         _check_known(settings)
+        settings = {**file_system_settings(options, settings), **settings}
         return cls(options.get("path") or options.get("location"), own, settings)
 
     def required_path(self, schema_path: str | None = None) -> str:
@@ -180,7 +188,10 @@ def _check_known(settings: Mapping[str, str]) -> None:
         try:
             config.REGISTRY.find(key)
         except UnknownOptionError as error:
-            suggestions = [name for name in OWN if name.lower().startswith(key.lower()[:4])]
+            near = nearest(key.lower(), _OWN, count=2, cutoff=0.75)
+            suggestions = [_OWN[name] for name in near] or [
+                name for name in OWN if name.lower().startswith(key.lower()[:4])
+            ]
             hint = f"Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else error.hint
             raise UnknownOptionError(
                 f"There is no option or setting {key!r}.",
@@ -268,7 +279,7 @@ class ReadRequest(Struct, frozen=True):
 
     def first(self, table: Table, columns: Sequence[str]) -> TableSearch | None:
         """The search for the first rows by a column; None if nothing but all rows will do."""
-        if self.order is None or self.rows is None:
+        if self.order is None or self.rows is None or self.best is not None:
             return None
         name, direction, nulls = self.order
         column = find_column(table.schema, name)
@@ -279,6 +290,27 @@ class ReadRequest(Struct, frozen=True):
         plan = self.plan(table, columns, order_by=column)
         plan = plan if plan.query is not None else replace(plan, query=AllRows())
         return TableSearch.of(plan, limit=self.rows, order_by=OrderBy(column, direction == "desc"))
+
+    @property
+    def best(self) -> int | None:
+        """How many rows are wanted where the best of a search, or any, will do."""
+        return self.rows if self.order is None or self.order[0] == SCORE else None
+
+    def ranked(self, table: Table, columns: Sequence[str]) -> TableSearch:
+        """The rows that the search operators find, with what only a search knows of them."""
+        plan = self.plan(table, [name for name in columns if name not in (SCORE, SNIPPET)])
+        snippet = None
+        if SNIPPET in columns:
+            named = table._viewed or table
+            searched_columns = [operator.column for operator in self.operators if operator.column is not None]
+            column = self.snippet or next(iter(searched_columns), None)
+            if column is None:
+                raise InvalidInputError(
+                    "Of a search in all columns there is no snippet: it is not known of which column.",
+                    hint="Search a column: message TEXTSEARCH '...'.",
+                )
+            snippet = Snippet(find_column(named.schema, column))
+        return TableSearch.of(plan, limit=self.best, score=SCORE in columns, snippet=snippet)
 
     def search(self, table: Table, columns: Sequence[str]) -> TableSearch:
         """The search that finds the rows, for columns that may be its score and its snippet."""

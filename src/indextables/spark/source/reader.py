@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from dataclasses import replace as with_parts
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar
 
@@ -18,17 +18,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
+from indextables.model.schema import SCORE, SNIPPET
+from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
-from indextables.spark.source.matches import MatchColumns
+from indextables.spark.source.matches import PLACE, MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
@@ -39,34 +43,32 @@ _MAGIC = b"PAR1"
 _THREADS = 16
 
 
-def parquet_splits(table: Table, files: pa.Table) -> pa.BooleanArray:
-    """Which files Spark can read itself: those that are Parquet and have no deletion vector, which Spark does not know.
+def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.BooleanArray:
+    """Which files are Parquet, so that Spark can read them itself; with `whole` only those without a deletion vector.
 
     The log tells for those that we wrote; of the others the last bytes are read.
     """
-    ours = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy()
-    doubtful = np.flatnonzero(~ours)
-    whole = pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
-    if len(doubtful) == 0:
-        return pa.array(ours & whole)
-    store = open_store(StoreSpec.from_url(table.path, table.settings))
-    paths = files["path"].take(doubtful).to_pylist()
-    sizes = files["size"].take(doubtful).to_pylist()
+    parquet = pc.fill_null(pc.match_substring(files["stats"], '"nullCount"'), False).to_numpy().copy()
+    doubtful = np.flatnonzero(~parquet)
+    if len(doubtful):
+        store = open_store(StoreSpec.from_url(table.path, table.settings))
+        paths = files["path"].take(doubtful).to_pylist()
+        sizes = files["size"].take(doubtful).to_pylist()
 
-    def ends_as_parquet(path: str, size: int) -> bool:
-        return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+        def ends_as_parquet(split: tuple[str, int]) -> bool:
+            path, size = split
+            return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        endings = list(pool.map(ends_as_parquet, paths, sizes))
-    parquet = ours.copy()
-    parquet[doubtful] = endings
-    return pa.array(parquet & whole)
+        parquet[doubtful] = list(SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS))
+    if whole:
+        parquet &= pc.is_null(files["deletion_vector"]).to_numpy(zero_copy_only=False)
+    return pa.array(parquet)
 
 
 def splits_of_kind(table: Table, splits: Sequence[SplitEntry], kind: str) -> list[SplitEntry]:
-    """Those of some splits that are `parquet`, or those that are `foreign`."""
+    """Those of some splits that are `parquet`, that are `foreign`, or that are `foreign or changed` (by a vector)."""
     files = table.files()
-    ours = set(files["path"].filter(parquet_splits(table, files)).to_pylist())
+    ours = set(files["path"].filter(parquet_splits(table, files, whole=kind == "foreign or changed")).to_pylist())
     return [entry for entry in splits if (entry.path in ours) == (kind == "parquet")]
 
 
@@ -77,9 +79,12 @@ SEARCH_BYTES = 1 << 30
 
 
 def task_groups(
-    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None
+    splits: Sequence[SplitEntry], *, per_task: int, searching: bool, parallelism: int | None = None, most: int = 0
 ) -> Iterator[tuple[SplitEntry, ...]]:
-    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`)."""
+    """The splits of each task, in order. `per_task` 0 goes by size, and by how many tasks run at once (`parallelism`).
+
+    By size a task has at most `most` splits, where that is not 0.
+    """
     if per_task:
         for start in range(0, len(splits), per_task):
             yield tuple(splits[start : start + per_task])
@@ -92,7 +97,9 @@ def task_groups(
         # By where the middle of the split lies among all bytes: tasks of equal size, as far as splits allow it.
         groups[min(tasks - 1, (2 * before + entry.size) * tasks // max(2 * total, 1))].append(entry)
         before += entry.size
-    yield from (tuple(group) for group in groups if group)
+    for group in groups:
+        for start in range(0, len(group), most or max(len(group), 1)):
+            yield tuple(group[start : start + (most or len(group))])
 
 
 class Frame(Struct, frozen=True):
@@ -202,6 +209,7 @@ class TableReader(DataSourceReader):
         self._request = ReadRequest.parse(options)
         self._planned: SplitGroup | None = None
 
+    @plain_errors
     def partitions(self) -> Sequence[InputPartition]:
         """One group of splits per task. A limit makes it one task, so that it is a limit of the whole."""
         request, table = self._request, self._table()
@@ -211,14 +219,17 @@ class TableReader(DataSourceReader):
         if request.limit is not None and not request.limit_is_of_task:
             return [whole]
         plan = plan_of(whole.scan)
+        settings = table.settings.group(SparkReadSettings)
         groups = task_groups(
             plan.splits,
-            per_task=table.settings.group(SparkReadSettings).splits_per_task,
+            per_task=settings.splits_per_task,
+            most=settings.max_splits_per_task,
             searching=plan.query is not None,
             parallelism=self._options.number("parallelism"),
         )
-        return [replace(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
+        return [with_parts(whole, scan=whole.scan.with_splits(splits)) for splits in groups]
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a group. Spark makes an empty list of partitions into one that holds nothing."""
         if isinstance(partition, SplitGroup):
@@ -257,9 +268,16 @@ class TableReader(DataSourceReader):
         """The read as if one task did all of it."""
         request = self._request
         matches = request.match_columns(table)
+        besides = [name for name in self._schema.names if name not in table.schema.names]
+        if PLACE in besides:
+            place = self._schema[PLACE].dataType
+            assert isinstance(place, StructType)
+            files = table.files()
+            times = dict(zip(files["path"].to_pylist(), files["modification_time"].to_pylist(), strict=True))
+            matches = replace(matches or MatchColumns({}), places=tuple(place.names), folder=table.path, times=times)
         if matches is not None:
             names = tuple(self._schema.names)
-            stored = [name for name in names if name not in matches.queries]
+            stored = [name for name in names if name not in matches.queries and name != PLACE]
             # A row of match columns alone still has to be read from something.
             plan = request.plan(table, stored or table.schema.names[:1])
             return SplitGroup(self._of_kind(table, plan), matches=matches, columns=names)
@@ -269,6 +287,8 @@ class TableReader(DataSourceReader):
         limit = request.rows if request.order is None or scan is not None else None
         if request.searches:
             scan, limit = request.search(table, columns), request.limit
+        elif SCORE in besides or SNIPPET in besides:
+            scan, limit = request.ranked(table, columns), request.best
         elif scan is None:
             scan, limit = request.plan(table, columns), limit if request.limit is None else request.limit
         return SplitGroup(self._of_kind(table, scan), limit, aggregation)

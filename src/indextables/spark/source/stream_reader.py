@@ -20,12 +20,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -38,6 +39,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
 from indextables.model.actions import AddAction, RemoveAction
+from indextables.model.arguments import to_epoch_ms
 from indextables.model.conflicts import Operation, files_of_new_rows
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.pruning import may_match
@@ -54,12 +56,14 @@ from indextables.scan.changes import (
 )
 from indextables.scan.plan import ScanPlan, entries
 from indextables.scan.task import ScanTask
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.options import ReadRequest, SourceOptions
-from indextables.spark.source.reader import SplitGroup, task_groups, worker_store
+from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, feeds, planning
+from indextables.table.handle import version_of
 
 
 class StreamOptions(Struct, frozen=True):
@@ -68,6 +72,8 @@ class StreamOptions(Struct, frozen=True):
     request: ReadRequest
     start: int | Literal["latest"] | None
     """The first version to read; without one everything that is in the table comes first."""
+    start_time: str | None
+    """The moment of the first version, instead."""
     max_files: int | None
     max_bytes: int | None
     ignore_changes: bool
@@ -90,6 +96,7 @@ class StreamOptions(Struct, frozen=True):
             feed=feed,
             request=request,
             start=options.version("startingVersion"),
+            start_time=_one_of(options, "startingVersion", "startingTimestamp"),
             max_files=options.number("maxFilesPerTrigger", 1),
             max_bytes=options.size("maxBytesPerTrigger"),
             ignore_changes=options.flag("ignoreChanges"),
@@ -112,6 +119,21 @@ class StreamOptions(Struct, frozen=True):
             )
 
 
+def _one_of(options: SourceOptions, version: str, moment: str) -> str | None:
+    """A moment, which is given instead of a version."""
+    if options.text(version) is not None and options.text(moment) is not None:
+        raise InvalidInputError(f"Give {version} or {moment}, not both.", key=moment)
+    return options.text(moment)
+
+
+def first_version(table: Table, moment: str) -> int:
+    """The first version that was committed at a moment or after it."""
+    try:
+        return version_of(table._log, version=None, timestamp=to_epoch_ms(moment) - 1) + 1
+    except VersionNotFoundError:
+        return 0
+
+
 FEED_FIELDS = (
     StructField(CHANGE_TYPE, StringType()),
     StructField(COMMIT_VERSION, LongType()),
@@ -119,6 +141,7 @@ FEED_FIELDS = (
 )
 """The columns of a stream of changes beside those of the table."""
 DONE = -1
+_TASKS = 4
 ROWS_PER_PART = 2_000_000
 """So many rows that a restoration took away are held by one task, 16 bytes of each."""
 
@@ -419,27 +442,41 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, schema: StructType) -> None:
         self._schema = schema
-        self._stream_options = StreamOptions.parse(options)
-        self._files = StreamFiles(
-            options.required_path(path_in(schema)),
-            dict(options.settings),
+        self._options = options
+        self._until: int | None = None
+
+    # Looked at when first used: of an error in the constructor Spark tells nothing but that there is no reader.
+
+    @cached_property
+    def _stream_options(self) -> StreamOptions:
+        return StreamOptions.parse(self._options)
+
+    @cached_property
+    def _files(self) -> StreamFiles:
+        return StreamFiles(
+            self._options.required_path(path_in(self._schema)),
+            dict(self._options.settings),
             ignore_changes=self._stream_options.ignore_changes,
             feed=self._stream_options.feed,
         )
-        self._until: int | None = None
 
+    @plain_errors
     def initialOffset(self) -> dict[str, object]:  # noqa: N802
         """Where a new query starts: with `startingVersion`, or with everything that is in the table now."""
         start, table = self._stream_options.start, self._files.table()
         self._stream_options.check(table)
+        if self._stream_options.start_time is not None:
+            start = first_version(table, self._stream_options.start_time)
         if start is None:
             return Offset(table.version, 0, snapshot=True, table=table.metadata.id).to_dict()
         return Offset(table.version if start == "latest" else start - 1, table=table.metadata.id).to_dict()
 
+    @plain_errors
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Read no further than what is there now."""
         self._until = self._files.newest_version()
 
+    @plain_errors
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """How much one batch takes."""
         if self._stream_options.max_files is not None:
@@ -447,6 +484,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         size = self._stream_options.max_bytes
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
+    @plain_errors
     def latestOffset(self, start: dict[str, object], limit: ReadLimit) -> dict[str, object]:  # noqa: N802
         """How far the next batch goes."""
         most_files = limit.max_files if isinstance(limit, ReadMaxFiles) else None
@@ -455,6 +493,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._files.advance(Offset.of(start), until, max_files=most_files, max_bytes=most_bytes)
         return end.to_dict()
 
+    @plain_errors
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
         """The tasks of a batch."""
         table, files, restored, changes = self._files.between(Offset.of(start), Offset.of(end))
@@ -462,8 +501,9 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._changed_rows(table, changes)
         plan = self._stream_options.plan(table, self._schema.names)
         plan = plan.with_splits(self._files.entries(files, plan))
-        per_task = table.settings.group(SparkReadSettings).splits_per_task
-        groups = task_groups(plan.splits, per_task=per_task, searching=plan.query is not None)
+        settings = table.settings.group(SparkReadSettings)
+        per_task, most = settings.splits_per_task, settings.max_splits_per_task
+        groups = task_groups(plan.splits, per_task=per_task, most=most, searching=plan.query is not None)
         compared = [task for one in restored for task in self._files.restored_rows(one, plan)]
         return [*(SplitGroup(plan.with_splits(splits)) for splits in groups), *compared]
 
@@ -472,6 +512,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         columns = [name for name in self._schema.names if name not in told]
         return [ChangedRows(feeds.change_task(table, [change], columns)) for change in changes]
 
+    @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a task."""
         if isinstance(partition, ChangedRows):
@@ -481,3 +522,47 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, object]) -> None:
         """Nothing is kept that could be forgotten now."""
+
+
+class ChangeReader(DataSourceReader):
+    """Reads what happened to the rows of a table, from one version to another, both included."""
+
+    def __init__(self, options: SourceOptions, schema: StructType, frame: Frame | None) -> None:
+        self._options = options
+        self._schema = schema
+        self._frame = frame
+        StreamOptions.parse(options)  # what makes no sense in a feed is an error
+
+    @plain_errors
+    def partitions(self) -> Sequence[InputPartition]:
+        """Changes in the order of the versions, in about as many tasks as run at once."""
+        table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
+        told = {field.name for field in FEED_FIELDS}
+        columns = [name for name in self._schema.names if name not in told]
+        changes = feeds.changes_between(table, *self._versions(table))
+        each = -(-len(changes) // (2 * (self._options.number("parallelism") or _TASKS))) or 1
+        parts = [changes[start : start + each] for start in range(0, len(changes), each)]
+        return [ChangedRows(feeds.change_task(table, part, columns)) for part in parts]
+
+    def _versions(self, table: Table) -> tuple[int, int]:
+        start_time = _one_of(self._options, "startingVersion", "startingTimestamp")
+        end_time = _one_of(self._options, "endingVersion", "endingTimestamp")
+        first = self._options.number("startingVersion")
+        if start_time is not None:
+            first = first_version(table, start_time)
+        if first is None:
+            raise InvalidInputError(
+                "A read of changes needs the version to begin with.",
+                hint='Give .option("startingVersion", 1), or startingTimestamp; endingVersion is the last one.',
+                key="startingVersion",
+            )
+        last = self._options.number("endingVersion")
+        if end_time is not None:
+            last = min(version_of(table._log, version=None, timestamp=end_time), table.version)
+        return first, table.version if last is None else last
+
+    @plain_errors
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task."""
+        if isinstance(partition, ChangedRows):
+            yield from SparkBatches(self._schema)(batch.select(self._schema.names) for batch in partition.batches())

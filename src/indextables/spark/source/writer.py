@@ -18,6 +18,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
+from uuid import UUID
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -29,11 +30,12 @@ from indextables import config
 from indextables.config import PREFIX, Settings
 from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import SettingsGroup, declared
-from indextables.errors import IndexTablesError, InvalidInputError
+from indextables.errors import IndexTablesError, InvalidInputError, RefusedError, TableNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import all_of
 from indextables.model.predicate.where import Where
+from indextables.spark.errors import plain_errors
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare, known_settings
 from indextables.spark.source.definitions import TableDefinition, plan_defined_write
@@ -48,6 +50,7 @@ from indextables.spark.writes import (
     plan_table_write,
     under_overwrite_mode,
 )
+from indextables.table.handle import open_log
 from indextables.table.planning import with_options
 from indextables.write.row_write import RowWrite
 
@@ -112,6 +115,7 @@ def plan_source_write(
         replace_where=replace_where,
         dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
         merge_schema=options.flag("mergeSchema"),
+        overwrite_schema=options.flag("overwriteSchema"),
         options=with_column_case(options.settings, schema.names),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
@@ -159,28 +163,35 @@ class TableWriter(DataSourceArrowWriter):
     def __init__(self, plan: RowWrite) -> None:
         self._plan = plan
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
         return run_task(self._plan, iterator)
 
+    @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs once in a planner process, when every task has succeeded."""
         commit_splits(self._plan, messages)
 
+    @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Runs when a task or the commit has failed."""
         abandon_splits(self._plan, messages)
 
 
 def commit_splits(
-    write: RowWrite, messages: Sequence[WriterCommitMessage | None], *, txn: tuple[str, int] | None = None
+    write: RowWrite,
+    messages: Sequence[WriterCommitMessage | None],
+    *,
+    txn: tuple[str, int] | None = None,
+    mark: tuple[str, int] | None = None,
 ) -> int | None:
     """The one commit of a job: of what its tasks were planned for, with what they know of the session."""
     parts = [m for m in messages if isinstance(m, WrittenSplits)]
     write = parts[0].plan if parts else write
     application = next((part.application for part in parts if part.application), None)
     return finish(
-        replace(write, txn=txn or write.txn),
+        replace(write, txn=txn or write.txn, mark=mark),
         [action for part in parts for action in part.added],
         application=application,
     )
@@ -200,25 +211,67 @@ def abandon_splits(write: RowWrite, messages: Sequence[WriterCommitMessage | Non
         logger.warning("the splits of a failed write to %s were left in place", write.spec.url)
 
 
+def _number(query: str) -> int:
+    """The id of a query as a number that a log can hold."""
+    return UUID(query).int >> 65
+
+
 class TableStreamWriter(DataSourceStreamArrowWriter):
     """Writes batches of rows, and commits them under the query's id."""
 
-    def __init__(self, plan: RowWrite) -> None:
+    def __init__(self, plan: RowWrite, checkpoint: str | None = None) -> None:
         self._plan = plan
+        self._checkpoint = checkpoint
 
+    @plain_errors
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenSplits:
         """Runs in a task."""
         return run_task(self._plan, iterator)
 
+    @plain_errors
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Runs on the driver, when every task of a batch has succeeded."""
         parts = [m for m in messages if isinstance(m, WrittenSplits)]
         query = next((part.query_id for part in parts if part.query_id), None)
         if query is None:
             raise IndexTablesError("Spark did not say which streaming query a batch belongs to.", batch=batchId)
-        if self._plan.operation is not Operation.APPEND or any(part.added for part in parts):
-            commit_splits(self._plan, messages, txn=(query, batchId))
+        if self._plan.operation is Operation.APPEND and not any(part.added for part in parts):
+            return
+        mark = None if self._checkpoint is None else (f"checkpoint {self._checkpoint}", _number(query))
+        try:
+            self._check_query(query, batchId, mark)
+        except RefusedError:
+            abandon(parts[0].plan, [action for part in parts for action in part.added])
+            raise
+        commit_splits(self._plan, messages, txn=(query, batchId), mark=mark)
 
+    def _check_query(self, query: str, batch: int, mark: tuple[str, int] | None) -> None:
+        """Refuse a batch that only another query can have sent, or one whose rows the table has from an earlier query."""
+        try:
+            recorded = open_log(self._plan.spec.url, self._plan.options).fresh().header.txns
+        except TableNotFoundError:
+            return
+        newest = recorded.get(query)
+        if newest is not None and newest.version > batch:
+            raise RefusedError(
+                f"Batch {batch} of the streaming query {query} was sent after its batch {newest.version}: two queries run "
+                "with one id, from copies of one checkpoint.",
+                hint="Nothing of it was written. Give each query a checkpoint folder of its own.",
+                query=query,
+                batch=batch,
+            )
+        before = None if mark is None else recorded.get(mark[0])
+        if mark is None or before is None or before.version == mark[1] or self._plan.operation is not Operation.APPEND:
+            return
+        raise RefusedError(
+            f"The checkpoint folder {self._checkpoint} was made anew: another query wrote to {self._plan.spec.url} from it, "
+            "and this one begins again with rows that the table has already.",
+            hint="Nothing was written. Put the folder back; or, to write the rows again, name another folder.",
+            checkpoint=self._checkpoint,
+            query=query,
+        )
+
+    @plain_errors
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Runs on the driver, when a task or the commit of a batch has failed."""
         abandon_splits(self._plan, messages)

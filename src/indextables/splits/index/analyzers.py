@@ -7,7 +7,7 @@ it keeps its position, and rows are searched for it by scanning (`index_values` 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -99,6 +99,12 @@ def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> l
     """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
     analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
     return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
+
+
+def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token]:
+    """The terms of a text as the analyzer's own objects, whose `char_offset_from` and `char_offset_to` are their place."""
+    tokens: list[tantivy.Token] = build_analyzer(tokenizer).pre_tokenize(text).tokens
+    return tokens
 
 
 TOKENS = pa.schema([("term", pa.string()), ("position", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])

@@ -1,14 +1,8 @@
-"""Splits that another engine wrote: rows are read from the document store; there is no index that can be used.
+"""Splits that another engine wrote: their terms say which rows to look at, and the rows decide with the same analyzers.
 
-Their term dictionary has another form than tantivy-py's, so a query is answered by scanning the rows with the same
-analyzers. Merging rewrites such a split into one of ours.
-
-The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
-
-    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
-
-Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
-hotcache.
+Tantivy-py cannot open their term dictionary; `bundle_files.py` reads it, and the documents. Where a file has a form that
+is not known there, nothing is ruled out and documents are read by tantivy: the same answer, slower. Merging rewrites
+such a split into one of ours.
 
 Values of another engine's documents as Arrow arrays of the table's types.
 """
@@ -20,156 +14,38 @@ import datetime
 import ipaddress
 import json
 import shutil
-import struct
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
-from msgspec import Struct
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
 from indextables.model.column_ranges import ColumnRange
-from indextables.model.predicate import Predicate
+from indextables.model.predicate import And, Comparison, In, Or, Predicate, evaluate
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
-from indextables.splits.index.segments import read_meta
 from indextables.splits.index.tantivy_errors import scratch_folder, tantivy_errors
-from indextables.splits.index.tantivy_files import check_store, footer_length, store_index
+from indextables.splits.index.tantivy_files import COMPONENTS, footer_length
+from indextables.splits.read.bundle_files import (
+    Bundle,
+    DocumentStore,
+    FieldTerms,
+    UnknownFormError,
+    bad_bundle,
+    field_terms,
+    proven_meta,
+    read_directory,
+    unbundle,
+)
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
-
-_MAGIC = 403_881_646
-_VERSION = 1
-_END_BYTES = 1 << 20
-_PIECE_BYTES = 8 << 20
-_ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
-"""Of these only the end is fetched: nothing but rows is read from a foreign split."""
-
-
-class BundledFile(msgspec.Struct, frozen=True):
-    """Where a file lies in the bundle."""
-
-    start: int
-    end: int
-
-
-class _Files(msgspec.Struct, frozen=True):
-    files: dict[str, BundledFile]
-
-
-# Made once, at import: msgspec crashes if two threads are the first to look into a type.
-_FILES = msgspec.json.Decoder(_Files)
-
-
-class Bundle(Struct, frozen=True):
-    """What is where in a bundle."""
-
-    files: Mapping[str, BundledFile]
-    hotcache: BundledFile
-
-
-def is_bundle(end: bytes) -> bool:
-    """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
-    return len(end) >= 8 and end[-4:] != b"PAR1"
-
-
-def read_directory(source: SplitSource) -> Bundle:
-    """The files of a bundle by name, and its hotcache."""
-    hot = _length_before(source, source.size)
-    stop = source.size - 4 - hot
-    size = _length_before(source, stop)
-    (data,) = source.read_many([(stop - 4 - size, size)]) if size >= 8 else (b"",)
-    if len(data) < 8:
-        raise _bad(source.path, 0, source.size, "it is neither a split of ours nor a bundle of tantivy files")
-    magic, version = struct.unpack("<II", data[:8])
-    if magic != _MAGIC:
-        raise _bad(source.path, stop - 4 - size, size, "it is neither a split of ours nor a bundle of tantivy files")
-    if version != _VERSION:
-        raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
-    try:
-        files = _FILES.decode(data[8:]).files
-    except msgspec.DecodeError as e:
-        raise _bad(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
-    for name, file in files.items():
-        if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
-            raise _bad(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
-    return Bundle(files, BundledFile(stop, stop + hot))
-
-
-def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
-    """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
-    for name, file in bundle.files.items():
-        if name.startswith(".") or name == "split_fields":
-            continue
-        length = file.end - file.start
-        ends_only = name.rpartition(".")[2] in _ENDS_ONLY
-        begin = max(0, length - _END_BYTES) if ends_only else 0
-        with (folder / name).open("wb") as out:
-            out.truncate(length)
-            out.seek(begin)
-            for at in range(begin, length, _PIECE_BYTES):
-                (data,) = source.read_many([(file.start + at, min(_PIECE_BYTES, length - at))])
-                out.write(data)
-        if name == "meta.json":
-            _check_meta((folder / name).read_bytes(), source, file, bundle.hotcache)
-        elif begin == 0:
-            _check_file(folder / name, source.path, file)
-
-
-def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
-    """Prove `meta.json`, which has no checksum, by its copy."""
-    (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
-    if hot and meta not in hot:
-        raise _bad(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
-
-
-def _check_file(path: Path, split: str, file: BundledFile) -> None:
-    """Prove a tantivy file by the checksum in its footer."""
-    length = path.stat().st_size
-    with path.open("rb") as f:
-        f.seek(max(0, length - 4096))
-        end = f.read()
-        footer = footer_length(end, path.name)
-        f.seek(0)
-        crc, left = 0, length - footer
-        while left:
-            data = f.read(min(_PIECE_BYTES, left))
-            crc = zlib.crc32(data, crc)
-            left -= len(data)
-    try:
-        expected = json.loads(end[-footer:-8])["crc"]
-    except (ValueError, KeyError, TypeError) as e:
-        raise _bad(split, file.start, length, f"the footer of {path.name} is garbled") from e
-    if crc != expected:
-        raise _bad(split, file.start, length, f"the checksum of {path.name} differs")
-    if path.name.endswith(".store"):
-        start = store_index(end, path.name)
-        with path.open("rb") as f:
-            f.seek(min(start, length))
-            check_store(f.read(16), length - start, path.name)
-
-
-def _length_before(source: SplitSource, end: int) -> int:
-    """The u32 that ends at a place, which must leave room for what it measures."""
-    if end >= 4:
-        (data,) = source.read_many([(end - 4, 4)])
-        (length,) = struct.unpack("<I", data)
-        if length <= end - 4:
-            return int(length)
-    raise _bad(source.path, max(0, end - 4), 4, "it is neither a split of ours nor a bundle of tantivy files")
-
-
-def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
-    message = f"The split {path} (bytes {start} to {start + length}) cannot be read: {why}."
-    return BadFileError(message, path=path, start=start, length=length)
-
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ARRAY_KEY = "_values"
@@ -261,8 +137,28 @@ def _plain(value: Any) -> Any:
 
 _BATCH_ROWS = 4_096
 _ADDRESS = "ip_addr"
+_SURE_BYTES = 39
+"""Words of at most so many bytes are terms whatever the limit of the tokenizer was."""
+_SURE_TOKENIZERS = ("raw", "default", "en_stem", "whitespace")
+"""Those that make the same words here and there."""
+_DAY_NANOSECONDS = 86_400_000_000_000
+_WHOLE_BYTES = 256 << 10
+_PLAIN_TYPES = ("text", "i64", "u64", "f64", "bool", "date")
+_PLAIN_CHECKS = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
 _FAST_TYPES = ("i64", "u64", "f64", "bool")
 """What can be read back from its column where the documents do not store it."""
+
+
+class _WholeSource:
+    """A small split that was read at once."""
+
+    def __init__(self, source: SplitSource) -> None:
+        self.path, self.size, self.identity, self.remote = source.path, source.size, source.identity, source.remote
+        (self._data,) = source.read_many([(0, source.size)])
+        self.stats = source.stats
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self._data[start : start + length] for start, length in ranges]
 
 
 class ForeignReader:
@@ -270,32 +166,46 @@ class ForeignReader:
 
     indexed = False
 
-    def __init__(self, source: SplitSource, schema: pa.Schema, folder: Path, meta: dict[str, Any]) -> None:
+    def __init__(self, source: SplitSource, schema: pa.Schema, bundle: Bundle, meta: dict[str, Any]) -> None:
         self._source = source
-        self._folder = folder
+        self._bundle = bundle
         self._fields: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in meta["schema"]}
+        self._numbers_of = {name: number for number, name in enumerate(self._fields)}
         self._sizes = [int(segment["max_doc"]) for segment in meta["segments"]]
+        self._stems = [str(segment["segment_id"]).replace("-", "") for segment in meta["segments"]]
         self.schema = pa.schema([f for f in schema if f.name in self._fields])
         self.incomplete: Mapping[str, int] = {}
-        self._finalizer = weakref.finalize(self, shutil.rmtree, folder, True)
+        self._closing: Callable[[], object] = _nothing
+        self._values: dict[str, pa.Array | None] = {}
 
     @classmethod
     def open(cls, source: SplitSource, schema: pa.Schema) -> ForeignReader:
         """Open a bundle; `schema` is the table's, without partition columns."""
+        if source.size <= _WHOLE_BYTES:
+            source = _WholeSource(source)
         bundle = read_directory(source)
-        folder = scratch_folder("foreign", None)
         try:
-            unbundle(source, bundle, folder)
-            meta = read_meta(folder)
+            meta = json.loads(proven_meta(source, bundle))
             if any(segment["deletes"] is not None for segment in meta["segments"]):
                 raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)
-            return cls(source, schema, folder, meta)
+            return cls(source, schema, bundle, meta)
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-            shutil.rmtree(folder, ignore_errors=True)
             raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
+
+    @cached_property
+    def _folder(self) -> Path:
+        """The files of the bundle unpacked, for tantivy."""
+        folder = scratch_folder("foreign", None)
+        try:
+            unbundle(self._source, self._bundle, folder)
+        except (OSError, ValueError, LookupError, TypeError) as e:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise BadFileError(f"The foreign split {self.path} cannot be read: {e}.", path=self.path) from e
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
+        self._closing = weakref.finalize(self, shutil.rmtree, folder, True)
+        return folder
 
     @property
     def path(self) -> str:
@@ -343,9 +253,34 @@ class ForeignReader:
         for part in _parts(self._numbers(rows)):
             yield self._batch(part, fields)
 
-    def may_match(self, bound: Predicate) -> Mask | None:  # noqa: ARG002
-        """Nothing is known of the rows of another engine before they are read."""
-        return None
+    def may_match(self, bound: Predicate) -> Mask | None:
+        """Rows that a predicate can be true for, by the values that are terms of the index."""
+        try:
+            return self._possible(bound)
+        except (UnknownFormError, pa.ArrowException, OverflowError):
+            return None
+
+    def decides(self, bound: Predicate) -> bool:
+        """Whether `may_match` knows the rows that a predicate is true for, and not only those it can be true for."""
+        if isinstance(bound, And | Or):
+            return all(self.decides(below) for below in bound.children)
+        kind = self._asked_kind(bound)
+        return kind is not None and kind != "date"
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        """Rows that can hold all of some terms of a column; None if the index cannot tell."""
+        entry = self._fields.get(column)
+        if entry is None or entry["type"] != "text" or any(len(term.encode()) > _SURE_BYTES for term in terms):
+            return None
+        if (entry["options"].get("indexing") or {}).get("tokenizer") not in _SURE_TOKENIZERS:
+            return None
+        try:
+            possible = np.ones(self.num_rows, np.bool_)
+            for term in terms:
+                possible &= self._with_term(column, term.encode())
+        except UnknownFormError:
+            return None
+        return possible
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:  # noqa: ARG002
         """Nothing either."""
@@ -357,9 +292,15 @@ class ForeignReader:
         message = f"The split {self.path} was written by another engine; its index cannot be searched."
         raise UnsupportedError(message, hint="Scan its rows, or MERGE SPLITS to rewrite it.", path=self.path, **wanted)
 
+    def check_files(self) -> None:
+        """Prove every file of the bundle by its checksum."""
+        for name in self._bundle.files:
+            if name.rpartition(".")[2] in COMPONENTS:
+                self._file(name)
+
     def close(self) -> None:
         """Remove the unpacked files."""
-        self._finalizer()
+        self._closing()
 
     @cached_property
     def _searcher(self) -> tantivy.Searcher:
@@ -372,6 +313,75 @@ class ForeignReader:
         return searcher
 
     def _batch(self, rows: Rows, fields: Sequence[pa.Field]) -> pa.RecordBatch:
+        known = {f.name: self._from_terms(f, rows) for f in fields}
+        left = [f for f in fields if known[f.name] is None]
+        try:
+            known |= self._from_documents(rows, left) if left else {}
+        except UnknownFormError:
+            known |= self._from_tantivy(rows, left)
+        return pa.RecordBatch.from_arrays([known[f.name] for f in fields], schema=pa.schema(fields))
+
+    def _from_terms(self, field: pa.Field, rows: Rows) -> pa.Array | None:
+        """A column from the terms of its values, where many rows are wanted and every value is a term."""
+        if len(rows) * 4 < self.num_rows:
+            return None
+        if field.name not in self._values:
+            try:
+                self._values[field.name] = self._term_column(field)
+            except (UnknownFormError, pa.ArrowException):
+                self._values[field.name] = None
+        values = self._values[field.name]
+        return None if values is None else values.take(pa.array(rows))
+
+    def _term_column(self, field: pa.Field) -> pa.Array | None:
+        exact = ("i64", "u64", "f64", "bool", "text")
+        kind = self._term_kind(field)
+        if kind not in exact or self._option(field.name, "fast") is False:
+            return None
+        place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
+        for terms, distinct, first in self._distinct(field.name):
+            for number, term_place in enumerate(terms.places.values()):
+                place[first + terms.rows(term_place)] = start + number
+            values.append(distinct)
+            start += len(distinct)
+        if kind == "text" and (place < 0).any():
+            return None  # null, or a value that is too long for a term
+        joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
+        return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
+
+    def _from_documents(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
+        """Columns from the stored documents."""
+        if any(self._fields[f.name]["type"] not in _PLAIN_TYPES or not self._option(f.name, "stored") for f in fields):
+            raise UnknownFormError("Such a column is read by tantivy.")
+        starts = np.cumsum([0, *self._sizes])
+        segments = np.searchsorted(starts, rows, side="right") - 1
+        wanted = frozenset(self._numbers_of[f.name] for f in fields)
+        order = np.argsort(rows, kind="stable")
+        found: list[dict[int, Any]] = [{}] * len(rows)
+        for number in np.unique(segments).tolist():
+            here = order[segments[order] == number]
+            documents = self._stores[number].documents(rows[here] - starts[number], wanted)
+            for at, document in zip(here.tolist(), documents, strict=True):
+                found[at] = document
+        return {f.name: self._plain_array([d.get(self._numbers_of[f.name]) for d in found], f) for f in fields}
+
+    def _plain_array(self, values: list[Any], field: pa.Field) -> pa.Array:
+        kind = field.type
+        if self._fields[field.name]["type"] == "date":
+            if pa.types.is_timestamp(kind) and kind.unit == "us":
+                return pa.array([None if v is None else v // 1000 for v in values], pa.int64()).cast(kind)
+            if pa.types.is_date32(kind):
+                return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], pa.int32()).cast(kind)
+            values = [None if v is None else _EPOCH + datetime.timedelta(microseconds=v // 1000) for v in values]
+        elif any(check(kind) for check in _PLAIN_CHECKS):
+            try:
+                return pa.array(values, kind)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                pass  # said by `to_array` in words
+        return to_array(values, field, self.path)
+
+    def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
+        """Columns as tantivy reads them, from documents or from its own columns: any kind, slowly."""
         starts = np.cumsum([0, *self._sizes])
         searcher = self._searcher
         segments = np.searchsorted(starts, rows, side="right") - 1
@@ -387,8 +397,99 @@ class ForeignReader:
                     values[field.name] = searcher.fast_field_values(field.name, places)
                 if self._fields[field.name]["type"] == _ADDRESS:
                     values[field.name] = [plain_address(value) for value in values[field.name]]
-        arrays = [to_array(values[f.name], f, self.path) for f in fields]
-        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+        return {f.name: to_array(values[f.name], f, self.path) for f in fields}
+
+    @cached_property
+    def _stores(self) -> list[DocumentStore]:
+        return [DocumentStore(self._file(f"{stem}.store")) for stem in self._stems]
+
+    @cached_property
+    def _terms(self) -> list[dict[int, FieldTerms]]:
+        """The terms of each segment."""
+        records = [_record(entry) for entry in self._fields.values()]
+        return [field_terms(self._file(f"{stem}.term"), self._file(f"{stem}.idx"), records) for stem in self._stems]
+
+    def _file(self, name: str) -> bytes:
+        """A file of the bundle, proven by its checksum."""
+        file = self._bundle.files.get(name)
+        if file is None:
+            raise UnknownFormError(f"The bundle has no {name}.")
+        (data,) = self._source.read_many([(file.start, file.end - file.start)])
+        footer = footer_length(data, name)
+        try:
+            expected = json.loads(data[-footer:-8])["crc"]
+        except (ValueError, KeyError, TypeError) as e:
+            raise bad_bundle(self.path, file.start, len(data), f"the footer of {name} is garbled") from e
+        if zlib.crc32(memoryview(data)[:-footer]) != expected:
+            raise bad_bundle(self.path, file.start, len(data), f"the checksum of {name} differs")
+        return data
+
+    def _term_kind(self, field: pa.Field) -> str | None:
+        """What the terms of a column are, if each is a whole value."""
+        entry = self._fields[field.name]
+        kind, options = str(entry["type"]), entry.get("options", {})
+        if kind == "text":
+            whole = (options.get("indexing") or {}).get("tokenizer") == "raw"
+            return kind if whole and pa.types.is_string(field.type) else None
+        fits = {"i64": pa.types.is_signed_integer, "u64": pa.types.is_integer, "f64": pa.types.is_floating}
+        fits |= {"bool": pa.types.is_boolean, "date": _is_moment}
+        return kind if options.get("indexed") and kind in fits and fits[kind](field.type) else None
+
+    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int]]:
+        """The terms of a column in each segment, the values that they are, and the segment's first row."""
+        number, kind, first = self._numbers_of[column], str(self._fields[column]["type"]), 0
+        for terms, size in zip(self._terms, self._sizes, strict=True):
+            if number in terms:
+                yield terms[number], terms[number].values(kind), first
+            first += size
+
+    def _with_term(self, column: str, term: bytes) -> Mask:
+        """Rows that hold a term of a column."""
+        found, number, first = np.zeros(self.num_rows, np.bool_), self._numbers_of[column], 0
+        for terms, size in zip(self._terms, self._sizes, strict=True):
+            place = terms[number].places.get(term) if number in terms else None
+            if place is not None:
+                found[first + terms[number].rows(place)] = True
+            first += size
+        return found
+
+    def _possible(self, bound: Predicate) -> Mask | None:
+        if isinstance(bound, And | Or):
+            known = [self._possible(below) for below in bound.children]
+            masks = [mask for mask in known if mask is not None]
+            if not masks or (isinstance(bound, Or) and len(masks) < len(known)):
+                return None
+            joined: Mask = (np.logical_and if isinstance(bound, And) else np.logical_or).reduce(masks)
+            return joined
+        kind = self._asked_kind(bound)
+        if kind is None or not isinstance(bound, Comparison | In):
+            return None
+        return self._where_values(bound, self.schema.field(bound.column.name), kind)
+
+    def _asked_kind(self, bound: Predicate) -> str | None:
+        """The kind of the terms that answer a comparison; None for one that they cannot answer."""
+        if not isinstance(bound, Comparison | In) or len(bound.column.path) != 1:
+            return None
+        if isinstance(bound, Comparison) and bound.operator == "<=>":
+            return None  # true for nulls, which are no terms
+        name = bound.column.name
+        if name not in self.schema.names or self.schema.field(name).type != bound.column.type:
+            return None
+        kind = self._term_kind(self.schema.field(name))
+        return None if kind == "text" and not _is_sure(bound) else kind
+
+    def _where_values(self, bound: Comparison | In, field: pa.Field, kind: str) -> Mask:
+        found = np.zeros(self.num_rows, np.bool_)
+        for terms, distinct, first in self._distinct(field.name):
+            if kind == "date":
+                chosen = _possible_moments(bound, distinct, field.type)
+            else:
+                values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
+                chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
+            places = list(terms.places.values())
+            for number in np.flatnonzero(chosen).tolist():
+                found[first + terms.rows(places[number])] = True
+        return found
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
         names = list(self.schema.names) if columns is None else list(columns)
@@ -414,6 +515,47 @@ class ForeignReader:
         if len(numbers) and (numbers.min() < 0 or numbers.max() >= self.num_rows):
             raise InvalidInputError(f"Row numbers outside the {self.num_rows} rows of {self.path}.")
         return numbers
+
+
+def _nothing() -> None:
+    """What is to do when nothing was unpacked."""
+
+
+def _record(entry: dict[str, Any]) -> str:
+    """What the postings of a field hold besides documents."""
+    indexing = entry.get("options", {}).get("indexing")
+    return str(indexing.get("record", "basic")) if isinstance(indexing, dict) else "basic"
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit == "us"))
+
+
+def _is_sure(bound: Comparison | In) -> bool:
+    """Whether a text that is asked for is a term wherever it is a value: long ones may have been left out."""
+    values = bound.literals if isinstance(bound, In) else (bound.literal,) if bound.operator == "=" else ()
+    texts = [value.value for value in values]
+    return bool(texts) and all(isinstance(text, str) and len(text.encode()) <= _SURE_BYTES for text in texts)
+
+
+def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataType) -> Mask:
+    """Which terms of moments a comparison can be true for: they were cut to whole seconds towards 1970."""
+    terms = seconds.to_numpy() // 1_000_000_000
+    literals = bound.literals if isinstance(bound, In) else (bound.literal,)
+    sought = [pa.scalar(literal.value, kind) for literal in literals if literal.value is not None]
+    whole = np.array([_second(scalar, kind) for scalar in sought], np.int64)
+    if isinstance(bound, In) or bound.operator == "=":
+        return np.asarray(np.isin(terms, whole), np.bool_)
+    if not len(whole) or bound.operator not in ("<", "<=", ">", ">="):
+        return np.ones(len(terms), np.bool_)
+    return np.asarray(terms <= whole[0] if bound.operator in ("<", "<=") else terms >= whole[0], np.bool_)
+
+
+def _second(scalar: pa.Scalar, kind: pa.DataType) -> int:
+    if pa.types.is_date32(kind):
+        return int(scalar.cast(pa.int32()).as_py()) * 86_400
+    number = int(scalar.cast(pa.int64()).as_py())
+    return abs(number) // 1_000_000 * (1 if number >= 0 else -1)
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

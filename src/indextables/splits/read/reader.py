@@ -435,6 +435,14 @@ class SplitReader:
                     pages.put((content, group, name), column, column.nbytes)
         return [pa.table([held[g, n] for n in names], names=list(names)) for g in groups]
 
+    def decides(self, bound: Predicate) -> bool:  # noqa: ARG002
+        """Never: bounds of many rows say what is possible."""
+        return False
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:  # noqa: ARG002
+        """Nothing without opening the index, which tells it better."""
+        return None
+
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a predicate bound to this split's schema cannot be true for; None if nothing is known."""
         return np.repeat(ranges_may_match(bound, self._bounds), np.diff(self._bounds.starts))

@@ -1,7 +1,7 @@
 """What a search needs of a split, and no more: rows by number, the index by field. Readers provide it.
 
-`SplitReader` is one; a foreign split (no usable index) is another, whose `indexed` is False: its queries are answered
-by scanning its rows with the same analyzers.
+`SplitReader` is one; a foreign split (no index that tantivy opens) is another, whose `indexed` is False: its queries are
+answered by its rows with the same analyzers, of which its terms leave only the possible ones.
 
 Rows of a table by their places. A few are cut out one by one, which is quicker than pyarrow's `take` of them.
 """
@@ -102,6 +102,12 @@ class Searchable(Protocol):
 
     def may_match(self, bound: Predicate) -> Mask | None:
         """FALSE for rows that a bound predicate cannot be true for, by statistics alone; None if nothing is known."""
+
+    def decides(self, bound: Predicate) -> bool:
+        """Whether what `may_match` says of a bound predicate is the answer, so that no row need be read."""
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        """Rows that hold all of some terms of a column, where the split has no index to open; None if not known."""
 
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """The first row of every row group and the bounds of a column in each of them; None if nothing is known."""

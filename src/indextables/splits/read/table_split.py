@@ -25,9 +25,10 @@ from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
+from indextables.splits.read.bundle_files import is_bundle
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
-from indextables.splits.read.foreign import ForeignReader, is_bundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
@@ -169,6 +170,17 @@ class TableSplit:
         possible = self.reader.may_match(bound) if as_stored else None
         return possible if possible is None or self.mask is None else possible[self.mask.living]
 
+    def decides(self, bound: Predicate) -> bool:
+        """Whether another engine's terms are the answer."""
+        return isinstance(self.reader, ForeignReader) and self.reader.decides(bound)
+
+    def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
+        """Rows that can hold all of some terms, where another engine's terms tell; None if they do not."""
+        if not isinstance(self.reader, ForeignReader) or column not in self._present:
+            return None
+        possible = self.reader.rows_with(column, terms)
+        return possible if possible is None or self.mask is None else possible[self.mask.living]
+
     def group_bounds(self, column: str) -> tuple[Rows, ColumnRange] | None:
         """The bounds of a column that is stored as the table has it."""
         stored = column in self._stored([column]) and self._is_as_stored(column)
@@ -177,6 +189,10 @@ class TableSplit:
             return groups
         starts, bounds = groups
         return np.searchsorted(self.mask.living, starts).astype(np.int64), bounds
+
+    def stored_type(self, column: str) -> pa.DataType | None:
+        """The type that a column has in the file; None if the file does not have it."""
+        return self.reader.schema.field(column).type if column in self._present else None
 
     def _is_as_stored(self, column: str) -> bool:
         """Whether a stored column has the table's type; statistics of a narrower one are not those of the wider."""
@@ -268,19 +284,23 @@ def shared_table_split(
 ) -> TableSplit:
     """The same, opened once by a process for as long as the file, what the log says of it and the table's columns stay.
 
-    It counts the reads of all who use it. Another engine's bundle is not kept: it takes its size in unpacked files.
+    It counts the reads of all who use it. Another engine's bundle counts with its size: what was read of it stays in
+    memory, and tantivy may have unpacked it.
     """
     source = open_source(store, entry.path, size=entry.size)
     known = cache.opened.get(source.identity)
     if isinstance(known, _OpenedSplit) and known.serves(store, entry, schema, partition_columns):
         return known.split
     split = _open_table_split(source, entry, schema, partition_columns, cache, store)
-    if isinstance(split.reader, SplitReader):
-        opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
-        # A mask has a truth value and a number for each row, which may be far more than the end of the file.
-        size = len(split.reader.tail.data) + (0 if split.mask is None else 9 * split.stored_rows)
-        cache.opened.put(source.identity, opened, size)
+    opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
+    # A mask has a truth value and a number for each row, which may be far more than the end of the file.
+    own = len(split.reader.tail.data) if isinstance(split.reader, SplitReader) else _KEPT_FACTOR * source.size
+    cache.opened.put(source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows))
     return split
+
+
+_KEPT_FACTOR = 4
+"""What terms of another engine take in memory once they are decoded, against their size in the file."""
 
 
 class _OpenedSplit(Struct, frozen=True):

@@ -17,10 +17,19 @@ import tantivy
 from indextables.model.predicate import Predicate, bind, columns_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.query import terms
 from indextables.splits.query.on_rows import leaf_mask
 from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
-from indextables.splits.query.to_tantivy import IndexAnswer, TermKey, Translator, index_needs, index_query, needs_norms
-from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, Query, all_of
+from indextables.splits.query.to_tantivy import (
+    IndexAnswer,
+    TermKey,
+    Translator,
+    has_index_for,
+    index_needs,
+    index_query,
+    needs_norms,
+)
+from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, OneOf, Query, Words, all_of
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.grams import gram_fields, gram_rows
 from indextables.splits.search.hits import IndexHits
@@ -197,11 +206,36 @@ class OpenQuery:
             within = within & self._hits(answer.query)
         if leaf.target.column not in self.split.schema.names:
             return np.zeros(len(within), np.bool_)
+        if not self.split.indexed:
+            possible, decided = self._by_terms(leaf)
+            within = within if possible is None else within & possible
+            if decided or not within.any():
+                return within
         mapping, names = self.split.mapping, [leaf.target.column]
         bound = self._as_predicate(leaf)
         if bound is not None:
             return self._confirm_quickly(within, names, lambda table: leaf_mask(leaf, table, mapping), bound)
         return self._confirm(within, names, lambda table: leaf_mask(leaf, table, mapping))
+
+    def _by_terms(self, leaf: Leaf) -> tuple[Mask | None, bool]:
+        """Rows of a split of another engine that can match a leaf, by its terms; and whether they are just those that do."""
+        column = self.column(leaf)
+        if isinstance(leaf, OneOf):
+            answers = [self._by_terms(item) for item in leaf.items]
+            masks = [mask for mask, _ in answers if mask is not None]
+            if not masks or len(masks) < len(answers):
+                return None, False
+            return np.logical_or.reduce(masks), all(decided for _, decided in answers)
+        if not isinstance(leaf, Words) or column.kind not in ("text", "string") or not has_index_for(leaf, column):
+            return None, False
+        if leaf.prefix:
+            words: Sequence[terms.Word] = terms.prefix_words(column, leaf.text)[0]
+        else:
+            words = terms.words_of(column, leaf.text)
+        if not words:
+            return None, False
+        possible = self.split.rows_with(column.name, sorted({word.text for word in words}))
+        return possible, possible is not None and len(words) == 1 and not leaf.prefix
 
     def _cost(self, query: Query) -> int:
         """Whether a part is answered by the index (0), or by reading rows (1)."""
@@ -244,6 +278,8 @@ class OpenQuery:
     def _confirm_quickly(self, within: Mask, names: Sequence[str], test: Test, bound: Predicate) -> Mask:
         """`_confirm` where statistics rule out rows, and testing a row costs less than picking it from its row group."""
         possible = self.split.may_match(bound) if within.any() else None
+        if possible is not None and self.split.decides(bound):
+            return within & possible
         if possible is None:
             possible = np.ones(len(within), np.bool_)
         within = within & possible

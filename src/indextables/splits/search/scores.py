@@ -128,12 +128,16 @@ def scored_keys(split: Searchable, query: Query) -> list[TermKey]:
 
 
 def _counted(split: Searchable, keys: list[TermKey]) -> dict[TermKey, int]:
-    """How many rows hold each word, by looking at all of them."""
+    """How many rows hold each word, by another engine's terms, or by looking at all of them."""
     counts = dict.fromkeys(keys, 0)
-    names = list(dict.fromkeys(key.target.column for key in keys))
-    for batch in split.iter_rows(columns=names):
-        table = pa.Table.from_batches([batch])
-        for key in keys:
+    for key in keys:
+        name = key.target.column
+        holding = None if key.target.path else split.rows_with(name, [key.text])
+        if holding is not None:
+            counts[key] = int(np.count_nonzero(holding))
+            continue
+        for batch in split.iter_rows(columns=[name]):
+            table = pa.Table.from_batches([batch])
             counts[key] += int(np.count_nonzero(leaf_mask(Words(key.target, key.text, True), table, split.mapping)))
     return counts
 
@@ -195,17 +199,25 @@ class Hits(Struct, frozen=True):
 
     rows: Rows
     scores: Scores
-    values: pa.ChunkedArray | None = None
-    """Of the column to order by, where there is one."""
+    keys: pa.Table | None = None
+    """What they are ordered by, where that is not their scores."""
 
     def at(self, places: npt.NDArray[np.int64]) -> Hits:
         """Some of them."""
         return Hits(self.rows[places], self.scores[places])
 
+    def of(self, rows: Rows) -> Hits:
+        """Those of some of the rows, which ascend here."""
+        return self.at(np.searchsorted(self.rows, rows).astype(np.int64, copy=False))
+
     def score_column(self) -> pa.Array:
         """The scores, as they are in memory: `pa.array` of them would load a part of numpy first."""
         scores = np.ascontiguousarray(self.scores, np.float32)
         return pa.Array.from_buffers(pa.float32(), len(scores), [None, pa.py_buffer(scores)])
+
+    def score_table(self) -> pa.Table:
+        """The scores as what rows are ordered by."""
+        return pa.table({"0.0": self.score_column()})
 
 
 class _NotOneQueryError(Exception):

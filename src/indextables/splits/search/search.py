@@ -4,9 +4,7 @@
     tables = [search_split(split, request, statistics) for split in splits]     # any process, any order
     merge_results(tables, request)
 
-A request with a limit finds the best rows by score, or the first by a column; without one, every match, uncapped.
-
-The order of a search's rows: by a column, with Spark's order of values, or by score.
+A request with a limit finds the best rows by score, or the first in an order; without one, every match, uncapped.
 """
 
 from __future__ import annotations
@@ -14,19 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
-from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
-from indextables.splits.read.searchable import Mask, Rows, Searchable, rows_at
+from indextables.splits.read.searchable import Rows, Searchable, rows_at
 from indextables.splits.search.match import OpenQuery, open_query
+from indextables.splits.search.order import After, OrderBy, first_rows, key_types, keys_of, ranking
 from indextables.splits.search.scores import (
     Hits,
     TermStatistics,
@@ -40,43 +36,11 @@ from indextables.splits.search.scores import (
 from indextables.splits.search.snippets import Snippet, snippets
 
 
-class OrderBy(Struct, frozen=True):
-    """A column to sort by. Nulls come last either way; NaN is greater than every number."""
-
-    column: str
-    descending: bool = False
-
-    @classmethod
-    def parse(cls, text: str, columns: Sequence[str]) -> OrderBy:
-        """`ts`, `ts asc` or `ts desc`."""
-        name, _, direction = text.rpartition(" ")
-        if text in columns:
-            return cls(text)
-        if name.strip() in columns and direction.lower() in ("asc", "desc"):
-            return cls(name.strip(), direction.lower() == "desc")
-        message = f"Rows cannot be ordered by {text!r}."
-        raise InvalidInputError(message, hint=f"Name a column, with asc or desc: {', '.join(columns)}.", order_by=text)
-
-
-def ranking(values: pa.Array | pa.ChunkedArray, order: OrderBy) -> npt.NDArray[np.int64]:
-    """The places of the values in order; equal ones stay as they are."""
-    direction = "descending" if order.descending else "ascending"
-    keys = {"null": pc.is_null(values), "value": values, "place": pa.array(np.arange(len(values)))}
-    sort = [("null", "ascending"), ("value", direction), ("place", "ascending")]
-    if pa.types.is_floating(values.type):
-        keys["nan"] = pc.fill_null(pc.is_nan(values), False)
-        sort.insert(1, ("nan", direction))
-    try:
-        return np.asarray(pc.sort_indices(pa.table(keys), sort_keys=sort), np.int64)
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
-        message = f"Rows cannot be ordered by {order.column!r}, which is {values.type}."
-        raise InvalidInputError(message, hint="Order by a column of numbers, text, dates or times.") from e
-
-
 class SearchRequest(Struct, frozen=True):
     """What to search for and what to return. Frozen and picklable: workers get it as it is.
 
-    `where` is bound to the table's schema. A `limit` without `order_by` means the best by score.
+    `where` is bound to the table's schema. A `limit` without `order_by` means the best by score. A `paged` request gives
+    every row the same score whatever its limit is, so that a later one can go on `after` a row of it.
     """
 
     query: Query
@@ -86,12 +50,16 @@ class SearchRequest(Struct, frozen=True):
     offset: int = 0
     score: bool = False
     snippet: Snippet | None = None
-    order_by: OrderBy | None = None
+    order_by: OrderBy | tuple[OrderBy, ...] | None = None
+    ranked: bool = False
+    """Whether `_score` is among what rows are ordered by; an older table may have a column of that name."""
+    paged: bool = False
+    after: After | None = None
 
     def check(self, schema: pa.Schema) -> None:
         """Refuse a request that a table with this schema cannot answer."""
         known = schema.names
-        asked = [*self.columns, *([self.order_by.column] if self.order_by else [])]
+        asked = [*self.columns, *(order.column for order in self.orders if not self.ranked or order.column != SCORE)]
         unknown = [name for name in asked if name not in known]
         if unknown:
             message = f"There is no column {', '.join(map(repr, unknown))}."
@@ -107,6 +75,12 @@ class SearchRequest(Struct, frozen=True):
             self.snippet.check(schema)
 
     @property
+    def orders(self) -> tuple[OrderBy, ...]:
+        """What the rows are ordered by, the first first; nothing for the best by score."""
+        order = self.order_by
+        return () if order is None else (order,) if isinstance(order, OrderBy) else order
+
+    @property
     def by_score(self) -> bool:
         """Whether the rows come best first."""
         return self.limit is not None and self.order_by is None
@@ -114,7 +88,7 @@ class SearchRequest(Struct, frozen=True):
     @property
     def scores(self) -> bool:
         """Whether scores are needed at all."""
-        return self.score or self.by_score
+        return self.score or self.by_score or self.ranked
 
     @property
     def wanted(self) -> int | None:
@@ -146,14 +120,23 @@ def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
         found = rows_at(found, order)
-    elif request.order_by is not None:
-        found = rows_at(found, ranking(found.column(_ORDER), request.order_by))
-    found = found.slice(request.offset, request.limit)
-    return found.drop_columns([_ORDER] if request.order_by else [])
+    elif request.orders:
+        found = rows_at(found, ranking(_keys(found), request.orders))
+    return _without_keys(found.slice(request.offset, request.limit))
 
 
-_ORDER = "\0order"
-"""The column to order by, under a name that no column of a table has."""
+_ORDER = "\0order "
+"""How the names of keys begin among the columns of a result: as no column of a table does."""
+
+
+def _keys(table: pa.Table) -> pa.Table:
+    names = [name for name in table.column_names if name.startswith(_ORDER)]
+    return table.select(names).rename_columns([name.removeprefix(_ORDER) for name in names])
+
+
+def _without_keys(table: pa.Table) -> pa.Table:
+    names = [name for name in table.column_names if name.startswith(_ORDER)]
+    return table.drop_columns(names) if names else table
 
 
 def find_hits(
@@ -172,18 +155,18 @@ def find_hits(
 
 def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
     """Which hits are the result of a request with a limit, in order: of which split, and which of its hits."""
-    if len(hits) == 1 and request.order_by is None:  # the best come first already
+    if len(hits) == 1 and not request.orders:  # the best come first already
         only = np.arange(len(hits[0].rows))[request.offset : request.wanted]
         return np.zeros(len(only), np.int64), only
     lengths = [len(found.rows) for found in hits]
     number = np.repeat(np.arange(len(hits)), lengths)
     place = np.concatenate([np.arange(length) for length in lengths]) if lengths else number
-    if request.order_by is None:
+    if not request.orders:
         order = np.argsort(-np.concatenate([np.empty(0, np.float32), *(h.scores for h in hits)]), kind="stable")
     else:
-        values = [pa.table({"": found.values}) for found in hits if found.values is not None]
-        joined = pa.concat_tables(values, promote_options="permissive") if values else None
-        order = number if joined is None else ranking(joined.column(0), request.order_by)
+        keys = [found.keys for found in hits if found.keys is not None]
+        joined = pa.concat_tables(keys, promote_options="permissive") if keys else None
+        order = number if joined is None else ranking(joined, request.orders)
     order = order[request.offset : request.wanted]
     return number[order], place[order]
 
@@ -200,7 +183,7 @@ def read_best(
     winners = np.flatnonzero(np.bincount(number, minlength=len(hits))).tolist() if len(number) else []
     # A table without rows still says what the columns are.
     winners = winners or list(range(len(hits)))[:1]
-    # A table without columns has no rows: the column to order by stands in for them.
+    # A table without columns has no rows: what they are ordered by stands in for them.
     ordered = not request.columns
 
     def read(at: int) -> pa.Table:
@@ -214,7 +197,7 @@ def read_best(
         places = np.empty(len(number), np.int64)
         places[np.argsort(number, kind="stable")] = np.arange(len(number))
         table = rows_at(table, places)
-    return table.drop_columns([_ORDER] if ordered and request.order_by else [])
+    return _without_keys(table) if ordered else table
 
 
 def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistics | None) -> bool:
@@ -224,79 +207,46 @@ def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistic
 def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
     """The rows to read, in order."""
     if request.by_score:
-        return best_hits(opened, request.wanted or 0, request.where)
-    rows, values = opened.rows(request.where), None
-    if request.order_by is not None and request.wanted is not None:
-        rows, values = first_rows(opened.split, rows, request.order_by, request.wanted)
+        return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
+    rows, keys = opened.rows(request.where), None
+    if request.ranked:
+        every = Hits(rows, scored_rows(opened, rows))
+        if request.wanted is not None:
+            rows, keys = _first(opened, every.rows, request, lambda some: every.of(some).score_column())
+        return Hits(rows, every.of(rows).scores, keys)
+    if request.orders and request.wanted is not None:
+        rows, keys = _first(opened, rows, request)
     scores = scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32)
-    return Hits(rows, scores, values)
+    return Hits(rows, scores, keys)
 
 
-def first_rows(split: Searchable, rows: Rows, order: OrderBy, count: int) -> tuple[Rows, pa.ChunkedArray]:
-    """The first of these rows by a column, at least `count` of them if there are, and their values.
+def _first(
+    opened: OpenQuery, rows: Rows, request: SearchRequest, scores: Callable[[Rows], pa.Array] | None = None
+) -> tuple[Rows, pa.Table]:
+    """The first rows in the order of a request with a limit."""
+    return first_rows(opened.split, rows, request.orders, request.wanted or 0, after=request.after, scores=scores)
 
-    Row groups are looked into in the order of their bounds, until none that is left can hold a better value.
+
+def _best_after(opened: OpenQuery, request: SearchRequest) -> Hits:
+    """The best rows of a request that is answered in pages.
+
+    All rows are scored, always: tantivy adds up the parts of a score in another order where it looks for a few rows only,
+    and a row whose score differs in its last bit from page to page could be on two of them, or on none.
     """
-    name = order.column
-    if name not in split.schema.names:
-        return rows[:count], pa.chunked_array([pa.nulls(len(rows[:count]))])
-    usable = len(rows) > count > 0 and has_usable_bounds(split.schema.field(name).type)
-    groups = split.group_bounds(name) if usable else None
-    if groups is None:
-        return _ranked(rows, split.read_rows(rows, columns=[name]).column(name), order, count)
-    starts, bounds = groups
-    group = np.searchsorted(starts, rows, side="right") - 1
-    best = best_first(bounds, order)
-    # As many row groups as surely hold enough rows, the best first.
-    enough = int(np.searchsorted(np.cumsum(np.bincount(group, minlength=len(best))[best]), count)) + 1
-    chosen = np.zeros(len(best), np.bool_)
-    chosen[best[:enough]] = True
-    near = rows[chosen[group]]
-    first, values = _ranked(near, split.read_rows(near, columns=[name]).column(name), order, count)
-    rest = rows[(~chosen & can_compete(bounds, order, values[count - 1]))[group]]
-    if not len(rest):
-        return first, values
-    # Ascending, so that equal values stay in the order of the rows.
-    near = np.sort(np.concatenate([first, rest]))
-    return _ranked(near, split.read_rows(near, columns=[name]).column(name), order, count)
-
-
-def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
-    """Parts of a table in the order of the best value that each can hold: unknown ones first, those of nulls last."""
-    ends = bounds.high if order.descending else bounds.low
-    unknown = pc.is_null(ends).to_numpy(zero_copy_only=False)
-    key = np.where(~bounds.can_value, 2, np.where(unknown, 0, 1))
-    ranks = ranking(ends, order)
-    return ranks[np.argsort(key[ranks], kind="stable")]
-
-
-def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
-    """Which parts can hold a value that comes before another, or is equal to it."""
-    if not value.is_valid:
-        return np.ones(len(bounds.low), np.bool_)
-    near = pc.greater_equal(bounds.high, value) if order.descending else pc.less_equal(bounds.low, value)
-    possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
-    return possible & bounds.can_value
-
-
-def has_usable_bounds(kind: pa.DataType) -> bool:
-    """Whether bounds of a type can be relied on for an order: NaN has no place in those of floating point numbers."""
-    moment = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit != "ns")
-    return bool(moment or pa.types.is_integer(kind) or pa.types.is_string(kind))
-
-
-def _ranked(rows: Rows, values: pa.ChunkedArray, order: OrderBy, count: int) -> tuple[Rows, pa.ChunkedArray]:
-    best = ranking(values, order)[:count]
-    return rows[best], values.take(pa.array(best))
+    hits, after = best_hits(opened, opened.split.num_rows, request.where), request.after
+    if after is not None:
+        last = np.float32(after.keys.column("0.0")[0].as_py())
+        hits = hits.at(np.flatnonzero((hits.scores < last) | ((hits.scores == last) & (hits.rows > after.row))))
+    return hits.at(np.arange(min(len(hits.rows), request.wanted or 0)))
 
 
 def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered: bool = True) -> pa.Table:
     """The rows of the hits with everything the request names. Columns that the split lacks are null.
 
-    `ordered` adds the column to order by, for `merge_results`.
+    `ordered` adds what rows are ordered by, for `merge_results`.
     """
     extra = [request.snippet.column] if request.snippet else []
-    order = [request.order_by.column] if request.order_by and ordered else []
+    order = [order.column for order in request.orders if order.column != SCORE] if ordered else []
     stored = [n for n in dict.fromkeys([*request.columns, *extra, *order]) if n in split.schema.names]
     found = split.read_rows(hits.rows, columns=stored)
     if len(stored) == len({*request.columns, *extra, *order}):
@@ -312,8 +262,11 @@ def read_hits(split: Searchable, hits: Hits, request: SearchRequest, *, ordered:
         column = split.mapping.find(name) or ColumnMapping(name, "", "none")
         texts = _column(found, name, len(hits.rows))
         table = table.append_column(SNIPPET, snippets(texts, request.query, column, request.snippet))
-    if request.order_by is not None and ordered:
-        table = table.append_column(_ORDER, _column(found, request.order_by.column, len(hits.rows)))
+    if ordered and request.orders:
+        scores = hits.score_column() if request.scores else None
+        keys = keys_of(found, len(hits.rows), request.orders, scores)
+        for name in keys.column_names:
+            table = table.append_column(f"{_ORDER}{name}", keys.column(name))
     return table if request.columns else table.drop_columns([""])
 
 
@@ -324,7 +277,7 @@ _MAX_EMPTY = 256
 
 def _no_rows(request: SearchRequest, schema: pa.Schema, *, ordered: bool = True) -> pa.Table:
     """A result without rows: the columns and types of every result of the request."""
-    order = request.order_by.column if request.order_by and ordered else None
+    order = request.orders if ordered else ()
     key = (id(schema), request.columns, request.scores, request.snippet is None, order)
     known = _EMPTY.get(key)
     if known is not None and known[0] is schema:
@@ -340,7 +293,8 @@ def _empty(request: SearchRequest, schema: pa.Schema, *, ordered: bool) -> pa.Ta
     fields = [schema.field(name).remove_metadata() for name in request.columns]
     fields += [pa.field(SCORE, pa.float32())] if request.scores else []
     fields += [pa.field(SNIPPET, pa.string())] if request.snippet else []
-    fields += [pa.field(_ORDER, schema.field(request.order_by.column).type)] if request.order_by and ordered else []
+    types = key_types(request.orders, schema) if ordered else {}
+    fields += [pa.field(f"{_ORDER}{name}", kind) for name, kind in types.items()]
     return pa.schema(fields).empty_table()
 
 

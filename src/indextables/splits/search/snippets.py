@@ -6,13 +6,14 @@ The words are found with the column's own analyzer, so that stems and folded cas
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError
-from indextables.splits.index.analyzers import analyze, terms_of
+from indextables.splits.index.analyzers import terms_of, tokens_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import terms
@@ -20,6 +21,8 @@ from indextables.splits.query.tree import Bool, Boost, Equals, Fuzzy, Leaf, OneO
 
 Span = tuple[int, int]
 """Start and end of a marked stretch, in characters."""
+NumberedSpan = tuple[int, int, int]
+"""A stretch, and the number of the word that it was found for."""
 Finder = Callable[[str], list[Span]]
 
 
@@ -43,10 +46,51 @@ class Snippet(Struct, frozen=True):
 
 def snippets(texts: pa.Array | pa.ChunkedArray, query: Query, column: ColumnMapping, request: Snippet) -> pa.Array:
     """The snippet of every text; null for null, the text's start where none of the query's words is in it."""
-    finders = [finder for leaf in _shown_leaves(query, request.column) for finder in _finders(leaf, column)]
+    find = _marker(query, request.column, column)
     return pa.array(
-        [None if t is None else _snippet(t, finders, request) for t in plain_texts(texts).to_pylist()], pa.string()
+        [None if t is None else _snippet(t, find(t), request) for t in plain_texts(texts).to_pylist()], pa.string()
     )
+
+
+def spans(texts: Sequence[str | None], query: Query, name: str, column: ColumnMapping) -> list[list[Span]]:
+    """Where each text of a column holds what a query looks for, in order; overlapping stretches are one."""
+    find = _marker(query, name, column)
+    return [[] if t is None else _joined([(low, high) for low, high, _ in find(t)]) for t in texts]
+
+
+def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], list[NumberedSpan]]:
+    """How all words of a query are found in a text: those that are held against its terms by one analysis of it."""
+    exact: dict[str, list[int]] = {}
+    tests: list[tuple[int, terms.Test]] = []
+    finders: list[tuple[int, Finder]] = []
+    for number, word in enumerate(w for leaf in _shown_leaves(query, name) for w in _words(leaf, column)):
+        if isinstance(word, str):
+            exact.setdefault(word, []).append(number)
+        elif isinstance(word, TermTest):
+            tests.append((number, word.test))
+        else:
+            finders.append((number, word))
+    tokenizer = column.tokenizer or "raw"
+    quick = None if tests else _plain_words(exact, tokenizer)
+
+    def find(text: str) -> list[NumberedSpan]:
+        spans = [(low, high, number) for number, finder in finders for low, high in finder(text)]
+        if quick is not None and text.isascii():
+            return spans + [(*m.span(), number) for m in quick.finditer(text) for number in exact[m[0].lower()]]
+        for token in tokens_of(text, tokenizer) if exact or tests else ():
+            word = token.text
+            numbers = [*exact.get(word, ()), *(number for number, test in tests if test(word))]
+            spans += [(token.char_offset_from, token.char_offset_to, number) for number in numbers]
+        return spans
+
+    return find
+
+
+def _plain_words(words: Iterable[str], tokenizer: str) -> re.Pattern[str] | None:
+    """Words as an expression for texts of ASCII alone, whose terms are runs of letters and digits in lower case."""
+    if tokenizer != "default" or not words or not all(w.isascii() and w.isalnum() for w in words):
+        return None
+    return re.compile(rf"(?<![a-z0-9])(?:{'|'.join(words)})(?![a-z0-9])", re.IGNORECASE | re.ASCII)
 
 
 def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
@@ -62,8 +106,14 @@ def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
         yield query
 
 
-def _finders(leaf: Leaf, column: ColumnMapping) -> Iterator[Finder]:
-    """How each word of a leaf is found in a text."""
+class TermTest(Struct, frozen=True):
+    """What the terms of a text are held against that a query finds by more than one word."""
+
+    test: terms.Test
+
+
+def _words(leaf: Leaf, column: ColumnMapping) -> Iterator[str | TermTest | Finder]:
+    """How each word of a leaf is found in a text: as a term, by a test of terms, or by a look at the whole."""
     if column.tokenizer == "ngram":
         yield _substring_finder(leaf, column)
     elif isinstance(leaf, Equals):
@@ -71,24 +121,19 @@ def _finders(leaf: Leaf, column: ColumnMapping) -> Iterator[Finder]:
     elif isinstance(leaf, Words) and leaf.prefix:
         before, last = terms.prefix_words(column, leaf.text)
         for word in before:
-            yield _token_finder(column, word.text.__eq__)
+            yield word.text
         if last is not None:
-            yield _token_finder(column, lambda text: text.startswith(last.text))
+            yield TermTest(lambda text: text.startswith(last.text))
     elif isinstance(leaf, Words):
         for word in terms.words_of(column, leaf.text):
-            yield _token_finder(column, word.text.__eq__)
+            yield word.text
     elif isinstance(leaf, Wildcard):
         for pattern in terms.term_patterns(column, leaf.pattern):
-            yield _token_finder(column, terms.pattern_test(pattern))
+            yield TermTest(terms.pattern_test(pattern))
     elif isinstance(leaf, Regex):
-        yield _token_finder(column, terms.expression_test(terms.term_expression(column, leaf)))
+        yield TermTest(terms.expression_test(terms.term_expression(column, leaf)))
     elif isinstance(leaf, Fuzzy) and (near := terms.plain_word(column, leaf.text)) is not None:
-        yield _token_finder(column, terms.fuzzy_test(near, leaf.distance))
-
-
-def _token_finder(column: ColumnMapping, test: terms.Test) -> Finder:
-    tokenizer = column.tokenizer or "raw"
-    return lambda text: [(t.start, t.end) for t in analyze(text, tokenizer) if test(t.text)]
+        yield TermTest(terms.fuzzy_test(near, leaf.distance))
 
 
 def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:
@@ -105,8 +150,7 @@ def _substring_finder(leaf: Leaf, column: ColumnMapping) -> Finder:
     return spans
 
 
-def _snippet(text: str, finders: Sequence[Finder], request: Snippet) -> str:
-    marked = [(start, end, number) for number, find in enumerate(finders) for start, end in find(text)]
+def _snippet(text: str, marked: Sequence[NumberedSpan], request: Snippet) -> str:
     start = _best_start(sorted(marked), request.max_chars)
     end = min(len(text), start + request.max_chars)
     if end == len(text):

@@ -31,8 +31,9 @@ from indextables.splits.format.section_table import FieldRange, Origin
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import read_meta
+from indextables.splits.read.bundle_files import is_bundle, read_directory, unbundle
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.read.foreign import ForeignReader, is_bundle, read_directory, unbundle
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.write.split_info import SplitInfo
 
@@ -110,7 +111,7 @@ def _info(source: SplitSource, footer: SplitFooter) -> SplitInfo:
         hotcache_length=last.offset + last.length,
         doc_mapping_json=table.mapping,
         doc_mapping_ref=table.mapping_ref,
-        rows_end=min((r.offset for part in table.components for r in part.ranges), default=footer.footer_start),
+        rows_end=_rows_end(footer),
     )
 
 
@@ -146,13 +147,21 @@ def _doc_mapping_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
 _PIECE_BYTES = 8 << 20
 
 
-def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> int:
-    """The number of rows that the end of a split speaks of; BadFileError or UnsupportedError if it cannot be read."""
+def _rows_end(footer: SplitFooter) -> int:
+    """The byte at which the rows of a split end and its index begins."""
+    return min((r.offset for part in footer.table.components for r in part.ranges), default=footer.footer_start)
+
+
+def check_end(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> tuple[int, int | None]:
+    """The number of rows that the end of a split speaks of, and the byte at which they end, of another engine's None.
+
+    BadFileError or UnsupportedError if it cannot be read.
+    """
     footer = _own_footer(source, footer_start)
     if footer is not None:
-        return footer.table.rows
+        return footer.table.rows, _rows_end(footer)
     with closing(ForeignReader.open(source, schema)) as reader:
-        return reader.num_rows
+        return reader.num_rows, None
 
 
 def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | None) -> Iterator[pa.RecordBatch]:
@@ -160,6 +169,7 @@ def check_bytes(source: SplitSource, schema: pa.Schema, *, footer_start: int | N
     footer = _own_footer(source, footer_start)
     if footer is None:
         with closing(ForeignReader.open(source, schema)) as reader:
+            reader.check_files()
             yield from reader.iter_rows()
         return
     for component in footer.table.components:

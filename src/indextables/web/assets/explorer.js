@@ -27,6 +27,7 @@
       place.classList.remove("loading");
       place.removeAttribute("aria-busy");
       brush();
+      travel();
     } catch (error) {
       if (error.name !== "AbortError") place.textContent = "This could not be loaded.";
     }
@@ -96,8 +97,9 @@
       location.assign(address);
     });
   }
-  const slider = document.querySelector("[data-versions]");
-  if (slider) {
+  function travel() {
+    const slider = document.querySelector("[data-versions][hidden]");
+    if (!slider) return;
     slider.hidden = false;
     slider.addEventListener("input", () => { slider.nextElementSibling.textContent = `version ${slider.value}`; });
     slider.addEventListener("change", () => {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import itertools
+import json
 import math
 import pickle
 import random
 import statistics
+import zoneinfo
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -267,7 +269,7 @@ def test_one_error_lists_every_fault() -> None:
         "f": {"date_histogram": {"field": "ts", "fixed_interval": "1 month"}},
         "g": {"range": {"field": "n", "ranges": [{"from": "x"}]}},
         "h": {"percentiles": {"field": "n", "percents": [101]}},
-        "i": {"min": {"field": "tags"}},
+        "i": {"sum": {"field": "tags"}},
         "j": {"min": {"field": "n"}, "aggs": {"k": {"min": {"field": "n"}}}},
         "count": {"min": {"field": "n"}},
     }
@@ -378,3 +380,208 @@ def test_metrics_of_values_none_of_which_is_a_number(tmp_path: Path) -> None:
     table.append(pa.table({"x": [math.nan, None]}))
     answer = table.aggregate({"n": {"value_count": {"field": "x"}}, "mean": {"avg": {"field": "x"}}}).to_pylist()
     assert [(row["n"], row["mean"]) for row in answer] == [(1, None)]
+
+
+# Keys of several parts, hits, documents, lists, zones: over a table of three splits, against plain Python.
+
+DOCUMENTS = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("level", pa.string()),
+        ("ts", pa.timestamp("us", "UTC")),
+        ("nums", pa.list_(pa.float64())),
+        ("payload", pa.string()),
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Table:
+    rng = random.Random(4)
+    start = dt.datetime(2026, 3, 27, tzinfo=dt.UTC)
+    rows = [
+        {
+            "id": number,
+            "level": rng.choice(["INFO", "WARN", "ERROR", None]),
+            "ts": start + dt.timedelta(minutes=rng.randrange(4 * 24 * 60)),
+            "nums": rng.choice([None, [], [1.0, 1.0], [rng.randrange(30), 2.5], [rng.random()]]),
+            "payload": rng.choice(
+                [
+                    None,
+                    "no json",
+                    json.dumps({"user": {"id": rng.randrange(4), "tag": rng.choice(["a", "b", ["a", "c"], 7])}}),
+                ]
+            ),
+        }
+        for number in range(300)
+    ]
+    options = {"indexing.typemap.payload": "json", "write.maxRowsPerSplit": 100}
+    table = Table.create(str(tmp_path_factory.mktemp("documents") / "t"), schema=DOCUMENTS, options=options)
+    table.append(pa.Table.from_pylist(rows, DOCUMENTS))
+    return table
+
+
+def stored(table: Table) -> list[Row]:
+    rows: list[Row] = table.scan().read_all().to_pylist()
+    return rows
+
+
+def user(row: Row) -> Row:
+    found: Row = json.loads(row["payload"])["user"] if (row["payload"] or "").startswith("{") else {}
+    return found
+
+
+def test_multi_terms_count_combinations(documents: Table) -> None:
+    spec = {"pair": {"multi_terms": {"terms": [{"field": "level"}, {"field": "payload.user.id"}], "size": 5}}}
+    found = [
+        (row["pair"]["level"], row["pair"]["payload.user.id"], row["count"])
+        for row in documents.aggregate(spec).to_pylist()
+    ]
+    counts = Counter((r["level"], str(user(r)["id"])) for r in stored(documents) if r["level"] and user(r))
+    assert found == [(*key, n) for key, n in sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:5]]
+
+
+def test_a_composite_is_read_page_by_page(documents: Table) -> None:
+    sources = [
+        {"day": {"date_histogram": {"field": "ts", "calendar_interval": "day"}}},
+        {"level": {"terms": {"field": "level"}}},
+    ]
+    found: list[tuple[Any, ...]] = []
+    after = None
+    while True:
+        options = {"sources": sources, "size": 4} | ({} if after is None else {"after": after})
+        spec = {"part": {"composite": options, "aggs": {"top": {"max": {"field": "id"}}}}}
+        page = documents.aggregate(spec).to_pylist()
+        found += [(row["part"]["day"], row["part"]["level"], row["count"], row["top"]) for row in page]
+        if len(page) < 4:
+            break
+        after = page[-1]["part"]
+    groups: dict[tuple[Any, str], list[int]] = {}
+    for row in stored(documents):
+        if row["level"]:
+            day = row["ts"].replace(hour=0, minute=0, second=0)
+            groups.setdefault((day, row["level"]), []).append(row["id"])
+    assert found == [(*key, len(ids), max(ids)) for key, ids in sorted(groups.items())]
+
+
+def test_top_hits_are_the_first_rows_of_a_bucket(documents: Table) -> None:
+    hits = {"top_hits": {"sort": ["-ts", "id"], "columns": ["id", "ts"], "size": 2}}
+    found = documents.aggregate({"level": {"terms": {"field": "level"}, "aggs": {"newest": hits}}}).to_pylist()
+    for row in found:
+        inside = [r for r in stored(documents) if r["level"] == row["level"]]
+        inside.sort(key=lambda r: (-r["ts"].timestamp(), r["id"]))
+        assert row["newest"] == [{"id": r["id"], "ts": r["ts"]} for r in inside[:2]]
+    alone = documents.aggregate({"newest": {"top_hits": {"sort": [{"ts": "desc"}], "columns": ["ts"], "size": 1}}})
+    assert alone.to_pylist()[0]["newest"] == [{"ts": max(r["ts"] for r in stored(documents))}]
+
+
+def test_a_row_counts_for_each_of_its_values(documents: Table) -> None:
+    rows, spec = stored(documents), {"tag": {"terms": {"field": "payload.user.tag"}}}
+    tags = Counter(
+        str(tag)
+        for r in rows
+        if user(r)
+        for tag in (user(r)["tag"] if isinstance(user(r)["tag"], list) else [user(r)["tag"]])
+    )
+    assert {row["tag"]: row["count"] for row in documents.aggregate(spec).to_pylist()} == dict(tags)
+    numbers = [n for r in rows for n in r["nums"] or []]
+    measured = documents.aggregate(
+        {"n": {"stats": {"field": "nums"}}, "u": {"avg": {"field": "payload.user.id"}}}
+    ).to_pylist()[0]
+    assert (measured["n.count"], measured["n.min"], measured["n.max"]) == (len(numbers), min(numbers), max(numbers))
+    assert measured["n.sum"] == pytest.approx(sum(numbers))
+    ids = [user(r)["id"] for r in rows if user(r)]
+    assert measured["u"] == pytest.approx(sum(ids) / len(ids))
+    bars = documents.aggregate({"bar": {"histogram": {"field": "nums", "interval": 5, "min_doc_count": 1}}}).to_pylist()
+    expected = Counter(key for r in rows for key in {n // 5 * 5 for n in r["nums"] or []})
+    assert {row["bar"]: row["count"] for row in bars} == dict(expected)
+    by_user = documents.aggregate({"bar": {"histogram": {"field": "payload.user.id", "interval": 2}}}).to_pylist()
+    assert {row["bar"]: row["count"] for row in by_user} == dict(Counter(float(i // 2 * 2) for i in ids))
+
+
+@pytest.mark.parametrize("unit", ["hour", "day", "week", "month"])
+def test_the_days_of_a_zone_are_those_of_its_clocks(documents: Table, unit: str) -> None:
+    # In Berlin the 29th of March 2026 has 23 hours.
+    zone = zoneinfo.ZoneInfo("Europe/Berlin")
+    spec = {"bar": {"date_histogram": {"field": "ts", "calendar_interval": unit, "time_zone": "Europe/Berlin"}}}
+
+    def start(moment: dt.datetime) -> dt.datetime:
+        wall = moment.astimezone(zone).replace(tzinfo=None, minute=0, second=0)
+        if unit == "hour":
+            return moment.replace(minute=0, second=0)
+        wall = wall.replace(hour=0)
+        wall = (
+            wall - dt.timedelta(days=wall.weekday())
+            if unit == "week"
+            else wall.replace(day=1)
+            if unit == "month"
+            else wall
+        )
+        return wall.replace(tzinfo=zone).astimezone(dt.UTC)
+
+    found = {row["bar"].astimezone(dt.UTC): row["count"] for row in documents.aggregate(spec).to_pylist()}
+    expected = Counter(start(row["ts"]) for row in stored(documents))
+    assert {key: n for key, n in found.items() if n} == dict(expected)
+    if unit == "day":
+        steps = {b - a for a, b in itertools.pairwise(found)}
+        assert steps == {dt.timedelta(hours=24), dt.timedelta(hours=23)}
+
+
+def test_new_aggregations_refuse_what_makes_no_sense(documents: Table) -> None:
+    faults: list[tuple[Row, str]] = [
+        ({"a": {"top_hits": {"columns": ["id"]}}}, "needs a sort"),
+        ({"a": {"top_hits": {"sort": "nothing desc"}}}, "'nothing', which does not exist"),
+        ({"a": {"top_hits": {"sort": "nums"}}}, "cannot be sorted by 'nums'"),
+        ({"a": {"top_hits": {"sort": "ts", "size": 0}}}, "size must be a number from 1 to 1000"),
+        ({"a": {"multi_terms": {"terms": [{"field": "level"}]}}}, 'multi_terms needs "terms"'),
+        ({"a": {"composite": {"sources": [{"b": {"range": {"field": "id"}}}]}}}, "is no part of composite"),
+        (
+            {"a": {"composite": {"sources": [{"b": {"terms": {"field": "id"}}}], "after": {"c": 1}}}},
+            "after must have a value",
+        ),
+        ({"a": {"composite": {"sources": [{"b": {"terms": {"field": "id", "order": "desc"}}}]}}}, "ascending order"),
+        ({"a": {"terms": {"field": "level.word"}}}, "'level.word', which does not exist"),
+        (
+            {"a": {"date_histogram": {"field": "ts", "fixed_interval": "1d", "time_zone": "UTC"}}},
+            "goes with calendar_interval",
+        ),
+        (
+            {"a": {"date_histogram": {"field": "ts", "calendar_interval": "day", "time_zone": "Moon"}}},
+            "a name such as Europe",
+        ),
+    ]
+    for spec, fault in faults:
+        with pytest.raises(InvalidInputError) as caught:
+            documents.aggregate(spec)
+        assert fault in caught.value.message
+
+
+def test_percentiles_of_very_many_values_are_near() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.lognormal(size=400_000)
+    schema = pa.schema([("f", pa.float64()), ("g", pa.string())])
+    spec = parse_spec({"p": {"percentiles": {"field": "f", "percents": [0, 0.1, 1, 50, 99, 99.9, 100]}}}, schema)
+    groups = pa.array(["x"] * len(values))
+    parts = [
+        aggregate_rows(pa.table({"f": part, "g": groups[: len(part)]}), spec) for part in np.array_split(values, 3)
+    ]
+    total = merged(pickle.loads(pickle.dumps(parts)))
+    assert max(table.num_rows for table in total.tables.values()) < 150_000
+    row = finish(total, spec).to_pylist()[0]
+    values.sort()
+    for percent, tolerance in ((0, 0), (0.1, 0.0002), (1, 0.0005), (50, 0.002), (99, 0.0005), (99.9, 0.0002), (100, 0)):
+        rank = np.searchsorted(values, row[f"p.p{percent:g}"], side="left") / (len(values) - 1)
+        assert abs(rank - percent / 100) <= tolerance + 1e-5, percent
+
+
+def test_filters_and_documents_follow_renamed_columns(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=DOCUMENTS, options={"indexing.typemap.payload": "json"})
+    table.append(
+        pa.Table.from_pylist([{"id": 1, "level": "A", "payload": '{"k": "v"}'}, {"id": 2, "level": "B"}], DOCUMENTS)
+    )
+    table.alter.rename_column("level", "lv")
+    table.alter.rename_column("payload", "doc")
+    assert table.aggregate({"f": {"filters": {"filters": {"a": "lv = 'A'"}}}}).to_pylist() == [{"f": "a", "count": 1}]
+    assert table.aggregate({"t": {"terms": {"field": "doc.k"}}}).to_pylist() == [{"t": "v", "count": 1}]
+    hits: Row = {"h": {"top_hits": {"sort": "id", "columns": ["lv"], "size": 1}}}
+    assert table.aggregate(hits).to_pylist()[0]["h"] == [{"lv": "A"}]

@@ -18,8 +18,9 @@ from indextables.model.predicate import parse as where
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.parser import parse
 from indextables.splits.search.match import find_rows
+from indextables.splits.search.order import OrderBy
 from indextables.splits.search.scores import term_statistics, total, weight
-from indextables.splits.search.search import OrderBy, SearchRequest, merge_results, search_split
+from indextables.splits.search.search import SearchRequest, merge_results, search_split
 from indextables.splits.search.snippets import Snippet
 from tests.support.splits import log_rows
 from tests.unit.splits.plain_split import PlainSplit, make_split

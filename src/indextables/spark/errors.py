@@ -1,0 +1,103 @@
+"""Errors as Spark's users know them: without a traceback of Python, in the words of SQL and of options.
+
+What goes wrong in this process is told to the driver as a kind and a message (`error_document`), and raised there with an
+error class. What goes wrong in a process that Spark has started (planning a read of a path, a task, a stream) Spark tells
+itself, with a traceback that says nothing to somebody who has mistyped an option: `plain_errors` leaves it out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from indextables.errors import IndexTablesError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
+_WORDS = {
+    "Write with merge_schema=True": 'Write with .option("mergeSchema", "true")',
+    "merge_schema=True": '.option("mergeSchema", "true")',
+    "overwrite_schema=True": "CREATE OR REPLACE TABLE ... AS SELECT",
+    "create the table with Table.create(path, schema=...)": (
+        'create the table with CREATE TABLE, or with df.write.format("indextables").mode("append").save(path)'
+    ),
+    "Open it with Table.open(path), or pass exist_ok=True if the same schema is meant.": (
+        'Write to it with mode("append") or mode("overwrite"), or use CREATE TABLE IF NOT EXISTS.'
+    ),
+    "open it anew with Table.open(path)": "read it anew",
+    "Open the table anew with Table.open(path)": "Read the table anew",
+    "Table.open(path)": "the table again",
+    "that history() shows as readable": "that DESCRIBE HISTORY shows as readable",
+    "in history()": "in DESCRIBE HISTORY",
+    "Run verify() for the full list of findings, then Table.repair().": (
+        "Run VERIFY INDEXTABLES for the full list of findings, then Table.repair() of the package."
+    ),
+    "run verify()": "run VERIFY INDEXTABLES",
+    "partition_by": "PARTITIONED BY",
+}
+"""What hints say to people who write Python, and what it is called in Spark."""
+_OPTION = re.compile(r"open the table with options=\{'([\w.]+)': '?(\w+)'?\}")
+
+
+def in_sparks_words(error: IndexTablesError) -> str:
+    """The message of an error with its hint, where Python's arguments are called as Spark's users know them."""
+    return _translated(str(error))
+
+
+def error_document(error: IndexTablesError) -> str:
+    """An error as the driver is told it."""
+    return json.dumps({"error": error.kind.upper(), "message": in_sparks_words(error)})
+
+
+def plain_errors(function: Callable[P, T]) -> Callable[P, T]:
+    """A method that Spark calls in a process of its own: an error of ours is told there by what it says alone."""
+    if inspect.isgeneratorfunction(function):
+        generate = cast(Callable[P, Iterator[Any]], function)
+
+        @wraps(generate)
+        def generated(*args: P.args, **kwargs: P.kwargs) -> Iterator[Any]:
+            try:
+                yield from generate(*args, **kwargs)
+            except IndexTablesError as error:
+                _make_plain(error)
+                raise
+
+        return cast(Callable[P, T], generated)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except IndexTablesError as error:
+            _make_plain(error)
+            raise
+
+    return called
+
+
+def _make_plain(error: IndexTablesError) -> None:
+    if not _is_sparks_process():
+        return
+    # Spark's worker looks at this when it tells of the error, and ends after it: no other error is meant.
+    os.environ[_HIDE_TRACEBACK] = "1"
+    error.message, error.hint = _translated(error.message), _translated(error.hint)
+
+
+def _is_sparks_process() -> bool:
+    """Whether Spark has started this process, to plan or to do a task."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return str(getattr(main, "name", "")).startswith("pyspark.")
+
+
+def _translated(text: str) -> str:
+    for words, sparks in _WORDS.items():
+        text = text.replace(words, sparks)
+    return _OPTION.sub(lambda match: f"SET spark.indextables.{match[1]} = {match[2].lower()}", text)

@@ -1,0 +1,502 @@
+"""What another engine's bundle says without tantivy opening it: which rows hold a term, and the stored documents.
+
+Their term dictionary is a sorted string table, which tantivy-py cannot open: blocks of terms, each written as what it
+shares with the one before, after the places of their postings. Postings are the numbers of documents in blocks of 128,
+packed to as few bits as the gaps between them need, and a rest of single numbers. The document store is compressed
+blocks of documents. All three are formats of tantivy (`sstable/README.md`, `postings`, `store` of its sources).
+
+The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
+
+    files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
+
+Files are proven by the checksums in their own footers, as far as they are read; `meta.json` by its copy in the
+hotcache.
+
+Everything read here was proven by the checksum of its file. A form that is not known is `UnknownFormError`: the caller then
+goes the slow way, which is tantivy's own.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import BadFileError, IndexTablesError, UnsupportedError
+from indextables.splits.format.source import SplitSource
+from indextables.splits.index.tantivy_files import check_store, composite_spans, footer_length, store_index
+from indextables.splits.read.searchable import Rows
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_MAGIC = 403_881_646
+_VERSION = 1
+_END_BYTES = 1 << 20
+_PIECE_BYTES = 8 << 20
+_ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
+"""Of these only the end is fetched: nothing but rows is read from a foreign split."""
+
+
+class BundledFile(msgspec.Struct, frozen=True):
+    """Where a file lies in the bundle."""
+
+    start: int
+    end: int
+
+
+class _Files(msgspec.Struct, frozen=True):
+    files: dict[str, BundledFile]
+
+
+# Made once, at import: msgspec crashes if two threads are the first to look into a type.
+_FILES = msgspec.json.Decoder(_Files)
+
+
+class Bundle(Struct, frozen=True):
+    """What is where in a bundle."""
+
+    files: Mapping[str, BundledFile]
+    hotcache: BundledFile
+
+
+def is_bundle(end: bytes) -> bool:
+    """Whether the last bytes of a file are not those of a split of ours (which end like every Parquet file)."""
+    return len(end) >= 8 and end[-4:] != b"PAR1"
+
+
+def read_directory(source: SplitSource) -> Bundle:
+    """The files of a bundle by name, and its hotcache."""
+    hot = _length_before(source, source.size)
+    stop = source.size - 4 - hot
+    size = _length_before(source, stop)
+    (data,) = source.read_many([(stop - 4 - size, size)]) if size >= 8 else (b"",)
+    if len(data) < 8:
+        raise bad_bundle(source.path, 0, source.size, "it is neither a split of ours nor a bundle of tantivy files")
+    magic, version = struct.unpack("<II", data[:8])
+    if magic != _MAGIC:
+        raise bad_bundle(
+            source.path, stop - 4 - size, size, "it is neither a split of ours nor a bundle of tantivy files"
+        )
+    if version != _VERSION:
+        raise UnsupportedError(f"The bundle {source.path} has version {version}; this release reads {_VERSION}.")
+    try:
+        files = _FILES.decode(data[8:]).files
+    except msgspec.DecodeError as e:
+        raise bad_bundle(source.path, stop - 4 - size, size, f"its directory is garbled ({e})") from e
+    for name, file in files.items():
+        if not 0 <= file.start <= file.end <= stop or "/" in name or name in ("", ".", ".."):
+            raise bad_bundle(source.path, file.start, file.end - file.start, f"its directory is wrong about {name!r}")
+    return Bundle(files, BundledFile(stop, stop + hot))
+
+
+def unbundle(source: SplitSource, bundle: Bundle, folder: Path) -> None:
+    """What reading rows needs, as files in a folder: whole ones proven by their checksums, of others the ends."""
+    for name, file in bundle.files.items():
+        if name.startswith(".") or name == "split_fields":
+            continue
+        length = file.end - file.start
+        ends_only = name.rpartition(".")[2] in _ENDS_ONLY
+        begin = max(0, length - _END_BYTES) if ends_only else 0
+        with (folder / name).open("wb") as out:
+            out.truncate(length)
+            out.seek(begin)
+            for at in range(begin, length, _PIECE_BYTES):
+                (data,) = source.read_many([(file.start + at, min(_PIECE_BYTES, length - at))])
+                out.write(data)
+        if name == "meta.json":
+            _check_meta((folder / name).read_bytes(), source, file, bundle.hotcache)
+        elif begin == 0:
+            _check_file(folder / name, source.path, file)
+
+
+def proven_meta(source: SplitSource, bundle: Bundle) -> bytes:
+    """The `meta.json` of a bundle, which has no checksum, proven by its copy."""
+    file = bundle.files.get("meta.json")
+    if file is None:
+        raise bad_bundle(source.path, 0, source.size, "it has no meta.json")
+    (meta,) = source.read_many([(file.start, file.end - file.start)])
+    _check_meta(meta, source, file, bundle.hotcache)
+    return meta
+
+
+def _check_meta(meta: bytes, source: SplitSource, file: BundledFile, hotcache: BundledFile) -> None:
+    """Prove `meta.json`, which has no checksum, by its copy."""
+    (hot,) = source.read_many([(hotcache.start, hotcache.end - hotcache.start)])
+    if hot and meta not in hot:
+        raise bad_bundle(source.path, file.start, len(meta), "meta.json differs from its copy in the hotcache")
+
+
+def _check_file(path: Path, split: str, file: BundledFile) -> None:
+    """Prove a tantivy file by the checksum in its footer."""
+    length = path.stat().st_size
+    with path.open("rb") as f:
+        f.seek(max(0, length - 4096))
+        end = f.read()
+        footer = footer_length(end, path.name)
+        f.seek(0)
+        crc, left = 0, length - footer
+        while left:
+            data = f.read(min(_PIECE_BYTES, left))
+            crc = zlib.crc32(data, crc)
+            left -= len(data)
+    try:
+        expected = json.loads(end[-footer:-8])["crc"]
+    except (ValueError, KeyError, TypeError) as e:
+        raise bad_bundle(split, file.start, length, f"the footer of {path.name} is garbled") from e
+    if crc != expected:
+        raise bad_bundle(split, file.start, length, f"the checksum of {path.name} differs")
+    if path.name.endswith(".store"):
+        start = store_index(end, path.name)
+        with path.open("rb") as f:
+            f.seek(min(start, length))
+            check_store(f.read(16), length - start, path.name)
+
+
+def _length_before(source: SplitSource, end: int) -> int:
+    """The u32 that ends at a place, which must leave room for what it measures."""
+    if end >= 4:
+        (data,) = source.read_many([(end - 4, 4)])
+        (length,) = struct.unpack("<I", data)
+        if length <= end - 4:
+            return int(length)
+    raise bad_bundle(source.path, max(0, end - 4), 4, "it is neither a split of ours nor a bundle of tantivy files")
+
+
+def bad_bundle(path: str, start: int, length: int, why: str) -> BadFileError:
+    """What is wrong with a stretch of a bundle."""
+    message = f"The split {path} (bytes {start} to {start + length}) cannot be read: {why}."
+    return BadFileError(message, path=path, start=start, length=length)
+
+
+_SORTED_STRINGS = 2
+"""The kind of dictionary that the other engine writes (1 is the kind of tantivy-py)."""
+_RANDOM_ORDER = 1 << 31
+_BLOCK = 128
+_SKIP_BYTES = {"basic": 5, "freq": 8, "position": 12}
+_STORE_VERSION = 2
+_STORE_FOOTER = struct.Struct("<IQB15x")
+_PLAIN, _LZ4, _ZSTD = 0, 1, 4
+_TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
+_NUMBERS = {_U64: struct.Struct("<Q"), _I64: struct.Struct("<q"), _DATE: struct.Struct("<q"), _F64: struct.Struct("<Q")}
+_SIGN = 1 << 63
+
+
+class UnknownFormError(IndexTablesError):
+    """A file of a bundle has a form that is not read here; tantivy may know it."""
+
+
+class TermPlace(Struct, frozen=True):
+    """Where the postings of a term lie."""
+
+    documents: int
+    start: int
+    end: int
+
+
+class FieldTerms:
+    """The terms of one field of one segment in their order, and the documents of each."""
+
+    def __init__(self, dictionary: bytes, postings: bytes, record: str) -> None:
+        self._dictionary = dictionary
+        self._postings = postings
+        self._record = record
+        self._values: dict[str, pa.Array] = {}
+
+    @cached_property
+    def places(self) -> dict[bytes, TermPlace]:
+        """Every term and where its postings are."""
+        try:
+            return dict(_dictionary_terms(self._dictionary))
+        except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
+            raise UnknownFormError(f"A term dictionary cannot be read: {e}.") from e
+
+    def values(self, kind: str) -> pa.Array:
+        """What the terms are, in a field of a kind."""
+        if kind not in self._values:
+            self._values[kind] = term_values(list(self.places), kind)
+        return self._values[kind]
+
+    def rows(self, place: TermPlace) -> Rows:
+        """The documents that hold a term, ascending."""
+        data = self._postings[place.start : place.end]
+        try:
+            found = _document_numbers(data, place.documents, self._record)
+        except (struct.error, IndexError, ValueError) as e:
+            raise UnknownFormError(f"Postings cannot be read: {e}.") from e
+        if len(found) != place.documents:
+            raise UnknownFormError("Postings cannot be read: they end too early.")
+        return found
+
+
+def field_terms(term_file: bytes, postings_file: bytes, records: Sequence[str]) -> dict[int, FieldTerms]:
+    """The terms of every field of a segment by the field's number; `records` says what postings hold of each field."""
+    _, spans = composite_spans(term_file, len(term_file), ".term")
+    places = {span.field_id: span for span in composite_spans(postings_file, len(postings_file), ".idx")[1]}
+    found = {}
+    for span in spans:
+        lists = places.get(span.field_id)
+        if lists is None or span.field_id >= len(records):
+            raise UnknownFormError("A term dictionary has no postings.")
+        postings = postings_file[lists.start + 8 : lists.end]  # after the number of all tokens
+        found[span.field_id] = FieldTerms(term_file[span.start : span.end], postings, records[span.field_id])
+    return found
+
+
+def _dictionary_terms(data: bytes) -> Iterator[tuple[bytes, TermPlace]]:
+    (kind,) = struct.unpack("<I", data[-4:])
+    if kind != _SORTED_STRINGS:
+        raise ValueError(f"its kind is {kind}")
+    count, version = struct.unpack("<QI", data[-16:-4])
+    if version not in (2, 3):
+        raise ValueError(f"its version is {version}")
+    at = total = 0
+    while True:
+        (length,) = struct.unpack_from("<I", data, at)
+        if not length:
+            break
+        block = data[at + 5 : at + 4 + length]
+        found = _block_terms(zstd.decompress(block) if data[at + 4] else block)
+        total += len(found)
+        yield from found
+        at += 4 + length
+    if total != count:
+        raise ValueError(f"it has {total} terms, not {count}")
+
+
+def _block_terms(block: bytes) -> list[tuple[bytes, TermPlace]]:
+    count, at = _stop_number(block, 0)
+    if count & _RANDOM_ORDER:
+        raise ValueError("its postings are in no order")
+    start, at = _stop_number(block, at)
+    _, at = _stop_number(block, at)  # where the positions start
+    places = []
+    for _ in range(count):
+        documents, at = _stop_number(block, at)
+        length, at = _stop_number(block, at)
+        _, at = _stop_number(block, at)
+        places.append(TermPlace(documents, start, start + length))
+        start += length
+    found, term, end = [], b"", len(block)
+    for place in places:
+        head = block[at]
+        at += 1
+        if head == 1:
+            kept, at = _more_number(block, at)
+            added, at = _more_number(block, at)
+        else:
+            kept, added = head & 15, head >> 4
+        term = term[:kept] + block[at : at + added]
+        at += added
+        found.append((term, place))
+    if at != end:
+        raise ValueError("a block has more terms than postings")
+    return found
+
+
+def _document_numbers(data: bytes, count: int, record: str) -> Rows:
+    if count < _BLOCK:
+        return _rest(data, count, 0)
+    length, at = _stop_number(data, 0)
+    skips, at = data[at : at + length], at + length
+    step = _SKIP_BYTES[record]
+    blocks, last = [], -1
+    for number in range(count // _BLOCK):
+        skip = skips[number * step : (number + 1) * step]
+        bits, strict = skip[4] & 31, bool(skip[4] >> 6 & 1)
+        gaps = _unpacked(data[at : at + 16 * bits], bits)
+        first = last if strict else max(last, 0)
+        numbers = first + np.cumsum(gaps + strict)
+        last = int(numbers[-1])
+        if last != int.from_bytes(skip[:4], "little"):
+            raise ValueError("a block of them does not end where it should")
+        blocks.append(numbers)
+        at += 16 * (bits + (skip[5] if step > 5 else 0))
+    rest = _rest(data[at:], count % _BLOCK, last)
+    return np.concatenate([*blocks, rest])
+
+
+def _unpacked(data: bytes, bits: int) -> Rows:
+    """128 numbers of so many bits: every fourth one follows the other in one of four lanes of words."""
+    if not bits:
+        return np.zeros(_BLOCK, np.int64)
+    words = np.frombuffer(data, "<u4").reshape(bits, 4)
+    flat = np.unpackbits(words.T.copy().view(np.uint8).reshape(4, bits * 4), axis=1, bitorder="little")
+    weights = np.int64(1) << np.arange(bits, dtype=np.int64)
+    numbers: Rows = (flat.reshape(4, 32, bits) @ weights).T.reshape(_BLOCK)
+    return numbers
+
+
+def _rest(data: bytes, count: int, last: int) -> Rows:
+    """Numbers one by one, each as its distance from the one before."""
+    found = np.empty(count, np.int64)
+    at = 0
+    for number in range(count):
+        gap, at = _stop_number(data, at)
+        last += gap
+        found[number] = last
+    return found
+
+
+class DocumentStore:
+    """The stored documents of one segment."""
+
+    def __init__(self, data: bytes) -> None:
+        stop = len(data) - footer_length(data, ".store")
+        try:
+            version, index, self._codec = _STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])
+            if version != _STORE_VERSION or self._codec not in (_PLAIN, _LZ4, _ZSTD):
+                raise ValueError(f"version {version}, compression {self._codec}")
+            self._blocks = list(_checkpoints(data[index : stop - _STORE_FOOTER.size]))
+        except (struct.error, IndexError, ValueError) as e:
+            raise UnknownFormError(f"A document store cannot be read: {e}.") from e
+        self._data = data
+        self._starts = np.array([block[0] for block in self._blocks], np.int64)
+
+    def documents(self, rows: Rows, fields: frozenset[int]) -> Iterator[dict[int, Any]]:
+        """The first value of these fields (by their numbers) of documents, in the order of the rows."""
+        open_block, texts, ends = -1, b"", np.empty(0, np.int64)
+        try:
+            for row, block in zip(
+                rows.tolist(), (np.searchsorted(self._starts, rows, side="right") - 1).tolist(), strict=True
+            ):
+                if block != open_block:
+                    texts, ends = self._block(block)
+                    open_block = block
+                place = row - self._blocks[block][0]
+                yield _document(texts, int(ends[place]), fields)
+        except (struct.error, IndexError, ValueError, zstd.ZstdError, pa.ArrowException) as e:
+            raise UnknownFormError(f"A document cannot be read: {e}.") from e
+
+    def _block(self, number: int) -> tuple[bytes, npt.NDArray[np.int64]]:
+        _, start, end = self._blocks[number]
+        data = self._data[start:end]
+        if self._codec != _PLAIN:
+            (size,) = struct.unpack("<I", data[:4])
+            packed = data[4:]
+            # What a block may unpack to is bounded: a size that lies does not take the machine's memory.
+            if size > 1 << 30:
+                raise ValueError("a block claims more than a gigabyte")
+            data = (
+                zstd.decompress(packed)
+                if self._codec == _ZSTD
+                else pa.decompress(packed, size, codec="lz4_raw", asbytes=True)
+            )
+        (count,) = struct.unpack("<I", data[-4:])
+        offsets = np.frombuffer(data, "<u4", count, len(data) - 4 - 4 * count)
+        return data, offsets.astype(np.int64)
+
+
+def _checkpoints(index: bytes) -> Iterator[tuple[int, int, int]]:
+    """The first document, the start and the end of every block: the lowest layer of the list of blocks."""
+    layers, at = _stop_number(index, 0)
+    end = start = 0
+    for _ in range(layers):
+        start = end
+        end, at = _stop_number(index, at)
+    data, at = index[at + start : at + end], 0
+    while at < len(data):
+        count, at = _stop_number(data, at)
+        if not count:
+            break
+        document, at = _stop_number(data, at)
+        place, at = _stop_number(data, at)
+        for _ in range(count):
+            documents, at = _stop_number(data, at)
+            length, at = _stop_number(data, at)
+            yield document, place, place + length
+            document, place = document + documents, place + length
+
+
+def _document(data: bytes, at: int, fields: frozenset[int]) -> dict[int, Any]:
+    count, at = _stop_number(data, at)
+    found: dict[int, Any] = {}
+    for _ in range(count):
+        field = int.from_bytes(data[at : at + 4], "little")
+        code = data[at + 4]
+        at += 5
+        if code == _TEXT:
+            length, at = _stop_number(data, at)
+            value: Any = data[at : at + length] if field in fields else None
+            at += length
+        elif code == _BOOL:
+            value = data[at] != 0
+            at += 1
+        elif code in _NUMBERS:
+            (value,) = _NUMBERS[code].unpack_from(data, at)
+            at += 8
+            if code == _F64:
+                value = _to_float(value)
+        else:
+            raise ValueError(f"a value of kind {code}")
+        if field in fields and field not in found:
+            found[field] = str(value, "utf-8") if code == _TEXT else value
+    return found
+
+
+def _to_float(number: int) -> float:
+    """A floating point number, which is kept as a whole number of the same order."""
+    bits = number ^ _SIGN if number & _SIGN else number ^ (2 * _SIGN - 1)
+    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    return value
+
+
+def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
+    """The values that terms of a field stand for: numbers are whole numbers of 8 bytes in the order of the values.
+
+    Moments are nanoseconds, of which terms keep whole seconds.
+    """
+    if kind == "text":
+        return pa.array([term.decode() for term in terms], pa.string())
+    if any(len(term) != 8 for term in terms):
+        raise UnknownFormError(f"A term of a field of kind {kind} is not 8 bytes long.")
+    numbers = np.frombuffer(b"".join(terms), ">u8").astype(np.uint64)
+    sign = np.uint64(_SIGN)
+    if kind in ("i64", "date"):
+        return pa.array((numbers ^ sign).view(np.int64))
+    if kind == "f64":
+        return pa.array(np.where(numbers & sign, numbers ^ sign, ~numbers).view(np.float64))
+    return pa.array(numbers != 0) if kind == "bool" else pa.array(numbers)
+
+
+def _stop_number(data: bytes, at: int) -> tuple[int, int]:
+    """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
+    byte = data[at]
+    if byte & 128:
+        return byte & 127, at + 1
+    value = shift = 0
+    while not byte & 128:
+        value |= byte << shift
+        shift += 7
+        at += 1
+        byte = data[at]
+        if shift > 63:
+            raise ValueError("number too long")
+    return value | (byte & 127) << shift, at + 1
+
+
+def _more_number(data: bytes, at: int) -> tuple[int, int]:
+    """The same where the high bit says that more follows."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if not byte & 128:
+            return value, at
+        shift += 7
+        if shift > 63:
+            raise ValueError("number too long")

@@ -1,0 +1,272 @@
+"""The order of a search's rows: by columns, by paths inside them, by score; with Spark's order of values.
+
+    orders = (OrderBy("level"), OrderBy("ts", descending=True))
+    rows, keys = first_rows(split, rows, orders, 10)          the first ten, and what they are ordered by
+    rows, keys = first_rows(split, rows, orders, 10, after=After(keys of the last row, its number))
+
+The keys of rows are a table with a column for each order (`0.0`, `1.0`, …). A path of a json column holds values of
+several types and has four: its kind, the number, what a float loses of it, and the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.errors import InvalidInputError
+from indextables.model.column_ranges import ColumnRange
+from indextables.model.schema import SCORE
+from indextables.splits.index.values import Leaf, documents, leaves, normal_key
+from indextables.splits.query.tree import Target
+from indextables.splits.read.searchable import Mask, Rows, Searchable
+
+_NESTED: dict[str, pa.DataType] = {"0": pa.int8(), "1": pa.float64(), "2": pa.int64(), "3": pa.string()}
+"""The keys of a path that may hold anything: 0 for numbers, 1 for texts, 2 for truth values come one after another."""
+
+
+class OrderBy(Struct, frozen=True):
+    """A column to sort by, or a path in it. Nulls come last either way; NaN is greater than every number."""
+
+    column: str
+    descending: bool = False
+    path: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(
+        cls, text: str, columns: Sequence[str], resolve: Callable[[tuple[str, ...]], Target | None] | None = None
+    ) -> OrderBy:
+        """`ts`, `ts asc`, `ts desc` or `-ts`; `_score`, best first; with `resolve` also a path such as `payload.user.id`."""
+        name, _, direction = text.rpartition(" ")
+        if text in columns:
+            return cls(text)
+        if text[:1] == "-" and text not in columns:
+            return replace(cls.parse(text[1:].strip(), columns, resolve), descending=True)
+        if direction.lower() in ("asc", "desc") and name.strip():
+            return replace(cls.parse(name.strip(), columns, resolve), descending=direction.lower() == "desc")
+        if text == SCORE:
+            return cls(SCORE, descending=True)
+        target = resolve(tuple(text.split("."))) if resolve is not None and text else None
+        if target is not None:
+            return cls(target.column, path=target.path)
+        message = f"Rows cannot be ordered by {text!r}."
+        raise InvalidInputError(message, hint=f"Name a column, with asc or desc: {', '.join(columns)}.", order_by=text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a column by itself, of which bounds may be known."""
+        return not self.path and self.column != SCORE
+
+
+class After(Struct, frozen=True):
+    """A place in an order: behind the row with these keys, and behind rows of equal keys up to this number."""
+
+    keys: pa.Table
+    row: int
+
+
+def ranking(keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = None) -> Rows:
+    """The places of the rows in order; equal ones by their numbers, or as they are."""
+    columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+    sort: list[tuple[str, str]] = []
+    names = keys.column_names
+    for name in names if len(names) == 1 else sorted(names):
+        values, order = keys.column(name), orders[int(name.partition(".")[0])]
+        direction = "descending" if order.descending else "ascending"
+        if pa.types.is_null(values.type):
+            continue
+        columns[f"null {name}"], columns[f"value {name}"] = pc.is_null(values), values
+        sort.append((f"null {name}", "ascending"))
+        if pa.types.is_floating(values.type):
+            columns[f"nan {name}"] = pc.fill_null(pc.is_nan(values), False)
+            sort.append((f"nan {name}", direction))
+        sort.append((f"value {name}", direction))
+    columns["place"] = pa.array(np.arange(keys.num_rows) if numbers is None else numbers)
+    sort.append(("place", "ascending"))
+    try:
+        return np.asarray(pc.sort_indices(pa.table(columns), sort_keys=sort), np.int64)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
+        kinds = {name: keys.column(name).type for name in keys.column_names}
+        odd = next((n for n, kind in kinds.items() if not _sorts(kind)), next(iter(kinds)))
+        message = f"Rows cannot be ordered by {orders[int(odd.partition('.')[0])].column!r}, which is {kinds[odd]}."
+        raise InvalidInputError(message, hint="Order by a column of numbers, text, dates or times.") from e
+
+
+def _sorts(kind: pa.DataType) -> bool:
+    return not pa.types.is_nested(kind) and not pa.types.is_dictionary(kind)
+
+
+def order_keys(
+    split: Searchable, rows: Rows, orders: Sequence[OrderBy], scores: Callable[[Rows], pa.Array] | None = None
+) -> pa.Table:
+    """What some rows of a split are ordered by; null where the split lacks a column. `scores` says those of rows."""
+    names = dict.fromkeys(order.column for order in orders if order.column in split.schema.names)
+    table = split.read_rows(rows, columns=list(names)) if names else pa.table({})
+    return keys_of(table, len(rows), orders, None if scores is None else scores(rows))
+
+
+def keys_of(table: pa.Table, num_rows: int, orders: Sequence[OrderBy], scores: pa.Array | None = None) -> pa.Table:
+    """The keys of rows whose columns are at hand."""
+    keys: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for number, order in enumerate(orders):
+        if order.column == SCORE and scores is not None:
+            keys[f"{number}.0"] = scores
+        elif order.column not in table.column_names:
+            keys[f"{number}.0"] = pa.nulls(num_rows)
+        elif not order.path:
+            keys[f"{number}.0"] = table.column(order.column)
+        else:
+            for name, values in _nested_keys(table.column(order.column), order).items():
+                keys[f"{number}.{name}"] = values
+    return pa.table(keys)
+
+
+def key_types(orders: Sequence[OrderBy], schema: pa.Schema) -> dict[str, pa.DataType]:
+    """The types of the keys of a table's rows, by their names."""
+    types: dict[str, pa.DataType] = {}
+    for number, order in enumerate(orders):
+        if order.column == SCORE and SCORE not in schema.names:
+            types[f"{number}.0"] = pa.float32()
+            continue
+        kind = schema.field(order.column).type
+        field = _struct_field(kind, order.path) if order.path else None
+        if not order.path or field is not None:
+            types[f"{number}.0"] = kind if field is None else field[1]
+        else:
+            types.update({f"{number}.{name}": of for name, of in _NESTED.items()})
+    return types
+
+
+def _struct_field(kind: pa.DataType, path: tuple[str, ...]) -> tuple[list[int], pa.DataType] | None:
+    """Where a path leads in a struct, and the type there; None where it is not a plain value of structs alone."""
+    places: list[int] = []
+    for key in path:
+        if not pa.types.is_struct(kind):
+            return None
+        found = [n for n in range(kind.num_fields) if normal_key(kind.field(n).name) == key]
+        if len(found) != 1:
+            return None
+        places.append(found[0])
+        kind = kind.field(found[0]).type
+    return None if pa.types.is_nested(kind) else (places, kind)
+
+
+def _nested_keys(array: pa.ChunkedArray, order: OrderBy) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+    """The keys of a path: the field of a struct in its type, or the least value (descending: greatest) of a document."""
+    field = _struct_field(array.type, order.path)
+    if field is not None:
+        return {"0": pc.struct_field(array, field[0])}
+    pick = max if order.descending else min
+    rows: list[tuple[int | None, float | None, int | None, str | None]] = []
+    for document in documents(array):
+        values = [] if document is None else [_sortable(v) for path, v in leaves(document) if path == order.path]
+        rows.append(pick(values) if values else (None, None, None, None))
+    columns = zip(*rows, strict=True) if rows else ([], [], [], [])
+    return {name: pa.array(list(v), kind) for (name, kind), v in zip(_NESTED.items(), columns, strict=True)}
+
+
+def _sortable(value: Leaf) -> tuple[int, float, int, str]:
+    if isinstance(value, bool):
+        return 2, float(value), 0, ""
+    if isinstance(value, str):
+        return 1, 0.0, 0, value
+    near = float(value)
+    # A float cannot tell large integers apart; what it loses of one can.
+    return 0, near, value - int(near) if isinstance(value, int) else 0, ""
+
+
+def first_rows(
+    split: Searchable,
+    rows: Rows,
+    orders: Sequence[OrderBy],
+    count: int,
+    *,
+    after: After | None = None,
+    scores: Callable[[Rows], pa.Array] | None = None,
+) -> tuple[Rows, pa.Table]:
+    """The first of these rows, at least `count` of them if there are, and their keys; with `after`, behind that place.
+
+    Row groups are looked into in the order of their bounds, until none that is left can hold a better value.
+    """
+    order = orders[0]
+    known = order.is_plain and order.column in split.schema.names
+    usable = known and len(rows) > count > 0 and has_usable_bounds(split.schema.field(order.column).type)
+    groups = split.group_bounds(order.column) if usable else None
+    if groups is None:
+        return _ranked(rows, order_keys(split, rows, orders, scores), orders, count, after)
+    starts, bounds = groups
+    group = np.searchsorted(starts, rows, side="right") - 1
+    best = best_first(bounds, order)
+    sure = np.ones(len(best), np.bool_)
+    if after is not None:
+        possible, sure = behind(bounds, order, after)
+        rows, group = rows[possible[group]], group[possible[group]]
+    # As many row groups as surely hold enough rows, the best first; and those that lie on both sides of a place.
+    enough = int(np.searchsorted(np.cumsum((np.bincount(group, minlength=len(best)) * sure)[best]), count)) + 1
+    chosen = ~sure
+    chosen[best[:enough]] = True
+    near = rows[chosen[group]]
+    first, keys = _ranked(near, order_keys(split, near, orders, scores), orders, count, after)
+    if len(first) < count:
+        return first, keys
+    rest = rows[(~chosen & can_compete(bounds, order, keys.column("0.0")[count - 1]))[group]]
+    if not len(rest):
+        return first, keys
+    # Ascending, so that equal values stay in the order of the rows.
+    near = np.sort(np.concatenate([first, rest]))
+    return _ranked(near, order_keys(split, near, orders, scores), orders, count, after)
+
+
+def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
+    """Parts of a table in the order of the best value that each can hold: unknown ones first, those of nulls last."""
+    ends = bounds.high if order.descending else bounds.low
+    unknown = pc.is_null(ends).to_numpy(zero_copy_only=False)
+    key = np.where(~bounds.can_value, 2, np.where(unknown, 0, 1))
+    ranks = ranking(pa.table({"0.0": ends}), (order,))
+    return ranks[np.argsort(key[ranks], kind="stable")]
+
+
+def can_compete(bounds: ColumnRange, order: OrderBy, value: pa.Scalar) -> Mask:
+    """Which parts can hold a value that comes before another, or is equal to it."""
+    if not value.is_valid:
+        return np.ones(len(bounds.low), np.bool_)
+    near = pc.greater_equal(bounds.high, value) if order.descending else pc.less_equal(bounds.low, value)
+    possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
+    return possible & bounds.can_value
+
+
+def behind(bounds: ColumnRange, order: OrderBy, after: After) -> tuple[Mask, Mask]:
+    """Which parts can hold a row at or behind a place by its first key, and which hold no other."""
+    value = after.keys.column("0.0")[0]
+    if not value.is_valid:
+        return bounds.can_null, np.zeros(len(bounds.low), np.bool_)
+    descending = order.descending
+    near = pc.less_equal(bounds.low, value) if descending else pc.greater_equal(bounds.high, value)
+    beyond = pc.less(bounds.high, value) if descending else pc.greater(bounds.low, value)
+    possible: Mask = pc.fill_null(near, True).to_numpy(zero_copy_only=False)
+    sure: Mask = pc.fill_null(beyond, False).to_numpy(zero_copy_only=False)
+    return (possible & bounds.can_value) | bounds.can_null, sure & bounds.can_value
+
+
+def has_usable_bounds(kind: pa.DataType) -> bool:
+    """Whether bounds of a type can be relied on for an order: NaN has no place in those of floating point numbers."""
+    moment = pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.unit != "ns")
+    return bool(moment or pa.types.is_integer(kind) or pa.types.is_string(kind))
+
+
+def _ranked(
+    rows: Rows, keys: pa.Table, orders: Sequence[OrderBy], count: int, after: After | None
+) -> tuple[Rows, pa.Table]:
+    if after is None:
+        best = ranking(keys, orders)
+    else:
+        # The place is ranked among the rows: what comes behind it is behind it by every key, nulls and NaN included.
+        both = pa.concat_tables([after.keys, keys], promote_options="permissive")
+        ranks = ranking(both, orders, np.concatenate([[2 * after.row + 1], 2 * rows]))  # behind its own row
+        best = ranks[int(np.flatnonzero(ranks == 0)[0]) + 1 :] - 1
+    best = best[:count]
+    return rows[best], keys.take(pa.array(best))

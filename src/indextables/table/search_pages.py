@@ -1,0 +1,177 @@
+"""Pages of a search: each goes on behind the last row of the one before, at the version and the clock of the first.
+
+A token says where a page ended. It names the table, the version, the moment that `now` means in the query, the search
+itself (a digest of it), and the last row: its sort values, its split and its number there. So every row is on one page,
+whatever is appended, deleted or merged meanwhile; and a token of another search is refused instead of misread.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+import pyarrow as pa
+from msgspec import Struct
+
+from indextables.errors import InvalidInputError
+from indextables.model.arguments import text, whole_number
+from indextables.model.predicate.where import Where
+from indextables.model.stat_text import decode_value, encode_value
+from indextables.scan.search import PageEnd, TableSearch
+from indextables.splits.search.order import key_types
+from indextables.splits.search.snippets import Snippet
+from indextables.table import planning
+from indextables.table.handle import TableHandle, older_snapshot, open_log
+
+
+class SearchPage(Struct, frozen=True):
+    """Rows of one page, and the token for the next."""
+
+    rows: pa.Table
+    next: str | None
+    """What `search_after` takes for the next page; None if this is the last one."""
+    version: int
+    """The version that all pages show."""
+
+
+class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a page ended, as a text that travels through a URL."""
+
+    table: str
+    version: int
+    now_ms: int
+    search: str
+    split: str
+    row: int
+    keys: dict[str, str | None]
+
+    @classmethod
+    def parse(cls, token: str) -> PageToken:
+        """The token that a text says."""
+        try:
+            packed = base64.b64decode(token.encode("ascii"), altchars=b"-_", validate=True)
+            return msgspec.json.decode(packed, type=cls)
+        except (ValueError, binascii.Error) as e:  # msgspec's errors are ValueErrors
+            hint = "Give the `next` of a SearchPage as it was, or leave search_after out for the first page."
+            raise InvalidInputError(f"search_after is no token of a page: {token[:40]!r}.", hint=hint) from e
+
+    def __str__(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode("ascii")
+
+    def end(self, types: Mapping[str, pa.DataType]) -> PageEnd:
+        """The last row of the page, with sort values of these types."""
+        if not self.keys.keys() <= types.keys() or "0.0" not in self.keys:
+            raise _another_search()
+        keys = {name: pa.array([_value(text, types[name])], types[name]) for name, text in self.keys.items()}
+        return PageEnd(pa.table(keys), self.split, self.row)
+
+
+class SearchPages(TableHandle):
+    """The verb of a table that finds rows page by page."""
+
+    def search_page(
+        self,
+        query: str,
+        *,
+        limit: int,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
+        score: bool = False,
+        snippet: str | None = None,
+    ) -> SearchPage:
+        """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
+
+        `order_by`, `columns`, `score` and `snippet` are as for `search`. `search_after` is the `next` of the page before:
+        all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError for a token
+        of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
+
+            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
+            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
+        """
+        token = None if search_after is None else PageToken.parse(text("search_after", search_after))
+        shown = self if token is None else self._at(token)
+        now_ms = shown._log.now_ms() if token is None else token.now_ms
+        search = planning.plan_search(
+            shown,
+            text("query", query),
+            where=where,
+            columns=columns,
+            limit=whole_number("limit", limit, low=1),
+            score=score,
+            snippet=None if snippet is None else Snippet(text("snippet", snippet)),
+            order_by=order_by,
+            paged=True,
+            now_ms=now_ms,
+        )
+        digest, types, end = _digest(search), _types(search), None
+        if token is not None:
+            if token.search != digest:
+                raise _another_search()
+            end = token.end(types)
+        rows, end = search.page(shown._log.store, end)
+        if end is None:
+            return SearchPage(rows, None, shown._snapshot.version)
+        keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
+        table_id, version = shown._snapshot.metadata.id, shown._snapshot.version
+        return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys)), version)
+
+    def _rows_behind(self, search_after: str, limit: int | None, offset: int) -> Callable[..., SearchPage]:
+        """`search_page` behind a token, of a search that takes a limit, and no offset."""
+        if limit is None or offset:
+            raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
+        return partial(self.search_page, limit=limit, search_after=search_after)
+
+    def _at(self, token: PageToken) -> TableHandle:
+        """The table at the version of a token."""
+        if token.table != self._snapshot.metadata.id:
+            hint = "Search the table that the page was of, or begin anew without search_after."
+            raise InvalidInputError(f"The token is of another table than {self.path}.", hint=hint)
+        if token.version == self._snapshot.version:
+            return self
+        log = open_log(self.path, self._options)
+        return TableHandle(log, older_snapshot(log, token.version), self._options, pinned=True)
+
+
+def _digest(search: TableSearch) -> str:
+    """What tells a search from others: its query, condition and order. Columns and limit may differ from page to page."""
+    said = repr((search.request.query, search.request.where, search.request.orders))
+    return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def _types(search: TableSearch) -> dict[str, pa.DataType]:
+    orders = search.request.orders
+    types = key_types(orders, search.plan.schema) if orders else {"0.0": pa.float32()}
+    nested = next((name for name, kind in types.items() if pa.types.is_nested(kind)), None)
+    if nested is not None:
+        order = orders[int(nested.partition(".")[0])]
+        message = f"Pages cannot be ordered by {order.column!r}, which is {types[nested]}."
+        raise InvalidInputError(message, hint=f"Order by a value in it, such as {order.column}.field.")
+    return types
+
+
+def _shown(value: pa.Scalar) -> str | None:
+    if value.is_valid and pa.types.is_binary(value.type):
+        return base64.b64encode(value.as_py()).decode("ascii")
+    return encode_value(value)
+
+
+def _value(text: str | None, kind: pa.DataType) -> object:
+    if text is None:
+        return None
+    if pa.types.is_binary(kind):
+        return base64.b64decode(text)
+    value = decode_value(text, kind)
+    if value is None:
+        raise _another_search()
+    return value
+
+
+def _another_search() -> InvalidInputError:
+    hint = "Give the query, where and order_by of the page before; columns and limit may differ."
+    return InvalidInputError("The token in search_after is of another search.", hint=hint)

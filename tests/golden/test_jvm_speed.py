@@ -1,0 +1,227 @@
+"""Tables of the JVM engine are answered from its terms: the same rows as the slow way finds, and far fewer read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tantivy
+
+from indextables import Table
+from indextables.errors import BadFileError
+from indextables.splits.format.source import LocalSource
+from indextables.splits.index.tantivy_files import composite_spans
+from indextables.splits.read.bundle_files import FieldTerms, TermPlace, UnknownFormError
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.foreign import ForeignReader
+from tests.golden.golden_tables import GOLDEN, jvm_table
+from tests.golden.many_splits import many_splits
+
+CONDITIONS = {
+    "t07_merged": [
+        "n = 27",
+        "n > 40 AND level = 'ERROR'",
+        "n <= -44 OR level IN ('WARN', 'x')",
+        "NOT n = 27",
+        "level IS NULL",
+        "level <=> NULL",
+        "level != 'ERROR'",
+        "level > 'F'",
+        "flag = true",
+        "flag = false AND x < 0.0",
+        "x >= 1.588",
+        "ts >= '2026-01-12 11:51:23.000001'",
+        "ts > '2026-01-12 11:51:23.000001' AND ts < '2026-01-15'",
+        "ts = '2026-01-12 11:51:23.000001'",
+        "d = '2026-01-12'",
+        "d < '2026-01-05'",
+        "d IN ('2026-01-03', '2026-01-29')",
+        "message LIKE '%login%'",
+        "id BETWEEN 5 AND 9",
+        "id = 99999999",
+    ],
+    "t04_types": [
+        "i = 0",
+        "i = -2147483648",
+        "l = 9223372036854775807",
+        "l < 0",
+        "f = 3.0",
+        "f > 1.0",
+        "dbl = 0.0",
+        "dbl > 1e300",
+        "dbl <= -1.0",
+        "b = true",
+        "s = ''",
+        "s = 'UPPER'",
+        "s > 'a'",
+        "s LIKE 'xxx%'",
+        "d < '1950-01-01'",
+        "ts < '1960-01-01'",
+        "ts = '1900-01-01 00:00:00.000001'",
+        "ts <= '1900-01-01 00:00:00.000001'",
+        "ip = '10.0.0.1'",
+    ],
+}
+QUERIES = {
+    "t07_merged": [
+        "message:timeout",
+        "timeout",
+        "hello world",
+        "message:zebra",
+        'message:"login full"',
+        'message:"login full"~2',
+        'message:"full login"~3',
+        "message:log*",
+        "message:/log.*/",
+        "message:tiemout~1",
+        "message:naïve",
+        "message:(login AND NOT full)",
+        "level:ERROR",
+        "level:IN [ERROR WARN]",
+        "level:error",
+        "message:timeout AND n:[0 TO 30]",
+        "NOT message:timeout",
+        "n:27",
+        'message:"conn"*',
+    ],
+    "t04_types": ["s:UPPER", "js.a:text", "ip:10.0.0.0/8", "i:0", "s:x*", 's:"trail "'],
+}
+
+
+def slow_way(patch: pytest.MonkeyPatch) -> None:
+    """Every document is read, by tantivy: what answered such splits before, and what must agree."""
+
+    def unknown(*_: Any) -> None:
+        raise UnknownFormError("the slow way")
+
+    patch.setattr(ForeignReader, "may_match", lambda *_: None)
+    patch.setattr(ForeignReader, "rows_with", lambda *_: None)
+    patch.setattr(ForeignReader, "_from_terms", lambda *_: None)
+    patch.setattr(ForeignReader, "_from_documents", unknown)
+    SplitCache.default().close_searchers()
+
+
+def both_ways(answer: Callable[[Table], Any], path: Path) -> tuple[Any, Any]:
+    quick = answer(Table.open(str(path)))
+    with pytest.MonkeyPatch.context() as patch:
+        slow_way(patch)
+        slow = answer(Table.open(str(path)))
+    SplitCache.default().close_searchers()
+    return quick, slow
+
+
+def rows_of(found: Any) -> list[tuple[Any, ...]]:
+    return [tuple(repr(value) for value in row.values()) for row in found.to_pylist()]
+
+
+def conditioned(table: Table, where: str) -> list[tuple[Any, ...]]:
+    return rows_of(table.scan(where=where).read_all())
+
+
+def searched(table: Table, query: str) -> list[tuple[Any, ...]]:
+    return rows_of(table.search(query))
+
+
+@pytest.mark.parametrize("name", list(CONDITIONS))
+def test_conditions_find_the_rows_of_the_slow_way(name: str) -> None:
+    table = jvm_table(name)
+    for where in CONDITIONS[name]:
+        quick, slow = both_ways(partial(conditioned, where=where), table.path)
+        assert quick == slow, where
+        quick, slow = both_ways(partial(Table.count, where=where), table.path)
+        assert quick == slow, where
+
+
+@pytest.mark.parametrize("name", list(QUERIES))
+def test_queries_find_the_rows_and_scores_of_the_slow_way(name: str) -> None:
+    table = jvm_table(name)
+    for query in QUERIES[name]:
+        quick, slow = both_ways(partial(searched, query=query), table.path)
+        assert quick == slow, query
+        quick, slow = both_ways(partial(Table.count, query=query), table.path)
+        assert quick == slow, query
+        quick, slow = both_ways(partial(Table.search, query=query, limit=5, score=True), table.path)
+        assert rows_of(quick.drop_columns(["_score"])) == rows_of(slow.drop_columns(["_score"])), query
+        assert np.allclose(quick["_score"].to_numpy(), slow["_score"].to_numpy()), query
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden tables are not here")
+def test_ranges_over_hundreds_of_terms() -> None:
+    table = Table.open(str(GOLDEN / "10_large_batch"))
+    for where in ("id > 0", "id >= 100", "score <= 300.0", "text >= 'document_2'"):
+        quick, slow = both_ways(partial(conditioned, where=where), Path(table.path))
+        assert quick == slow, where
+
+
+@pytest.mark.parametrize("record", ["basic", "freq", "position"])
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.003])
+def test_long_posting_lists_are_the_documents_of_the_term(record: str, share: float, tmp_path: Path) -> None:
+    builder = tantivy.SchemaBuilder()
+    builder.add_text_field("t", tokenizer_name="default", index_option=record)
+    index = tantivy.Index(builder.build(), path=str(tmp_path))
+    writer = index.writer(15_000_000, 1)
+    chosen = np.random.default_rng(7).random(60_000) < share
+    for number, holds in enumerate(chosen.tolist()):
+        writer.add_document(tantivy.Document(t="x " * (1 + number % 3) if holds else ""))
+    writer.commit()
+    writer.wait_merging_threads()
+    (path,) = tmp_path.glob("*.idx")
+    data = path.read_bytes()
+    (span,) = composite_spans(data, len(data), "x")[1]
+    expected = np.flatnonzero(chosen)
+    place = TermPlace(len(expected), 0, span.end - span.start - 8)
+    found = FieldTerms(b"", data[span.start + 8 : span.end], record).rows(place)
+    assert np.array_equal(found, expected)
+
+
+def test_a_count_reads_no_document_and_unpacks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = jvm_table("t07_merged")
+    SplitCache.default().close_searchers()
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a document was read")
+
+    monkeypatch.setattr(ForeignReader, "_from_documents", refuse)
+    monkeypatch.setattr(ForeignReader, "_from_tantivy", refuse)
+    opened = Table.open(str(table.path))
+    assert opened.count(query="message:timeout") > 0
+    assert opened.count(where="n = 27 AND level = 'ERROR'") >= 0
+    assert opened.count(where="n = 27") > 0
+
+
+@pytest.mark.parametrize("file", ["term", "idx", "store"])
+def test_a_flipped_byte_is_an_error_and_never_fewer_rows(file: str, tmp_path: Path) -> None:
+    table = jvm_table("t07_merged")
+    opened = Table.open(str(table.path))
+    name = opened.files().column("path")[0].as_py()
+    body = table.path / name
+    reader = ForeignReader.open(LocalSource(body), opened.schema)
+    place = next(f for n, f in reader._bundle.files.items() if n.endswith(f".{file}"))
+    data = bytearray(body.read_bytes())
+    data[place.start + 3] ^= 0x41
+    (tmp_path / "x.split").write_bytes(data)
+    damaged = ForeignReader.open(LocalSource(tmp_path / "x.split"), opened.schema)
+    with pytest.raises(BadFileError, match="checksum"):
+        damaged.check_files()
+    with pytest.raises(BadFileError, match="checksum"):
+        damaged.read_rows(np.array([0, 1])) if file == "store" else damaged.rows_with("message", ["timeout"])
+
+
+def test_many_splits_cost_a_fraction_of_the_slow_way(tmp_path: Path) -> None:
+    table = many_splits(jvm_table("t07_merged"), tmp_path, 30)
+
+    def measured(opened: Table) -> tuple[list[int], float]:
+        start = time.process_time()
+        counts = [opened.count(query="message:gateway"), opened.count(where="n = 27")]
+        found = opened.search("message:timeout").num_rows
+        return [*counts, found, opened.scan(where="n = 27").read_all().num_rows], time.process_time() - start
+
+    (quick, took), (slow, before) = both_ways(measured, Path(table.path))
+    assert quick == slow
+    assert min(quick) > 0
+    assert took * 4 < before, (took, before)  # 10 to 20 times on a quiet machine
