@@ -385,9 +385,10 @@ def _key_type(bucket: Bucket) -> pa.DataType:
         return pa.string()
     if bucket.sources:
         return pa.struct([(source.name, _key_type(source)) for source in bucket.sources])
-    if bucket.kind == "terms" and len(bucket.field.path) == 1 and pa.types.is_string(bucket.field.type):
-        return bucket.field.type
-    plain = replace(bucket, field=Field(("value",), bucket.field.element_type))
+    kind = bucket.field.element_type
+    if bucket.kind == "terms" and pa.types.is_string(kind):
+        return kind
+    plain = replace(bucket, field=Field(("value",), kind))
     return keyed_rows(pa.table({"value": pa.array([], plain.field.type)}), plain)[1].type
 
 

@@ -108,6 +108,18 @@ def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     return rows, keys.take(rows)
 
 
+def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
+    """The keys of terms that are codes of a dictionary, as they are."""
+    column = table.column(bucket.field.path[0])
+    if bucket.kind != "terms" or bucket.missing is not None or not pa.types.is_dictionary(column.type):
+        return None
+    if column.num_chunks != 1 or len(bucket.field.path) > 1 or column.chunk(0).dictionary.null_count:
+        return None
+    keys = column.chunk(0)
+    rows = pa.array(np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys)))
+    return rows, keys if keys.null_count == 0 else keys.take(rows)
+
+
 def _once_per_row(rows: pa.Array, keys: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Each row with each of its different keys."""
     distinct = pa.table({"row": rows, "key": keys}).group_by(["row", "key"], use_threads=False).aggregate([])
@@ -142,18 +154,6 @@ def numbered_groups(keys: Sequence[pa.Array | pa.ChunkedArray], count: int) -> n
         # Numbered anew each time: the product of several numbers of distinct keys may not fit.
         number = np.unique(number * (int(codes.max(initial=0)) + 1) + codes, return_inverse=True)[1].reshape(-1)
     return number.astype(np.int64)
-
-
-def _codes(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array] | None:
-    """The keys of terms that are codes of a dictionary, as they are."""
-    column = table.column(bucket.field.path[0])
-    if bucket.kind != "terms" or bucket.missing is not None or not pa.types.is_dictionary(column.type):
-        return None
-    if column.num_chunks != 1 or len(bucket.field.path) > 1 or column.chunk(0).dictionary.null_count:
-        return None
-    keys = column.chunk(0)
-    rows = pa.array(np.arange(len(keys)) if keys.null_count == 0 else np.flatnonzero(pc.is_valid(keys)))
-    return rows, keys if keys.null_count == 0 else keys.take(rows)
 
 
 def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
@@ -217,6 +217,7 @@ Place = tuple[str, ...]
 """The names of the buckets that lead to a group; for a metric's table, with its name after `#`."""
 _ROW = "_row_of_group"
 _FIRST_KEY = pa.scalar(0, pa.int8())
+_PLAIN = ("terms", "histogram", "date_histogram", "range")
 _COMPACT_AFTER = 32
 
 
@@ -249,13 +250,9 @@ def aggregate_split(
 
 
 def _takes_codes(aggregations: Aggregations) -> bool:
-    """Whether texts may be codes of dictionaries: conditions, hits, combined keys and JSON are about the texts themselves."""
-    plain = all(not metric.hits and not metric.field.is_json for metric in aggregations.metrics)
-    return plain and all(
-        bucket.kind != "filters"
-        and not bucket.sources
-        and not any(field.is_json for field in (bucket.field, *bucket.more_fields))
-        and _takes_codes(bucket.inside)
+    """Whether texts may be codes of dictionaries: only where nothing but plain keys is made of them."""
+    return not aggregations.metrics and all(
+        bucket.kind in _PLAIN and not bucket.sources and not bucket.field.is_json and _takes_codes(bucket.inside)
         for bucket in aggregations.buckets
     )
 
