@@ -19,6 +19,7 @@ FOR_PROGRAMS = {
     "invalidate_cache",
     "prewarm",
     "head",
+    "search_page",
     "to_pandas",
     "to_polars",
     "scan_polars",

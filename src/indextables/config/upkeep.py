@@ -119,7 +119,6 @@ class PurgeSettings(SettingsGroup, frozen=True):
         integer(1, 64),
         4,
         "Threads that delete the files of a batch, where this process deletes them.",
-        in_table=True,
     )
     max_files: int = setting(
         "purge.maxFilesToDelete",

@@ -79,7 +79,7 @@ def log_settings(settings: Settings) -> LogSettings:
 
 def version_of(log: TransactionLog, *, version: int | str | None, timestamp: Moment | None) -> int:
     """The number of the version that is meant: by itself, by its tag, or as the table was at a moment."""
-    if timestamp is None and isinstance(version, str):
+    if timestamp is None and isinstance(version, str) and not version.isdecimal():
         return tagged_version(log, version)
     if timestamp is None:
         return whole_number("version", version, low=None)

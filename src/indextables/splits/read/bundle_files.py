@@ -33,7 +33,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.errors import BadFileError, IndexTablesError, UnsupportedError
+from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.tantivy_files import check_store, composite_spans, footer_length, store_index
 from indextables.splits.read.searchable import Rows
@@ -195,8 +195,8 @@ _NUMBERS = {_U64: struct.Struct("<Q"), _I64: struct.Struct("<q"), _DATE: struct.
 _SIGN = 1 << 63
 
 
-class UnknownFormError(IndexTablesError):
-    """A file of a bundle has a form that is not read here; tantivy may know it."""
+class UnknownFormError(Exception):
+    """A file of a bundle has a form that is not read here; tantivy may know it. Never leaves the reader of the bundle."""
 
 
 class TermPlace(Struct, frozen=True):
