@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from bench.questions import WORDS, Vocabulary
 from bench.report import Report
-from indextables.cli.log_lines import log_lines
+from indextables.cli.demo import log_lines
 
 ROOT = Path(__file__).parents[1]
 ROWS = int(os.environ.get("ROWS", "200000"))

@@ -54,7 +54,7 @@ def write(spark: Any, kind: str, rows: Any, path: str) -> None:
         rows.write.format("delta").save(path)
         return
     import indextables.spark as its
-    from indextables.cli.log_lines import OPTIONS
+    from indextables.cli.demo import OPTIONS
 
     its.write(rows, path, options=OPTIONS if kind == "indexed" else {"indexing.nonindexed": ",".join(rows.columns)})
 

@@ -16,7 +16,7 @@ from bench.log_states import create_with_state
 from bench.log_tables import create_ours, ours
 from bench.report import Report
 from indextables import Table
-from indextables.log.checkpoint.background import CHECKPOINTS
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 
 ROUNDS = 15
 FORMS = ("avro", "json", "parquet")

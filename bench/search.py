@@ -28,8 +28,8 @@ from bench.questions import COLUMNS, WORDS, Question, Timing, Vocabulary, infino
 from bench.report import Report, peak_mb, timed_ms
 from bench.slow_store import SlowStore
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
-from indextables.log.checkpoint.background import CHECKPOINTS
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.file_list import to_actions
 from indextables.splits.read.cache import SplitCache
@@ -315,7 +315,7 @@ import json, sys, tempfile
 from bench.questions import Question, our_engine
 from bench.report import peak_mb
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 
 rows, asked = int(sys.argv[1]), json.load(sys.stdin)
 with tempfile.TemporaryDirectory() as folder:

@@ -27,7 +27,7 @@ import indextables.spark as its
 from bench.process_tree import CpuMeter
 from bench.report import Report, timed_ms
 from indextables import AddAction, Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = 16

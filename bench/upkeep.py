@@ -15,7 +15,7 @@ from bench import row_changes
 from bench.clock import best, taken
 from bench.report import Report
 from indextables import AddAction, Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 
 SPLITS = int(os.environ.get("SPLITS", "200"))
 ROWS_PER_SPLIT = int(os.environ.get("ROWS_PER_SPLIT", "5000"))

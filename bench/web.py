@@ -25,12 +25,11 @@ import pyarrow as pa
 from starlette.types import ASGIApp
 
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 from indextables.web import search_page
-from indextables.web.exploration import TableView
+from indextables.web.exploration import TableView, View
 from indextables.web.explorer import Explorer, Limits
-from indextables.web.server import application
-from indextables.web.view import View
+from indextables.web.service import application
 from indextables.web.warehouse import Warehouse
 
 QUESTIONS = 200

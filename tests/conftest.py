@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from indextables.log.checkpoint.background import CHECKPOINTS
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
 from tests.support.servers import ServerUnavailableError, azure_server, s3_server

@@ -22,9 +22,9 @@ _WHERE = {
     "Table": ("indextables.table", "Table"),
     "__version__": ("indextables.config.release", "VERSION"),
     "errors": ("indextables.errors", None),
-    "load_ipython_extension": ("indextables.inspect.notebook", "load_ipython_extension"),
+    "load_ipython_extension": ("indextables.inspect.figures", "load_ipython_extension"),
     "sql": ("indextables.commands", "sql"),
-    "unload_ipython_extension": ("indextables.inspect.notebook", "unload_ipython_extension"),
+    "unload_ipython_extension": ("indextables.inspect.figures", "unload_ipython_extension"),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import indextables.spark
 from indextables import Table, sql
-from indextables.inspect.charts import Plots
+from indextables.inspect.figures import Plots
 from indextables.inspect.inspection import Inspection
 from indextables.table import verify_table
 

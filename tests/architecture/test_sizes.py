@@ -25,12 +25,10 @@ FACADES = {"Table"}
 """Classes that a person reads from top to bottom: every verb with its signature and its documentation."""
 CRUMBS = {
     "cli.__main__": "`python -m indextables.cli`",
-    "cli.start": "the entry point of the process, before anything is imported",
 }
 """Small modules with one importer that stay, each with its reason."""
 RECURRING = {
     "cache": "what a log's process remembers; what a machine keeps of splits",
-    "cleaning": "of the log; the verbs that clean",
     "describe": "statements that look; what a split says of itself",
     "merge": "of a table's splits; of two splits",
     "options": "of a command line; of a data source",
@@ -39,7 +37,6 @@ RECURRING = {
     "report": "what verbs return; the page of a table",
     "search": "of a split; of a table; the verb of the command line",
     "spec": "of a store; of an aggregation",
-    "splits": "their settings; what their bytes are spent on",
     "state": "a state as a value, on the wire, its settings; of an aggregation",
     "tree": "of predicates; of queries",
     "upkeep": "settings, statements, verbs and Spark jobs of the room of that name",

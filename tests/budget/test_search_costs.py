@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 from indextables.storage.local import LocalStore
 from tests.support.splits import SCRATCH
 from tests.support.tables import RemoteStore, log_on

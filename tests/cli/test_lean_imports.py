@@ -53,10 +53,11 @@ for n in range(4):
 with ThreadPoolExecutor(8) as pool:
     reports = list(pool.map(lambda _: Table.open(sys.argv[1]).merge(dry_run=True), range(16)))
 assert {report.merged_files for report in reports} == {4}, reports
-from indextables.upkeep import merge, version_walk
+from indextables.upkeep import merge
+from indextables.upkeep import purge
 from indextables.upkeep.merge import MergeReport
 assert all(type(report) is MergeReport is merge.MergeReport for report in reports)
-assert version_walk.__name__ == "indextables.upkeep.version_walk"
+assert purge.__name__ == "indextables.upkeep.purge"
 assert table.inspect.partitions().num_rows == 1 and table.merge().version is not None
 assert table.aggregate({"n": {"stats": {"field": "id"}}}).num_rows == 1 and table.explain().rows_matched == 4
 assert is_loaded("indextables.upkeep.merge")

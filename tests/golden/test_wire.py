@@ -11,9 +11,8 @@ from indextables.model.actions import MetadataAction, ProtocolAction
 from indextables.model.schema_registry import schema_hash
 from indextables.model.state import StateManifest
 from indextables.wire import version_file
-from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, decode_pointer
 from indextables.wire.manifest import decode_file_entries
-from indextables.wire.state import decode_state
+from indextables.wire.state import AVRO_STATE, LastCheckpoint, decode_pointer, decode_state
 from tests.golden.golden_tables import GoldenTable, for_each_table
 
 

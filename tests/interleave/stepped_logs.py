@@ -7,8 +7,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any
 
-from indextables.config.log import LogReadSettings, RetrySettings, VersionFileSettings
-from indextables.config.state import CompactionSettings, RetentionSettings
+from indextables.config.state import (
+    CompactionSettings,
+    LogReadSettings,
+    RetentionSettings,
+    RetrySettings,
+    VersionFileSettings,
+)
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
 from indextables.log.cache import LogCache

@@ -22,7 +22,7 @@ from indextables.model.predicate import Predicate, bind, evaluate
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match
 from indextables.model.schema import schema_to_json
 from indextables.model.stat_text import encode_value
-from indextables.model.stats import FileStatistics, StatsCollector
+from indextables.splits.write.split_info import FileStatistics, StatsCollector
 from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
 
 NAMES = sorted(TYPES)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from indextables.errors import BadFileError
 from indextables.splits.format.container import FOOTER_CHECKSUM_KEY
 from indextables.splits.format.source import LocalSource
-from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.tantivy_files import tantivy_errors
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
 from tests.support.splits import log_rows, old_splits, small_pages, write_file

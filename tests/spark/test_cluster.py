@@ -17,8 +17,8 @@ import pyspark
 import pytest
 
 from indextables.config.release import VERSION
-from indextables.spark.environments import pack_environment
 from indextables.spark.jvm import java_home
+from indextables.spark.settings import pack_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 SPARK_HOME = Path(pyspark.__file__).parent

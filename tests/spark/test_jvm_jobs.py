@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables import Table
-from indextables.spark.registration import FORMATS
+from indextables.spark.source.datasource import FORMATS
 from indextables.spark.sql import JVM_EXTENSION
 
 ROWS = [

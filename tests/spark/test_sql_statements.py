@@ -18,9 +18,9 @@ from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegerType, Lo
 import indextables
 import indextables.spark as its
 from indextables import Table
-from indextables.commands.operators import rewrite_operators
 from indextables.commands.parser import is_ours
 from indextables.spark.jvm import java_classes
+from indextables.spark.sql import rewrite_operators
 from indextables.table import planning
 from tests.spark.logs import Logs, make_logs
 from tests.unit.commands.statements import STATEMENTS

@@ -32,7 +32,7 @@ from typing import Any
 import pyarrow as pa
 
 from indextables import sql
-from indextables.inspect.notebook import arrow_html
+from indextables.inspect.figures import arrow_html
 
 RUN = ("python", "sql", "bash")
 SHOWN = ("text", "console")

@@ -30,7 +30,7 @@ from msgspec import Struct, field
 
 from indextables import Table
 from indextables.errors import IndexTablesError
-from indextables.log.checkpoint.background import CHECKPOINTS
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.table import planning
 from tests.torture.fuzz_files import CHANGES, bundle
 from tests.torture.fuzz_words import WORDS

@@ -11,10 +11,10 @@ from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.cleaning import Cleaner
-from indextables.log.clock import StoreClock
 from indextables.log.commit import Committer
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
+from indextables.log.versions import StoreClock
 from indextables.model import protocol, retention, stat_text
 from indextables.storage.local import LocalStore
 from indextables.upkeep import purge

@@ -16,8 +16,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config.log import RetrySettings
-from indextables.config.state import CheckpointSettings
+from indextables.config.state import CheckpointSettings, RetrySettings
 from indextables.errors import ConflictError
 from indextables.log import commit as committing
 from indextables.log import replay, transaction_log, versions
@@ -46,7 +45,7 @@ from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
 from indextables.testing.interleave import explore
 from indextables.upkeep.merge import _Merge
 from indextables.upkeep.purge import Retention
-from indextables.wire.last_checkpoint import LastCheckpoint, encode_pointer
+from indextables.wire.state import LastCheckpoint, encode_pointer
 from indextables.write.row_write import RowWrite
 from tests.interleave import test_commits, test_stopped_writers
 from tests.support.state_logs import commit, file, new_state_log, state_log

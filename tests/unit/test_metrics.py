@@ -16,7 +16,7 @@ from indextables import Table, sql
 from indextables.errors import ConflictError
 from indextables.metrics import FAMILIES, METRICS, PREFIX, MetricRegistry, to_opentelemetry
 from indextables.web.explorer import Explorer, Limits
-from indextables.web.server import application
+from indextables.web.service import application
 from indextables.web.warehouse import Warehouse
 from tests.support.rows import ids, rows, table_of
 

@@ -19,7 +19,7 @@ import uvicorn
 
 from indextables import Table
 from indextables.web.explorer import Explorer, Limits
-from indextables.web.server import LOOPBACK, application, listening
+from indextables.web.service import LOOPBACK, application, listening
 from indextables.web.warehouse import Warehouse
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -19,8 +19,7 @@ from starlette.testclient import TestClient
 
 from indextables import Table
 from indextables.web.explorer import Limits
-from indextables.web.server import LOOPBACK, listening, service_application
-from indextables.web.service import Service
+from indextables.web.service import LOOPBACK, Service, listening, service_application
 from indextables.web.warehouse import Warehouse
 
 TOKEN = "the-token-of-these-tests"

@@ -18,7 +18,7 @@ from indextables.errors import InvalidInputError
 MODULES = {
     "search": ("search",),
     "rows": ("scan", "count", "aggregate", "explain", "prewarm", "query", "changes", "to-parquet-view"),
-    "write": ("create", "append", "overwrite", "delete", "update", "upsert"),
+    "write": ("create", "append", "overwrite", "delete", "update", "upsert", "alter"),
     "look": (
         "describe",
         "history",
@@ -30,9 +30,20 @@ MODULES = {
         "component-sizes",
         "diff",
     ),
-    "columns": ("alter",),
-    "upkeep": ("merge", "reindex", "checkpoint", "compact", "tag", "verify", "repair"),
-    "cleaning": ("purge", "expire", "truncate", "drop-partitions", "restore"),
+    "upkeep": (
+        "merge",
+        "reindex",
+        "checkpoint",
+        "compact",
+        "tag",
+        "verify",
+        "repair",
+        "purge",
+        "expire",
+        "truncate",
+        "drop-partitions",
+        "restore",
+    ),
     "other": (
         "configure",
         "settings",

@@ -1,21 +1,28 @@
-"""The statements about what a process remembers of logs, and what a machine keeps of splits."""
+"""The statements about what a process remembers of logs, and what a machine keeps of splits.
+
+The statements that fetch splits ahead of a search, at once or as jobs in the background of this process.
+"""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar
+import threading
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from indextables import config
-from indextables.commands.cursor import StatementCursor, TableReference
-from indextables.commands.statement import Clauses, Command, Session, clause, flag, row_schema
+from indextables.commands.cursor import StatementCursor, TableName, TableReference, quoted
+from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.config.splits import SplitCacheSettings
-from indextables.errors import InvalidInputError
+from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, StorageError
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.model.predicate import Predicate
 from indextables.splits.read.cache import SplitCache
 from indextables.table.handle import open_log
 
@@ -151,3 +158,224 @@ def _figures(before: CacheStats) -> dict[str, Any]:
     hits, misses = sum(before.hits.values()), sum(before.misses.values())
     rate = 100 * hits / (hits + misses) if hits + misses else 0.0
     return {"cache_hits_before": hits, "cache_misses_before": misses, "hit_rate_before": f"{rate:.1f} %"}
+
+
+SEGMENTS = ("TERM_DICT", "FAST_FIELD", "POSTINGS", "POSITIONS", "FIELD_NORM", "DOC_STORE")
+"""What the JVM engine calls the parts of an index."""
+RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
+_KEPT_JOBS = 1000
+
+
+@dataclass(frozen=True)
+class PrewarmJob:
+    """A table that is fetched in the background."""
+
+    job_id: str
+    table_path: str
+    started_ms: int
+    status: str = RUNNING
+    splits_prewarmed: int = 0
+    bytes: int = 0
+    duration_ms: int = 0
+    message: str = ""
+
+
+class PrewarmJobs:
+    """The jobs of this process, the newest thousand of them."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, PrewarmJob] = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._lock = threading.Lock()
+
+    def start(self, command: PrewarmCache, session: Session) -> PrewarmJob:
+        """Fetch in a thread of its own, which does not keep the process from ending."""
+        job = PrewarmJob(uuid.uuid4().hex[:12], session.path(command.table), int(time.time() * 1000))
+        thread = threading.Thread(
+            target=self._run, args=(job, command, session), name=f"prewarm-{job.job_id}", daemon=True
+        )
+        with self._lock:
+            self._jobs[job.job_id] = job
+            self._threads[job.job_id] = thread
+            while len(self._jobs) > _KEPT_JOBS:
+                oldest = next(iter(self._jobs))
+                self._jobs.pop(oldest)
+                self._threads.pop(oldest, None)
+        thread.start()
+        return job
+
+    def _run(self, job: PrewarmJob, command: PrewarmCache, session: Session) -> None:
+        started = time.monotonic()
+        try:
+            figures = command.fetch(session)
+            ended = replace(job, status=COMPLETED, splits_prewarmed=figures["splits_prewarmed"], bytes=figures["bytes"])
+        except (IndexTablesError, OSError) as error:
+            ended = replace(job, status=FAILED, message=str(error))
+        with self._lock:
+            self._jobs[job.job_id] = replace(ended, duration_ms=round((time.monotonic() - started) * 1000))
+
+    def all(self) -> list[PrewarmJob]:
+        """Every job, in the order in which they began."""
+        with self._lock:
+            return [*self._jobs.values()]
+
+    def wait(self, jobs: list[PrewarmJob], seconds: float) -> None:
+        """Wait until jobs have ended, or the time is up."""
+        deadline = time.monotonic() + seconds
+        for job in jobs:
+            thread = self._threads.get(job.job_id)
+            if thread is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
+
+
+JOBS = PrewarmJobs()
+
+
+def read_segments(cursor: StatementCursor) -> tuple[str, ...]:
+    """Parts of an index in parentheses; one that there is not is an error at its place."""
+    start = cursor.token
+    names = tuple(name.upper() for name in cursor.names())
+    unknown = [name for name in names if name not in SEGMENTS]
+    if unknown:
+        cursor.refuse(start, f"there is no segment {unknown[0]}", hint=f"Segments: {', '.join(SEGMENTS)}.")
+    return names
+
+
+def read_parallelism(cursor: StatementCursor) -> int:
+    """`OF n`."""
+    cursor.choose(["OF"])
+    return cursor.count()
+
+
+@dataclass(frozen=True)
+class PrewarmCache(TableCommand):
+    """Fetch splits, or the indexes of some of their columns, into the local cache."""
+
+    fields: tuple[str, ...] = ()
+    where: Predicate | None = None
+    segments: tuple[str, ...] = ()
+    parallelism: int | None = None
+    in_background: bool = False
+
+    leads: ClassVar = {"PREWARM INDEXTABLES CACHE": {}}
+    clauses: ClassVar[Clauses] = {
+        "FOR SEGMENTS": ("segments", read_segments),
+        "ON FIELDS": ("fields", StatementCursor.names),
+        "WITH PERWORKER PARALLELISM": ("parallelism", read_parallelism),
+        **WHERE,
+        "ASYNC MODE": ("in_background", StatementCursor.presence),
+    }
+    columns: ClassVar[pa.Schema] = row_schema("host s, splits_prewarmed i, bytes l, duration_ms l, job_id s, message s")
+
+    @classmethod
+    def usage(cls) -> str:
+        return (
+            "'path' [FOR SEGMENTS (TERM_DICT, ...)] [ON FIELDS (a, b)] [WITH PERWORKER PARALLELISM OF n] "
+            "[WHERE condition] [ASYNC MODE]"
+        )
+
+    def words(self) -> Iterator[str | None]:
+        yield f"PREWARM INDEXTABLES CACHE {self.table}"
+        yield f"FOR SEGMENTS ({', '.join(self.segments)})" if self.segments else None
+        yield f"ON FIELDS ({', '.join(str(TableName((f,))) for f in self.fields)})" if self.fields else None
+        yield clause("WITH PERWORKER PARALLELISM OF", self.parallelism)
+        yield clause("WHERE", self.where)
+        yield flag("ASYNC MODE", self.in_background)
+
+    def run(self, session: Session) -> pa.Table:
+        """On this machine. Fewer parts than the whole index of a column are not fetched: the message says so."""
+        message = "the whole index of each column is fetched, not only these segments" if self.segments else ""
+        if self.in_background:
+            job = JOBS.start(self, session)
+            figures: dict[str, Any] = {"splits_prewarmed": 0, "bytes": 0, "duration_ms": 0, "job_id": job.job_id}
+        else:
+            figures = {**self.fetch(session), "job_id": None}
+        return self.rows([{"host": socket.gethostname(), **figures, "message": message}])
+
+    def fetch(self, session: Session) -> dict[str, Any]:
+        """Fetch, and count what was fetched."""
+        started = time.monotonic()
+        options = {**session.options, **({"read.remoteParallelism": self.parallelism} if self.parallelism else {})}
+        report = replace(session, options=options).open(self.table).prewarm(columns=self.fields, where=self.where)
+        duration_ms = round((time.monotonic() - started) * 1000)
+        return {"splits_prewarmed": report.splits, "bytes": report.bytes, "duration_ms": duration_ms}
+
+
+_JOB_COLUMNS = row_schema(
+    "job_id s, table_path s, status s, splits_prewarmed l, bytes l, duration_ms l, started_ms l, message s"
+)
+
+
+def _row(job: PrewarmJob) -> dict[str, Any]:
+    return {name: getattr(job, name) for name in _JOB_COLUMNS.names}
+
+
+@dataclass(frozen=True)
+class DescribePrewarmJobs(Command):
+    """The jobs that fetch splits in the background of this process."""
+
+    leads: ClassVar = {"DESCRIBE INDEXTABLES PREWARM JOBS": {}}
+    columns: ClassVar[pa.Schema] = _JOB_COLUMNS
+
+    def words(self) -> Iterator[str | None]:
+        yield "DESCRIBE INDEXTABLES PREWARM JOBS"
+
+    def run(self, session: Session) -> pa.Table:  # noqa: ARG002 (the process has the jobs)
+        return self.rows(map(_row, JOBS.all()))
+
+
+@dataclass(frozen=True)
+class WaitForPrewarmJobs(Command):
+    """Wait until jobs in the background have ended: all of them, those of a table, or one."""
+
+    table: TableReference | None = None
+    job_id: str | None = None
+    timeout_seconds: int = 3600
+
+    leads: ClassVar = {"WAIT FOR INDEXTABLES PREWARM JOBS": {}}
+    clauses: ClassVar[Clauses] = {
+        "JOB": ("job_id", lambda cursor: str(cursor.string("the id of a job in quotes").value)),
+        "TIMEOUT": ("timeout_seconds", StatementCursor.count),
+    }
+    columns: ClassVar[pa.Schema] = _JOB_COLUMNS
+
+    @classmethod
+    def usage(cls) -> str:
+        return "['path' | JOB 'id'] [TIMEOUT seconds]"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        table = (
+            None if cursor.ends() or any(cursor.follows(c) for c in cls.clauses) else cursor.table(before=cls.clauses)
+        )
+        return cls(table=table, **fields, **cursor.clauses(cls.clauses))
+
+    def words(self) -> Iterator[str | None]:
+        yield "WAIT FOR INDEXTABLES PREWARM JOBS"
+        yield None if self.table is None else str(self.table)
+        yield None if self.job_id is None else f"JOB {quoted(self.job_id)}"
+        yield f"TIMEOUT {self.timeout_seconds}"
+
+    def run(self, session: Session) -> pa.Table:
+        """A row for each job as it ended. One that has not ended in time is an error, and goes on."""
+        jobs = self._chosen(session)
+        JOBS.wait(jobs, self.timeout_seconds)
+        ids = {job.job_id for job in jobs}
+        ended = [job for job in JOBS.all() if job.job_id in ids]
+        running = [job.job_id for job in ended if job.status == RUNNING]
+        if running:
+            message = f"Prewarm jobs that have not ended after {self.timeout_seconds} seconds: {', '.join(running)}."
+            raise StorageError(message, hint="They go on; wait again, with a longer TIMEOUT.")
+        return self.rows(map(_row, ended))
+
+    def _chosen(self, session: Session) -> list[PrewarmJob]:
+        jobs = JOBS.all()
+        if self.job_id is not None:
+            jobs = [job for job in jobs if job.job_id == self.job_id]
+            if not jobs:
+                hint = "DESCRIBE INDEXTABLES PREWARM JOBS lists the jobs of this process."
+                raise NotFoundError(f"There is no prewarm job {self.job_id!r} in this process.", hint=hint)
+        if self.table is not None:
+            path = session.path(self.table)
+            jobs = [job for job in jobs if job.table_path == path]
+        return jobs

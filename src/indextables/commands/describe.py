@@ -22,13 +22,13 @@ from indextables.commands.cursor import StatementCursor
 from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
 from indextables.config.release import VERSION
 from indextables.config.splits import SplitCacheSettings
+from indextables.log.history import ACTION_ROW_SCHEMA
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
-from indextables.model.action_rows import ACTION_ROW_SCHEMA
 from indextables.model.predicate import Predicate
 from indextables.splits.read.cache import SplitCache
 from indextables.table.planning import log_actions
-from indextables.upkeep.jobs import JOBS
+from indextables.upkeep.operation import JOBS
 
 HIDDEN = "<hidden>"
 _PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from indextables.commands import caches, delta, describe, prewarm, upkeep
+from indextables.commands import caches, delta, describe, upkeep
 from indextables.commands.cursor import INDEX_WORDS, StatementCursor, leading_words, likeness, says
 from indextables.commands.statement import Command
 from indextables.model.predicate.tokens import Token
@@ -18,10 +18,7 @@ _NEAR = 0.8
 
 def _statements() -> Mapping[str, type[Command]]:
     classes = [
-        kind
-        for room in (upkeep, describe, caches, prewarm, delta)
-        for kind in vars(room).values()
-        if isinstance(kind, type)
+        kind for room in (upkeep, describe, caches, delta) for kind in vars(room).values() if isinstance(kind, type)
     ]
     return {lead: kind for kind in classes if issubclass(kind, Command) for lead in kind.leads}
 

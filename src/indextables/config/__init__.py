@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from indextables.config import indexing, log, spark, splits, state, storage, upkeep
+from indextables.config import indexing, splits, state, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key, renamed_words, weighed_name
 from indextables.errors import InvalidInputError
 
 GROUPS: tuple[type, ...] = (
-    log.RetrySettings,
-    log.VersionFileSettings,
-    log.CacheSettings,
-    log.LogReadSettings,
-    log.SkipSettings,
-    log.ImplementationSettings,
+    state.RetrySettings,
+    state.VersionFileSettings,
+    state.CacheSettings,
+    state.LogReadSettings,
+    state.SkipSettings,
+    state.ImplementationSettings,
     storage.AwsSettings,
     storage.AzureSettings,
     storage.GcpSettings,
@@ -33,8 +33,8 @@ GROUPS: tuple[type, ...] = (
     state.StateRetrySettings,
     state.RetentionSettings,
     state.CleanupSettings,
-    spark.SparkReadSettings,
-    spark.SparkWriteSettings,
+    splits.SparkReadSettings,
+    splits.SparkWriteSettings,
     upkeep.MergeSettings,
     upkeep.DeleteSettings,
     upkeep.PurgeSettings,

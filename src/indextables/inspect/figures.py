@@ -1,25 +1,35 @@
 """The figures that pictures of a table are drawn from: its versions, its merges, its partitions, its splits' components.
 
 Everything is counted from the log; only `component_figures` and `search_figures` open splits, and never more than asked.
+
+Charts of a table for notebooks. They need matplotlib, which the extra `plots` brings; nothing else here does.
+
+How a notebook shows a table, and rows: `%load_ext indextables` shows searches, scans and histories well.
+
+Those are plain Arrow tables, which have no HTML form of their own, and a library must not give them one unasked: hence an
+extension.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from html import escape, unescape
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.indexing import IndexingSettings
-from indextables.errors import CorruptTableError, VersionNotFoundError
-from indextables.inspect.inspection import Inspection
-from indextables.inspect.splits import sizes_of_components
+from indextables.errors import CorruptTableError, UnsupportedError, VersionNotFoundError
+from indextables.inspect.inspection import Inspection, sizes_of_components
 from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
+from indextables.model.report import html_table, text_table
 from indextables.model.snapshot import CommittedVersion
 from indextables.scan.explain import ScanReport, explain
 from indextables.scan.plan import plan_scan
@@ -164,3 +174,168 @@ def _largest(
     plan = plan_scan(inspection.snapshot, table._spec, table._search_settings, query=query, columns=columns)
     largest = sorted(plan.splits, key=lambda entry: -entry.size)[:max_splits]
     return ScanTask(plan.with_splits(largest), inspection.log.store)
+
+
+_WRITE, _MERGE, _REPLACE, _REMOVE, _OTHER = "#2a6fc9", "#178a5c", "#b77800", "#c93c3c", "#8b95a1"
+_COLORS = {
+    "WRITE": _WRITE,
+    "MERGE": _MERGE,
+    **dict.fromkeys(("OVERWRITE", "REPLACE WHERE", "RESTORE"), _REPLACE),
+    **dict.fromkeys(("DELETE", "DROP PARTITIONS", "PURGE"), _REMOVE),
+}
+
+
+class Plots:
+    """The charts of one table. Each returns a matplotlib `Figure`, which a notebook shows and `savefig` writes."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+
+    def timeline(self, *, limit: int = 60) -> Any:
+        """Bytes in the table at each of the newest versions, `limit` of them, in the colour of what the version did."""
+        versions, _ = version_figures(self._inspection, limit=limit)
+        figure, axes = _figure("bytes in the table by version")
+        colors = [_COLORS.get(v.operation, _OTHER) for v in versions]
+        axes.bar([v.version for v in versions], [v.size_bytes or 0 for v in versions], color=colors)
+        axes.xaxis.get_major_locator().set_params(integer=True)
+        axes.yaxis.set_major_formatter(_bytes_formatter())
+        axes.set_xlabel("version")
+        return figure
+
+    def sizes(self, *, limit: int = 60) -> Any:
+        """Sizes of the splits that went into each merge of the `limit` newest versions, and of those that came out."""
+        _, merges = version_figures(self._inspection, limit=limit)
+        figure, axes = _figure("split sizes before (left) and after (right) each merge")
+        for place, merge in enumerate(merges):
+            axes.scatter([place - 0.12] * len(merge.before), merge.before, color=_WRITE, alpha=0.5)
+            axes.scatter([place + 0.12] * len(merge.after), merge.after, color=_MERGE, alpha=0.8)
+        axes.set_xticks(range(len(merges)), [f"version {merge.version}" for merge in merges])
+        axes.set_xlim(-0.5, max(1, len(merges)) - 0.5)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_bytes_formatter())
+        axes.yaxis.set_minor_formatter(_bytes_formatter())
+        return figure
+
+    def partitions(self, *, limit: int = 100) -> Any:
+        """Rows in each partition; where there are more than `limit`, in the last of them, and the title says so."""
+        every = partition_figures(self._inspection)
+        parts = every[-limit:]
+        names = ["/".join("null" if v is None else v for v in part.values) or "(whole table)" for part in parts]
+        left_out = "" if len(parts) == len(every) else f" (the last {len(parts):,} of {len(every):,})"
+        figure, axes = _bars(f"rows by partition{left_out}", names, [part.rows for part in parts], _WRITE)
+        axes.set_ylabel(", ".join(self._inspection.table.partition_columns))
+        return figure
+
+    def components(self, *, max_splits: int = 200) -> Any:
+        """What the bytes of the largest splits, `max_splits` at most, are spent on, by column and component."""
+        components, split_count = component_figures(self._inspection, max_splits=max_splits)
+        names = [f"{c.field or '(all columns)'}: {c.component}" for c in components]
+        figure, axes = _bars(f"bytes of {split_count} split(s)", names, [c.size_bytes for c in components], _MERGE)
+        axes.xaxis.set_major_formatter(_bytes_formatter())
+        return figure
+
+
+def _bars(title: str, names: Sequence[str], values: Sequence[int], color: str) -> tuple[Any, Any]:
+    """A chart of bars that lie, as high as their names need."""
+    figure, axes = _figure(title, height=max(2.5, 1.2 + 0.24 * len(names)))
+    axes.barh(range(len(names)), values, color=color)
+    axes.set_yticks(range(len(names)), names)
+    axes.margins(y=0.01)
+    axes.invert_yaxis()
+    return figure, axes
+
+
+def _figure(title: str, *, height: float = 4.0) -> tuple[Any, Any]:
+    """A figure with one chart. It is made without pyplot, so that nothing global is changed and nothing is left open."""
+    figure = _library("matplotlib.figure").Figure(figsize=(9, height), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title)
+    return figure, axes
+
+
+def _bytes_formatter() -> Any:
+    return _library("matplotlib.ticker").EngFormatter(unit="B")
+
+
+def _library(module: str) -> Any:
+    try:
+        return import_module(module)
+    except ImportError:
+        raise UnsupportedError(
+            "Charts need matplotlib, which is not installed.", hint="Run `pip install 'indextables[plots]'`."
+        ) from None
+
+
+SHOWN_ROWS = 50
+_SNIPPET = "_snippet"
+_MARKED = re.compile(r"<b>(.*?)</b>", re.S)
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """Called by `%load_ext indextables`: from then on this session shows Arrow tables as tables."""
+    ipython.display_formatter.formatters["text/html"].for_type(pa.Table, arrow_html)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """Called by `%unload_ext indextables`."""
+    ipython.display_formatter.formatters["text/html"].pop(pa.Table, None)
+
+
+def table_html(inspection: Inspection) -> str:
+    """A table as HTML: what it is and holds, and its columns."""
+    table, files = inspection.table, inspection.snapshot.files(columns=["size", "num_records"])
+    facts = {
+        "path": table.path,
+        "version": table.version,
+        "partitioned by": ", ".join(table.partition_columns),
+        "splits": files.num_rows,
+        "rows": _sum(files.column("num_records")),
+        "bytes": _sum(files.column("size")),
+    }
+    columns = [{"column": c.column, "type": c.type, "index": c.index} for c in column_figures(inspection)]
+    return html_table([{"": name, "value": value} for name, value in facts.items()]) + html_table(columns)
+
+
+def _sum(numbers: pa.ChunkedArray) -> int:
+    return sum(number or 0 for number in numbers.to_pylist())
+
+
+def arrow_html(table: pa.Table) -> str:
+    """An Arrow table as HTML: the first rows, how many more there are, and snippets with their words marked."""
+    rows = [dict(zip(table.column_names, row, strict=True)) for row in zip(*_columns(table), strict=True)]
+    more = table.num_rows - len(rows)
+    caption = f"{table.num_rows:,} rows, {table.num_columns} columns{f'; {more:,} not shown' if more else ''}"
+    return f"{html_table(rows, markup={_SNIPPET: _snippet_html})}<p>{caption}</p>"
+
+
+class ShownRows(Struct, frozen=True):
+    """Rows as a notebook shows them: HTML with what matched marked, or text where there is no notebook."""
+
+    rows: pa.Table
+    more: bool = False
+    """Whether there are rows behind these, which nobody counted."""
+
+    def _repr_html_(self) -> str:
+        return arrow_html(self.rows) + ("<p>There are more.</p>" if self.more else "")
+
+    def __str__(self) -> str:
+        rows = [{k: _snippet_text(v) if k == _SNIPPET else v for k, v in row.items()} for row in self.rows.to_pylist()]
+        lines = text_table(rows) or f"no rows of {', '.join(self.rows.column_names)}"
+        return f"{lines}\n... and more" if self.more else lines
+
+    __repr__ = __str__
+
+
+def _columns(table: pa.Table) -> list[list[Any]]:
+    return [column.slice(0, SHOWN_ROWS).to_pylist() for column in table.columns]
+
+
+def _snippet_text(snippet: Any) -> Any:
+    return snippet if snippet is None else unescape(_MARKED.sub(r"*\1*", str(snippet)))
+
+
+def _snippet_html(snippet: Any) -> str:
+    """A snippet whose only markup is its marks, whatever stands in it."""
+    parts = _MARKED.split("" if snippet is None else str(snippet))
+    clean = [escape(unescape(part)) for part in parts]
+    return "".join(f"<b>{part}</b>" if index % 2 else part for index, part in enumerate(clean))

@@ -20,8 +20,8 @@ from indextables.errors import BadFileError, IndexTablesError, NotFoundError, St
 from indextables.log import log_files
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.verifier import CheckpointVerifier
-from indextables.log.clock import StoreClock
 from indextables.log.log_files import list_log
+from indextables.log.versions import StoreClock
 from indextables.metrics import METRICS
 from indextables.model.retention import (
     HOUR_MS,

@@ -16,8 +16,8 @@ from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import read_pointer
 from indextables.log.checkpoint.descent import check_newest_state, descends
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
-from indextables.log.clock import bounded_time
 from indextables.log.log_files import LogListing, list_log
+from indextables.log.versions import bounded_time
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay

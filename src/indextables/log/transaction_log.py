@@ -14,15 +14,18 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.log import CacheSettings, LogReadSettings, RetrySettings, VersionFileSettings
 from indextables.config.state import (
+    CacheSettings,
     CheckpointSettings,
     CleanupSettings,
     CompactionSettings,
+    LogReadSettings,
     RetentionSettings,
+    RetrySettings,
     StateReadSettings,
     StateRetrySettings,
     StateWriteSettings,
+    VersionFileSettings,
 )
 from indextables.errors import (
     CheckpointValidationError,
@@ -38,9 +41,9 @@ from indextables.errors import (
 )
 from indextables.log import replay as reading
 from indextables.log.cache import CacheStats, LogCache
-from indextables.log.checkpoint.background import CheckpointQueue
 from indextables.log.checkpoint.checkpointer import (
     Checkpointer,
+    CheckpointQueue,
     CheckpointReport,
     SpoiledCheckpointError,
     discard_state,
@@ -72,7 +75,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
 from indextables.pools import LISTING
 from indextables.storage.store import Store
-from indextables.wire.last_checkpoint import AVRO_STATE as AVRO_STATE_FORM
+from indextables.wire.state import AVRO_STATE as AVRO_STATE_FORM
 
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000

@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from indextables.model.column_ranges import ColumnRange, FileRanges, Ranges, can_fail, can_pass, consistent
-from indextables.model.file_values import Mask
+from indextables.model.column_ranges import ColumnRange, FileRanges, Mask, Ranges, can_fail, can_pass, consistent
 from indextables.model.partition_text import NULL_PARTITION, is_doubtful
 from indextables.model.predicate.tree import (
     And,

@@ -36,7 +36,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NullType, StructField, StructType
 
-from indextables.config.spark import SparkReadSettings
+from indextables.config.splits import SparkReadSettings
 from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.actions import ROWS_END
 from indextables.model.column_ranges import FileRanges
@@ -45,9 +45,9 @@ from indextables.model.predicate import Column
 from indextables.model.schema import is_partitionable
 from indextables.pools import SPLITS
 from indextables.spark.jvm import java_classes
-from indextables.spark.registration import source_frame
 from indextables.spark.schemas import quoted, readable
 from indextables.spark.settings import has_jvm, session_settings, source_options, with_session
+from indextables.spark.source.datasource import source_frame
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.storage.location import join, parse_location, partition_folder

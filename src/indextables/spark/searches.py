@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from indextables.config.spark import SparkReadSettings
-from indextables.inspect.notebook import SHOWN_ROWS, ShownRows
+from indextables.config.splits import SparkReadSettings
+from indextables.inspect.figures import SHOWN_ROWS, ShownRows
 from indextables.model.arguments import text, whole_number
-from indextables.model.predicate.where import bound_predicate
+from indextables.model.predicate import bound_predicate
 from indextables.model.schema import SCORE, normalize, schema_to_json
 from indextables.scan.aggregate.result import finish, partial_of
 from indextables.scan.aggregate.spec import parse_spec
@@ -26,11 +26,10 @@ from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
 from indextables.scan.plan import output_columns
 from indextables.scan.task import ScanTask
-from indextables.spark.environments import check_workers
 from indextables.spark.reads import engine_of
-from indextables.spark.registration import source_frame
 from indextables.spark.schemas import readable
-from indextables.spark.settings import source_options, with_session
+from indextables.spark.settings import check_workers, source_options, with_session
+from indextables.spark.source.datasource import source_frame
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame
 from indextables.spark.workers import on_splits

@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from indextables.spark.registration import register_source
 from indextables.spark.settings import has_jvm, session_of, session_settings, source_options
+from indextables.spark.source.datasource import register_source
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.stream_reader import StreamOptions
 from indextables.table import Table

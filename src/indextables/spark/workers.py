@@ -9,11 +9,10 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from indextables.config.spark import SparkReadSettings
+from indextables.config.splits import SparkReadSettings
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
-from indextables.spark.environments import check_workers
-from indextables.spark.settings import has_jvm
+from indextables.spark.settings import check_workers, has_jvm
 from indextables.spark.source.answers import DRIVER_SPLITS
 from indextables.spark.source.reader import task_groups, worker_store
 

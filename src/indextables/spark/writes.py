@@ -23,16 +23,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from indextables import config
-from indextables.config.spark import SparkWriteSettings
+from indextables.config.splits import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
-from indextables.model.predicate.where import Where
-from indextables.spark.environments import check_workers
+from indextables.model.predicate import Where
 from indextables.spark.schemas import arrow_schema, quoted
-from indextables.spark.settings import has_jvm, session_of, with_session
+from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows
 from indextables.write.row_write import RowWrite

@@ -1,9 +1,15 @@
-"""A store described but not opened: what travels to a worker, which opens it there."""
+"""A store described but not opened: what travels to a worker, which opens it there.
+
+A store that counts what is asked of it: requests and their time, failures and bytes, by verb.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -16,13 +22,110 @@ from indextables.config.storage import (
     RequestSettings,
     StoreSettings,
 )
+from indextables.errors import NotFoundError
+from indextables.metrics import METRICS
 from indextables.storage.clients import open_client, secrets_of
 from indextables.storage.hdfs import open_hdfs
 from indextables.storage.local import LocalStore
 from indextables.storage.location import Location, parse_location
-from indextables.storage.metered import MeteredStore
 from indextables.storage.remote import Backoff, RemoteStore, note_use
-from indextables.storage.store import Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
+
+T = TypeVar("T")
+
+
+class MeteredStore:
+    """Passes everything on to the store inside, and counts it."""
+
+    def __init__(self, inner: Store, kind: str) -> None:
+        self.inner = inner
+        self._kind = kind
+
+    def __repr__(self) -> str:
+        return repr(self.inner)
+
+    @property
+    def url(self) -> str:
+        """See `Store.url`."""
+        return self.inner.url
+
+    def get(self, path: str) -> bytes:
+        """See `Store.get`."""
+        return self._asked("get", lambda: self.inner.get(path), len)
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """See `Store.get_range`."""
+        return self._asked("get_range", lambda: self.inner.get_range(path, start, length), len)
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """See `Store.get_ranges`."""
+        return self._asked("get_ranges", lambda: self.inner.get_ranges(path, ranges), lambda r: sum(map(len, r)))
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        """See `Store.put_if_absent`."""
+        return self._asked("put_if_absent", lambda: self.inner.put_if_absent(path, data), lambda _: len(data))
+
+    def put(self, path: str, data: bytes) -> None:
+        """See `Store.put`."""
+        self._asked("put", lambda: self.inner.put(path, data), lambda _: len(data))
+
+    def put_file(self, path: str, source: Path) -> None:
+        """See `Store.put_file`."""
+        size = source.stat().st_size if source.is_file() else 0  # the store says what is wrong with what is no file
+        self._asked("put_file", lambda: self.inner.put_file(path, source), lambda _: size)
+
+    def head(self, path: str) -> ObjectInfo | None:
+        """See `Store.head`."""
+        return self._asked("head", lambda: self.inner.head(path))
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        """See `Store.list`. The time is that of the listing alone, not of who looks at it."""
+        listed = self.inner.list(prefix, start_after=start_after)
+        seconds, ended = 0.0, False
+        try:
+            while True:
+                began = time.perf_counter()
+                info = next(listed, None)
+                seconds += time.perf_counter() - began
+                if info is None:
+                    ended = True
+                    return
+                yield info
+        except GeneratorExit:
+            ended = True
+            raise
+        finally:
+            METRICS.observe("store_seconds", seconds, self.url, self._kind, "list")
+            if not ended:
+                METRICS.count("store_failures_total", self.url, self._kind, "list")
+
+    def unfinished(self) -> Iterator[ObjectInfo]:
+        """See `Store.unfinished`."""
+        return self.inner.unfinished()
+
+    def delete(self, paths: Iterable[str]) -> None:
+        """See `Store.delete`."""
+        self._asked("delete", lambda: self.inner.delete(paths))
+
+    def local_path(self, path: str) -> Path | None:
+        """See `Store.local_path`."""
+        return self.inner.local_path(path)
+
+    def _asked(self, verb: str, ask: Callable[[], T], size: Callable[[T], int] | None = None) -> T:
+        labels, began = (self.inner.url, self._kind, verb), time.perf_counter()
+        try:
+            answer = ask()
+        except NotFoundError:  # an answer like any other
+            METRICS.observe("store_seconds", time.perf_counter() - began, *labels)
+            raise
+        except Exception:
+            METRICS.observe("store_seconds", time.perf_counter() - began, *labels)
+            METRICS.count("store_failures_total", *labels)
+            raise
+        METRICS.observe("store_seconds", time.perf_counter() - began, *labels)
+        if size is not None:
+            METRICS.count("store_bytes_total", *labels, by=size(answer))
+        return answer
 
 
 class StoreSpec(Struct, frozen=True):

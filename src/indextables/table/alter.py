@@ -20,10 +20,11 @@ from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.arguments import names_list, text, unexpected
-from indextables.model.column_defaults import DEFAULT_KEY, default_metadata
 from indextables.model.column_names import (
+    DEFAULT_KEY,
     SparkJson,
     column_names,
+    default_metadata,
     dumped,
     logical_name,
     with_name,

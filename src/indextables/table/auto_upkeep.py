@@ -23,7 +23,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind
 from indextables.model.report import Progress
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.upkeep import delete, expiry, jobs, merge, operation, purge
+from indextables.upkeep import delete, merge, operation, purge
 
 if TYPE_CHECKING:
     from indextables.upkeep.merge import MergeBounds
@@ -54,7 +54,7 @@ def _expire_after_write(table: TableHandle) -> None:
     settings = newest.settings.group(ExpirySettings)
     if not settings.on_write or not settings.column:
         return
-    over = bind(expiry.expired_rows(newest.schema, settings, table._log.now_ms()), newest.schema)
+    over = bind(delete.expired_rows(newest.schema, settings, table._log.now_ms()), newest.schema)
     plan = delete.plan(newest._snapshot, url=table.path, where=newest._names.predicate(over))
     if not plan.removed_splits and not plan.candidates:
         return
@@ -89,9 +89,9 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
 
     if merging.asynchronous:
         timeout_s = merging.shutdown_timeout_ms / 1000
-        jobs.JOBS.start(table.path, work, groups=len(groups), shutdown_timeout_s=timeout_s)
+        operation.JOBS.start(table.path, work, groups=len(groups), shutdown_timeout_s=timeout_s)
         return
-    job = jobs.JOBS.run(table.path, work, groups=len(groups))
+    job = operation.JOBS.run(table.path, work, groups=len(groups))
     if job is not None and job.error_message is not None:
         _count_failure(table, job.error_message)
     table._show(table._log.fresh())

@@ -23,7 +23,7 @@ from indextables.scan.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
 from indextables.table.handle import TableHandle
-from indextables.upkeep import clustering, expiry
+from indextables.upkeep import clustering, delete
 
 
 def new_metadata(
@@ -122,7 +122,7 @@ def check_indexing(schema: pa.Schema, partition_columns: Sequence[str], configur
     query_fields(schema, partition_columns, settings)
     body = pa.schema([field for field in schema if field.name not in partition_columns])
     clustering.sort_columns(body, settings.group(MergeSettings).cluster_by)
-    expiry.check_retention(schema, settings.group(ExpirySettings))
+    delete.check_retention(schema, settings.group(ExpirySettings))
 
 
 def check_same_index(

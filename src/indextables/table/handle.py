@@ -1,44 +1,55 @@
-"""What every verb of a table stands on: the store, the log, and the snapshot the table shows."""
+"""What every verb of a table stands on: the store, the log, and the snapshot the table shows.
+
+Tables that may not open: looking for what is damaged, and making it whole again. The path is all that is needed.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
 from indextables.config import Settings, state
-from indextables.config.log import (
+from indextables.config.release import VERSION
+from indextables.config.splits import ReadSettings
+from indextables.config.state import (
     CacheSettings,
     ImplementationSettings,
     LogReadSettings,
     RetrySettings,
     VersionFileSettings,
 )
-from indextables.config.release import VERSION
 from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
-from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, UnsupportedError
-from indextables.log.checkpoint.background import CHECKPOINTS
+from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, TableNotFoundError, UnsupportedError
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.history import check_not_purged, version_at
+from indextables.log.log_files import LOG
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.arguments import Moment, to_epoch_ms, whole_number
 from indextables.model.column_names import ColumnNames, column_names
-from indextables.model.predicate import Predicate
-from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.predicate import Predicate, Where, bound_predicate
+from indextables.model.report import Progress, silent
 from indextables.model.retention import HOUR_MS
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
+from indextables.upkeep import repair, verify
 from indextables.upkeep.tags import tagged_version
+
+if TYPE_CHECKING:
+    from indextables.upkeep.operation import Execute
+    from indextables.upkeep.repair import RepairReport
+    from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 
 logger = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -306,3 +317,59 @@ class TableHandle:
 
     def __repr__(self) -> str:
         return f"Table({self.path!r}, version={self.version})"
+
+
+def verify_table(
+    path: str,
+    *,
+    full: bool = False,
+    options: Mapping[str, object] | None = None,
+    dry_run: bool = False,
+    progress: Progress = silent,
+    execute: Execute[VerifyTask, Sequence[Finding]] | None = None,
+) -> VerifyReport:
+    """Verify the table at `path`, whether it can be opened or not.
+
+    `options` are settings; `full`, `dry_run`, `progress` and `execute` are as for `Table.verify`.
+    """
+    settings = config.resolve(options=options)
+    log = open_log(path, options)
+    plan = verify.plan(log, full=full)
+    if dry_run:
+        return plan.preview()
+    spec, parallelism = StoreSpec.from_url(path, settings), settings.group(ReadSettings).parallelism
+    return verify.run(plan, log, spec=spec, parallelism=parallelism, execute=execute, progress=progress)
+
+
+def repair_table(
+    path: str, *, at: str | None, options: Mapping[str, object] | None, dry_run: bool, progress: Progress
+) -> RepairReport:
+    """Repair the table at a path in place, or with `at` by a clean copy of its log; as `Table.repair` says."""
+    source = open_log(_without_log_folder(path), options)
+    if at is not None:
+        target = open_log(_without_log_folder(at), options)
+        copied = repair.plan_copy(source, target)
+        return copied.preview() if dry_run else repair.copy_log(copied, target, engine_info=ENGINE_INFO)
+    readable = _readable(source, options)
+    if readable is not None:
+        return repair.heal(readable, dry_run=dry_run)
+    parallelism = config.resolve(options=options).group(ReadSettings).parallelism
+    plan = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
+    return plan.preview() if dry_run else repair.rebuild(plan, source, engine_info=ENGINE_INFO)
+
+
+def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:
+    """The log with the settings of its table, if the table can be opened."""
+    try:
+        snapshot = log.reload()
+        snapshot.files(columns=["path"])
+    except (CorruptTableError, TableNotFoundError):
+        return None
+    log.settings = log_settings(config.resolve(options=options, table=snapshot.metadata.configuration))
+    return log
+
+
+def _without_log_folder(path: str) -> str:
+    """The place of the table, where the place of its log was given."""
+    folder = path.rstrip("/")
+    return folder.removesuffix(f"/{LOG}") if folder.endswith(f"/{LOG}") else path

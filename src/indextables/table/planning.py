@@ -40,8 +40,7 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import names_list, text, whole_number
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation, another_table, is_same_table, layout
-from indextables.model.predicate import Predicate
-from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.schema import SCORE, check_partition_columns, schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import CommittedVersion, Header, Snapshot

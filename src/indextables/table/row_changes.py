@@ -29,8 +29,7 @@ from indextables.model.column_names import ColumnNames
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import RowSet
 from indextables.model.expression import Compute, assignment
-from indextables.model.predicate import Predicate
-from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column
 from indextables.model.snapshot import Snapshot

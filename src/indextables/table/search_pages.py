@@ -20,7 +20,7 @@ from msgspec import Meta, Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import text, whole_number
-from indextables.model.predicate.where import Where
+from indextables.model.predicate import Where
 from indextables.model.stat_text import decode_value, encode_value
 from indextables.scan.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types

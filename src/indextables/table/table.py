@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from indextables.config.log import SkipSettings
 from indextables.config.splits import ReadSettings
-from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
+from indextables.config.state import CheckpointSettings, RetentionSettings, SkipSettings, StateWriteSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError
-from indextables.inspect import charts, inspection, notebook, splits
+from indextables.inspect import figures, inspection
 from indextables.log.checkpoint.checkpointer import checkpoint_preview
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
@@ -27,26 +26,25 @@ from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
 from indextables.model.arguments import Moment, byte_size, names_list, number, transaction_id, whole_number
 from indextables.model.conflicts import Operation
-from indextables.model.predicate.where import Where, partition_predicate
+from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.task import ScanTask, limited
-from indextables.table import admin, damaged, definition, planning, row_changes
+from indextables.table import definition, handle, lifecycle, planning, row_changes
 from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
 from indextables.table.lifecycle import LifecycleVerbs
 from indextables.table.search_pages import SearchPages
 from indextables.upkeep import drop_partitions, merge, purge, restore, truncate, verify
 
 if TYPE_CHECKING:
-    from indextables.inspect.charts import Plots
-    from indextables.inspect.inspection import Inspection, MetricsReport
-    from indextables.inspect.splits import Prewarmed
+    from indextables.inspect.figures import Plots
+    from indextables.inspect.inspection import Inspection, MetricsReport, Prewarmed
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
     from indextables.scan.explain import ScanReport
-    from indextables.table.admin import Administration
+    from indextables.table.lifecycle import Administration
     from indextables.table.row_changes import UpdateReport, UpsertReport
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
@@ -209,7 +207,7 @@ class Table(SearchPages, LifecycleVerbs):
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
         names = self._names.columns(find_column(self.schema, name) for name in columns)
-        return splits.prewarm(self._task(where=where), names)
+        return inspection.prewarm(self._task(where=where), names)
 
     # Changing rows.
 
@@ -592,7 +590,7 @@ class Table(SearchPages, LifecycleVerbs):
 
             Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
         """
-        return damaged.repair_table(path, at=at, options=options, dry_run=dry_run, progress=progress)
+        return handle.repair_table(path, at=at, options=options, dry_run=dry_run, progress=progress)
 
     # Looking at the table.
 
@@ -604,12 +602,12 @@ class Table(SearchPages, LifecycleVerbs):
     @property
     def admin(self) -> Administration:
         """What an operator does by hand: `t.admin.record_skipped_file(...)`, `t.admin.downgrade_protocol(to=3)`."""
-        return admin.Administration(self)
+        return lifecycle.Administration(self)
 
     @property
     def plot(self) -> Plots:
         """Charts for notebooks, drawn with matplotlib (the extra `plots`): `t.plot.timeline()`, `t.plot.sizes()`, ..."""
-        return charts.Plots(self.inspect)
+        return figures.Plots(self.inspect)
 
     def files(self, *, where: Where | None = None) -> pa.Table:
         """The live splits: path, partition values, size, records, statistics, the version that added each.
@@ -667,7 +665,7 @@ class Table(SearchPages, LifecycleVerbs):
         return self.inspect.metrics()
 
     def _repr_html_(self) -> str:
-        return notebook.table_html(self.inspect)
+        return figures.table_html(self.inspect)
 
     def _task(
         self,

@@ -19,7 +19,7 @@ from indextables.errors import InvalidInputError
 from indextables.model.column_ranges import ColumnRange, FileRanges
 from indextables.model.predicate.tree import Column
 from indextables.model.schema import find_column
-from indextables.splits.write.row_order import check_sortable
+from indextables.splits.write.merge import check_sortable
 
 FAN = 10
 """Times the target size that is sorted at once: so many splits come of one group, and lie side by side."""

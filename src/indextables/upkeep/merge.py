@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import Settings
-from indextables.config.log import SkipSettings
+from indextables.config.state import SkipSettings
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import (
     CommitUnknownError,
@@ -43,13 +43,12 @@ from indextables.log.checkpoint.state_files import every_file, files_of_matching
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
-from indextables.model.actions import MAX_LONG, AddAction
+from indextables.model.actions import MAX_LONG, AddAction, without_cooling
 from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
-from indextables.model.skips import without_cooling
 from indextables.model.snapshot import Snapshot
 from indextables.splits.format.section_table import MAX_ROWS
 from indextables.splits.format.source import open_source

@@ -3,13 +3,28 @@
 The words by which a report says how an operation ended. One that fails raises instead.
 
 Running tasks: in threads of this process, or wherever the caller has room for them.
+
+Merges that this process does by itself: at most one per table at a time, and a table of all of them.
+
+A job that runs in the background never outlives the process unnoticed: when the interpreter ends it waits for jobs, each
+for as long as its settings allow, and what is not done by then is as if it had never begun (the next merge does it).
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
+import os
+import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from indextables.model.report import Progress
 from indextables.pools import UPKEEP
 from indextables.storage.store import Store
 
@@ -57,3 +72,139 @@ def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]
             raise failures[0]
 
     return execute
+
+
+Work = Callable[[Progress], str | None]
+"""What a job does; it may return what went wrong beside the merge."""
+RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
+_REMEMBERED = 1_000
+logger = logging.getLogger(__name__)
+
+
+class MergeJob(Struct, frozen=True):
+    """A job as it stands at a moment."""
+
+    job_id: str
+    table_path: str
+    status: str
+    total_groups: int
+    completed_groups: int = 0
+    duration_ms: int = 0
+    error_message: str | None = None
+
+    @property
+    def progress_pct(self) -> float:
+        """How much of it is done."""
+        return 100.0 if not self.total_groups else 100.0 * self.completed_groups / self.total_groups
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job as a row of the table of jobs."""
+        return {
+            "job_id": self.job_id,
+            "table_path": self.table_path,
+            "status": self.status,
+            "total_groups": self.total_groups,
+            "completed_groups": self.completed_groups,
+            "progress_pct": self.progress_pct,
+            "duration_ms": self.duration_ms,
+            "error_message": self.error_message,
+        }
+
+
+class Jobs:
+    """The merge jobs of a process."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._jobs: dict[str, MergeJob] = {}
+        self._began: dict[str, float] = {}
+        self._threads: dict[str, tuple[threading.Thread, float]] = {}
+
+    def run(self, table_path: str, work: Work, *, groups: int) -> MergeJob | None:
+        """Do the work now. None if a job for the table is under way; what goes wrong is in the job, not raised."""
+        job = self._begin(table_path, groups)
+        if job is not None:
+            self._work(job.job_id, work)
+            return self.find(job.job_id)
+        return None
+
+    def start(self, table_path: str, work: Work, *, groups: int, shutdown_timeout_s: float) -> MergeJob | None:
+        """Begin the work in the background. None if a job for the table is under way."""
+        job = self._begin(table_path, groups)
+        if job is None:
+            return None
+        thread = threading.Thread(
+            target=self._work, args=(job.job_id, work), name=f"indextables-merge-{job.job_id[:8]}", daemon=True
+        )
+        with self._lock:
+            self._threads[job.job_id] = thread, shutdown_timeout_s
+        thread.start()
+        return job
+
+    def find(self, job_id: str) -> MergeJob | None:
+        """A job as it stands now."""
+        with self._lock:
+            job = self._jobs.get(job_id)
+            return None if job is None else self._timed(job)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every job that is remembered, the latest first."""
+        with self._lock:
+            return [self._timed(job).to_dict() for job in reversed(self._jobs.values())]
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait for the jobs in the background, each as long as it may take, or all for so long; whether all are done."""
+        with self._lock:
+            waiting = list(self._threads.values())
+        deadline = None if timeout_s is None else self._clock() + timeout_s
+        for thread, longest_s in waiting:
+            thread.join(longest_s if deadline is None else max(0.0, deadline - self._clock()))
+        return not any(thread.is_alive() for thread, _ in waiting)
+
+    def forget(self) -> None:
+        """Start with no jobs, as a forked child does: its parent's threads are not there."""
+        self._lock = threading.Lock()
+        self._jobs, self._began, self._threads = {}, {}, {}
+
+    def _begin(self, table_path: str, groups: int) -> MergeJob | None:
+        with self._lock:
+            if any(job.table_path == table_path and job.status == RUNNING for job in self._jobs.values()):
+                return None
+            job = MergeJob(str(uuid.uuid4()), table_path, RUNNING, groups)
+            self._jobs[job.job_id] = job
+            self._began[job.job_id] = self._clock()
+            for finished in [j.job_id for j in self._jobs.values() if j.status != RUNNING][:-_REMEMBERED]:
+                del self._jobs[finished], self._began[finished]
+            return job
+
+    def _work(self, job_id: str, work: Work) -> None:
+        def progress(done: int, total: int, what: str) -> None:
+            if what == "groups":
+                self._change(job_id, completed_groups=done, total_groups=total)
+
+        try:
+            self._change(job_id, status=COMPLETED, error_message=work(progress))
+        except Exception as failure:
+            # Whatever it is: the write that led to this has been committed and must not fail.
+            logger.warning("merging after a write failed: %s", failure, exc_info=True)
+            self._change(job_id, status=FAILED, error_message=str(failure))
+        finally:
+            with self._lock:
+                self._threads.pop(job_id, None)
+
+    def _change(self, job_id: str, **changes: Any) -> None:
+        with self._lock:
+            self._jobs[job_id] = self._timed(replace(self._jobs[job_id], **changes), ended=True)
+
+    def _timed(self, job: MergeJob, *, ended: bool = False) -> MergeJob:
+        if job.status != RUNNING and not ended:
+            return job
+        return replace(job, duration_ms=round(1000 * (self._clock() - self._began[job.job_id])))
+
+
+JOBS = Jobs()
+"""The jobs of this process."""
+os.register_at_fork(after_in_child=JOBS.forget)
+# Before the interpreter stops its thread pools, which a merge needs; an ordinary exit handler would come too late.
+getattr(threading, "_register_atexit", atexit.register)(JOBS.wait)

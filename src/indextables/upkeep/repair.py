@@ -38,8 +38,7 @@ from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, LogAction, MetadataAction
-from indextables.model.column_defaults import DEFAULT_KEY
-from indextables.model.column_names import NAME_KEY
+from indextables.model.column_names import DEFAULT_KEY, NAME_KEY
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions

@@ -30,8 +30,7 @@ from indextables.splits.index.live_indexing import Disputes, decision_hint, rich
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.read.table_split import SplitEntry
-from indextables.splits.write.merge import MergeSource, merge_splits
-from indextables.splits.write.row_order import RowOrder
+from indextables.splits.write.merge import MergeSource, RowOrder, merge_splits
 from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec

@@ -49,7 +49,7 @@ from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.operation import DRY_RUN, Execute, in_threads
 from indextables.upkeep.rewrite import are_foreign
-from indextables.wire.last_checkpoint import UnusablePointer, decode_pointer
+from indextables.wire.state import UnusablePointer, decode_pointer
 
 ERROR = "error"
 """Rows cannot be read, or not all of them, or an answer can be wrong."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 from indextables.errors import IndexTablesError
 from indextables.splits.search.snippets import Span
 from indextables.table import Table
-from indextables.web.exploration import NEWEST, SCORE, Facet, Histogram, HitPage, Steps, TableView
+from indextables.web.exploration import NEWEST, SCORE, SHAPES, SIZES, Facet, Histogram, HitPage, Steps, TableView, View
 from indextables.web.layout import (
     EMPTY,
     NULL,
@@ -41,7 +41,6 @@ from indextables.web.svg import (
     text,
     texts,
 )
-from indextables.web.view import SHAPES, SIZES, View
 
 _SCORE = "_score"
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 960.0, 84.0, 40.0, 20.0

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.errors import InvalidInputError, shown
-from indextables.model.column_defaults import absent_values
+from indextables.model.column_names import absent_values
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import (
     SchemaDifference,

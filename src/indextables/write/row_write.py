@@ -38,15 +38,14 @@ from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import transaction_id
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.conflicts import PURGE_TXN, Operation
-from indextables.model.predicate import Predicate
-from indextables.model.predicate.where import Where, bound_predicate
+from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.stat_text import encode_value
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
-from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
+from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store

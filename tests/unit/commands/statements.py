@@ -8,9 +8,12 @@ from indextables.commands import TableName, TablePath
 from indextables.commands.caches import (
     DescribeDiskCache,
     DescribeLogCache,
+    DescribePrewarmJobs,
     FlushDiskCache,
     FlushSearcherCache,
     InvalidateCache,
+    PrewarmCache,
+    WaitForPrewarmJobs,
 )
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, NotOffered, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import (
@@ -28,7 +31,6 @@ from indextables.commands.describe import (
     FlushDataSkipping,
     SwitchProfiler,
 )
-from indextables.commands.prewarm import DescribePrewarmJobs, PrewarmCache, WaitForPrewarmJobs
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
     Checkpoint,

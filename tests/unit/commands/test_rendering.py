@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indextables.commands import TableName, TablePath, parse
-from indextables.commands.caches import InvalidateCache
+from indextables.commands.caches import InvalidateCache, PrewarmCache
 from indextables.commands.delta import DescribeDetail, DescribeTableHistory, Optimize, RestoreTable, Vacuum
 from indextables.commands.describe import DescribeComponentSizes, DescribeHistory, DescribeTransactionLog
-from indextables.commands.prewarm import PrewarmCache
 from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
     Checkpoint,

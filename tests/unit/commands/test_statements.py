@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 
 from indextables.commands import TableName, TablePath, parse
-from indextables.commands.caches import InvalidateCache
+from indextables.commands.caches import InvalidateCache, PrewarmCache
 from indextables.commands.describe import DescribeState
 from indextables.commands.parser import STATEMENTS as GRAMMAR
-from indextables.commands.prewarm import PrewarmCache
 from indextables.commands.statement import Command, TableCommand
 from indextables.commands.upkeep import DropPartitions, MergeSplits, Purge, RepairLog, Restore
 from indextables.errors import QuerySyntaxError

@@ -16,8 +16,14 @@ import pytest
 import indextables
 from indextables import Table
 from indextables.errors import UnsupportedError
-from indextables.inspect.figures import component_figures, partition_figures, version_figures
-from indextables.inspect.notebook import SHOWN_ROWS, ShownRows, arrow_html
+from indextables.inspect.figures import (
+    SHOWN_ROWS,
+    ShownRows,
+    arrow_html,
+    component_figures,
+    partition_figures,
+    version_figures,
+)
 from tests.support.pictured import eventful_table
 
 CHARTS = ["timeline", "sizes", "partitions", "components"]

@@ -15,8 +15,8 @@ import pytest
 from indextables import Table, sql
 from indextables.errors import CleanupError, RefusedError
 from indextables.log import log_files
-from indextables.log.clock import MOST_SKEW_MS, bounded_time
 from indextables.log.transaction_log import PROCESS_CACHE
+from indextables.log.versions import MOST_SKEW_MS, bounded_time
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import age, contents
 

@@ -12,7 +12,7 @@ import pytest
 from indextables import config
 from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
-from indextables.model.stats import FileStatistics, StatsCollector, indexed_fields
+from indextables.splits.write.split_info import FileStatistics, StatsCollector, indexed_fields
 
 NAN = float("nan")
 TABLE = pa.table(

@@ -13,9 +13,8 @@ from indextables.config.storage import AwsSettings, StoreSettings
 from indextables.errors import InvalidInputError, StorageError, UnknownOptionError
 from indextables.storage.local import LocalStore
 from indextables.storage.location import parse_location
-from indextables.storage.metered import MeteredStore
 from indextables.storage.remote import RemoteStore
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import MeteredStore, StoreSpec, open_store
 
 SECRETS = {"aws.accessKey": "AKIA-KEY", "aws.secretKey": "S3CRET", "aws.sessionToken": "T0KEN", "aws.region": "eu-1"}
 

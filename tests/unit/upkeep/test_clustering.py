@@ -11,7 +11,7 @@ import pytest
 from indextables import Table
 from indextables.commands import sql
 from indextables.errors import InvalidInputError
-from indextables.splits.write import row_order
+from indextables.splits.write import merge
 from indextables.table.description import describe_table
 
 SCHEMA = pa.schema([("ts", pa.int64()), ("host", pa.string()), ("message", pa.string()), ("load", pa.float64())])
@@ -48,8 +48,8 @@ def check_same_order(table: Table) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_are_sorted_and_found_as_before(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_order, "_FEWEST_ROWS", 37)
-    monkeypatch.setattr(row_order.RowOrder.__init__, "__kwdefaults__", {"pass_bytes": 1})
+    monkeypatch.setattr(merge, "_FEWEST_ROWS", 37)
+    monkeypatch.setattr(merge.RowOrder.__init__, "__kwdefaults__", {"pass_bytes": 1})
     dice = random.Random(seed)
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=TEXT)
     for _ in range(dice.randint(2, 6)):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.cli.log_lines import OPTIONS, SCHEMA, log_lines
+from indextables.cli.demo import OPTIONS, SCHEMA, log_lines
 
 WORDS = ("timeout", "deadlock", "request", "session", "order", "queue", "disk", "cache", "payment", "refused")
 LEVELS = ("DEBUG", "INFO", "WARN", "ERROR")

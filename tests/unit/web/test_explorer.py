@@ -24,7 +24,7 @@ from indextables import Table
 from indextables.errors import IndexTablesError, NotFoundError, RefusedError
 from indextables.scan.task import ENOUGH
 from indextables.web.explorer import Explorer, Limits
-from indextables.web.server import application
+from indextables.web.service import application
 from indextables.web.warehouse import Warehouse
 from tests.support.pictured import TAG, eventful_table
 

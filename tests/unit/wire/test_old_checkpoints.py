@@ -24,7 +24,6 @@ from indextables.model.actions import (
     UnknownAction,
 )
 from indextables.wire import old_checkpoints
-from indextables.wire.last_checkpoint import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
 from indextables.wire.old_checkpoints import (
     MultiPartManifest,
     decode_checkpoint,
@@ -32,6 +31,7 @@ from indextables.wire.old_checkpoints import (
     encode_multi_part_manifest,
     encode_parquet_checkpoint,
 )
+from indextables.wire.state import AVRO_STATE, LastCheckpoint, UnusablePointer, decode_pointer, encode_pointer
 from tests.unit.wire.entries import file_lists, plain_files
 
 METADATA = MetadataAction(id="t", schema_string="{}", partition_columns=("day",), configuration={"a": "b"})

@@ -7,14 +7,19 @@ sql and exit-codes.
 The page of a table: written to a file, or served to a browser on this machine.
 
 The verbs that need Spark: jar, pack-env and demo.
+
+The manual page of the command line, as `man` reads it, made from the verbs themselves: it cannot be out of date.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
@@ -22,15 +27,71 @@ from typer.main import get_command
 
 from indextables.cli import options, output
 from indextables.cli.demo import tell
-from indextables.cli.manual import manual
 from indextables.cli.output import meanings
 from indextables.cli.rows_in import files
 from indextables.cli.verb import open_table, verb
 from indextables.commands import sql as run_statement
 from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
+from indextables.config.release import VERSION
 from indextables.errors import InvalidInputError, UnknownOptionError, UnsupportedError, nearest
 from indextables.web.report import write_report
 from indextables.web.warehouse import Warehouse
+
+_MARKUP = re.compile(r"\[/?[a-z ]+\]")
+
+
+def manual(group: Any) -> str:
+    """The page of a group of verbs, in the roff of man pages."""
+    lines = [
+        f'.TH INDEXTABLES 1 "" "indextables {VERSION}" "User Commands"',
+        ".SH NAME",
+        "indextables \\- tables of full\\-text search indexes, on disk and on object stores",
+        ".SH SYNOPSIS",
+        ".B indextables",
+        "\\fIVERB\\fR \\fIPATH\\fR [\\fIOPTIONS\\fR]",
+        ".SH DESCRIPTION",
+        _roff(inspect.cleandoc(group.help or "")),
+        ".PP",
+        "Every verb has \\fB\\-\\-help\\fR with an example, and \\fB\\-\\-json\\fR for programs.",
+        ".SH VERBS",
+    ]
+    for name in group.commands:
+        lines += _verb(name, group.commands[name])
+    lines += [".SH EXIT STATUS"]
+    for row in meanings():
+        lines += [".TP", f".B {row['code']}", _roff(str(row["meaning"]))]
+    return "\n".join(lines) + "\n"
+
+
+def _verb(name: str, command: Any) -> Iterator[str]:
+    parameters = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = " ".join(f"\\fI{_value(p)}\\fR" for p in parameters if p.param_type_name == "argument")
+    yield f".SS {_roff(name)} {arguments}"
+    yield _roff(inspect.cleandoc(command.help or "").replace("\n\n", "\n"))
+    for parameter in parameters:
+        if parameter.param_type_name == "option":
+            names = ", ".join(f"\\fB{_roff(n)}\\fR" for n in (*parameter.opts, *parameter.secondary_opts))
+            value = "" if parameter.is_flag else f" \\fI{_value(parameter)}\\fR"
+            yield ".TP"
+            yield f"{names}{value}"
+            yield _roff(parameter.help or "")
+    examples = [line.strip() for line in (command.epilog or "").splitlines() if line.strip().startswith("indextables ")]
+    for example in examples:
+        yield ".PP"
+        yield ".nf"
+        yield _roff(example)
+        yield ".fi"
+
+
+def _value(parameter: Any) -> str:
+    return _roff(parameter.metavar or str(parameter.name).upper())
+
+
+def _roff(text: str) -> str:
+    """A text as roff has it: nothing in it is a command."""
+    plain = _MARKUP.sub("", text).replace("\\", "\\e").replace("-", "\\-")
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in plain.splitlines())
+
 
 app = typer.Typer()
 
@@ -181,7 +242,7 @@ def ui(
     json: options.Json = False,
 ) -> None:
     """Explore tables in a browser on this machine: search, facets, time, versions, exports. Ctrl-C ends it."""
-    server = _with_extra("indextables.web.server", "web")
+    server = _with_extra("indextables.web.service", "web")
     warehouse = Warehouse(paths, options.settings_of(option))
     warehouse.check()
 
@@ -213,7 +274,7 @@ def serve(
     json: options.Json = False,
 ) -> None:
     """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Nothing is changed. Ctrl-C ends it."""
-    server = _with_extra("indextables.web.server", "web")
+    server = _with_extra("indextables.web.service", "web")
     if token is not None and len(token) < _SHORTEST_TOKEN:
         hint = "Take a long random text, or leave it out and one is made."
         raise InvalidInputError(f"A token has at least {_SHORTEST_TOKEN} characters.", hint=hint)
@@ -284,7 +345,7 @@ def pack_env(
     json: options.Json = False,
 ) -> None:
     """Pack this package and what it needs for the workers of a Spark cluster, for --archives and spark.archives."""
-    packed = _with_spark("indextables.spark.environments").pack_environment(out, packages=packages or (), python=python)
+    packed = _with_spark("indextables.spark.settings").pack_environment(out, packages=packages or (), python=python)
     if json:
         output.value(packed.to_dict(), as_json=True)
         return

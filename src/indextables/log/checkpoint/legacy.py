@@ -18,7 +18,7 @@ from indextables.errors import BadFileError, CheckpointCorruptionError, NotFound
 from indextables.log import log_files
 from indextables.log.checkpoint.manifests import with_relative_paths
 from indextables.log.checkpoint.state_writer import live_batches
-from indextables.log.clock import bounded_time
+from indextables.log.versions import bounded_time
 from indextables.metrics import METRICS
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, RemoveAction
 from indextables.model.file_list import from_actions, to_actions
@@ -27,7 +27,6 @@ from indextables.model.snapshot import Base, CommittedVersion, Header, PartFilte
 from indextables.pools import MANIFESTS
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import old_checkpoints, version_file
-from indextables.wire.last_checkpoint import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
 from indextables.wire.old_checkpoints import (
     CheckpointOrigin,
     MultiPartManifest,
@@ -38,6 +37,7 @@ from indextables.wire.old_checkpoints import (
     decode_parquet_checkpoint,
     decode_slices,
 )
+from indextables.wire.state import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
 
 
 class ListedFiles(Struct, frozen=True):

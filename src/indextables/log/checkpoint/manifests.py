@@ -28,8 +28,7 @@ from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.metrics import METRICS
 from indextables.model.actions import MetadataAction
-from indextables.model.column_ranges import BoundsFinder
-from indextables.model.file_values import TextMaps
+from indextables.model.column_ranges import BoundsFinder, TextMaps
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import deduplicated, in_use, renamed
 from indextables.model.stat_text import decode_values
@@ -37,8 +36,8 @@ from indextables.model.state import ManifestInfo
 from indextables.pools import MANIFESTS
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store
-from indextables.wire.last_checkpoint import AVRO_STATE
 from indextables.wire.manifest import check_manifest_name, decode_file_entries, encode_file_entries, manifest_names
+from indextables.wire.state import AVRO_STATE
 
 GROUP_ROWS = 200_000
 ReadPart = Callable[[Sequence[str] | None], pa.Table]

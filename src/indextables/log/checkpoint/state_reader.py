@@ -27,9 +27,8 @@ from indextables.log import log_files
 from indextables.log.checkpoint.legacy import read_legacy_checkpoint
 from indextables.log.checkpoint.manifests import ManifestReader, damage_of_checkpoint
 from indextables.log.checkpoint.state_files import StateFiles
-from indextables.log.clock import bounded_time
 from indextables.log.log_files import LogListing, list_log
-from indextables.log.versions import VersionReader
+from indextables.log.versions import VersionReader, bounded_time
 from indextables.model.actions import MetadataAction, ProtocolAction
 from indextables.model.snapshot import Base, Header, PartFilter, replay
 from indextables.model.state import StateManifest

@@ -4,12 +4,21 @@ parse("level = 'ERROR' AND day >= '2024-05-01'")     SQL text -> tree
 from_arrow_expression(pc.field("n") > 5)             Arrow expression -> tree
 bind(tree, schema)                                   tree -> bound tree: typed, checked
 evaluate(bound, batch)                               bound tree, rows -> TRUE, FALSE or NULL per row
+
+Predicates as callers write them: SQL text, a tree, or an Arrow expression; bound to the table's schema.
 """
 
-from indextables.model.predicate.arrow_expression import from_arrow_expression
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec.structs import replace
+
+from indextables.errors import InvalidInputError
+from indextables.model.predicate.arrow_expression import evaluate, from_arrow_expression
 from indextables.model.predicate.binding import bind, resolve
-from indextables.model.predicate.evaluation import evaluate
-from indextables.model.predicate.like import like
 from indextables.model.predicate.parser import parse, parse_among
 from indextables.model.predicate.tree import (
     And,
@@ -29,7 +38,9 @@ from indextables.model.predicate.tree import (
     all_of,
     any_of,
     columns_of,
+    like,
 )
+from indextables.model.values import is_relative, parse_moment, timestamp_of
 
 __all__ = [
     "And",
@@ -57,3 +68,74 @@ __all__ = [
     "parse_among",
     "resolve",
 ]
+
+
+class ArrowExpression(Protocol):
+    """A `pyarrow.compute.Expression`, by methods that it alone has: pyarrow ships no types."""
+
+    def is_valid(self) -> Any:
+        """Whether the value is there."""
+
+    def isin(self, values: Any) -> Any:
+        """Whether the value is one of some."""
+
+
+Where: TypeAlias = str | Predicate | ArrowExpression
+"""SQL text, a predicate tree, or a pyarrow.compute expression."""
+
+
+def bound_predicate(where: Where | None, schema: pa.Schema, *, now_ms: int | None = None) -> Predicate | None:
+    """The predicate typed by the schema, or None if there is none; `now_ms` is the clock of `ts > 'now-15m'`."""
+    if where is None:
+        return None
+    if isinstance(where, str):
+        return bind(_at_clock(parse(where), schema, now_ms), schema)
+    if isinstance(where, Predicate):
+        return bind(_at_clock(where, schema, now_ms), schema)
+    if isinstance(where, pc.Expression):
+        return bind(_at_clock(from_arrow_expression(where), schema, now_ms), schema)
+    raise InvalidInputError(
+        f"A {type(where).__name__} is not a predicate.",
+        hint="Give SQL text such as \"level = 'ERROR'\", or a pyarrow.compute expression.",
+    )
+
+
+def _at_clock(tree: Predicate, schema: pa.Schema, now_ms: int | None) -> Predicate:
+    """The tree with relative times as moments, where they are compared with dates and times."""
+    if isinstance(tree, And | Or):
+        return type(tree)(tuple(_at_clock(child, schema, now_ms) for child in tree.children))
+    if isinstance(tree, Not):
+        return Not(_at_clock(tree.child, schema, now_ms))
+    if isinstance(tree, Comparison) and _relative(tree.literal):
+        return replace(tree, literal=_moment(tree.literal, tree.column, schema, now_ms))
+    if isinstance(tree, In) and any(map(_relative, tree.literals)):
+        return replace(tree, literals=tuple(_moment(v, tree.column, schema, now_ms) for v in tree.literals))
+    return tree
+
+
+def _relative(literal: Literal) -> bool:
+    return isinstance(literal.value, str) and is_relative(literal.value)
+
+
+def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None) -> Literal:
+    kind = resolve(column, schema).type
+    if not _relative(literal) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+        return literal
+    if now_ms is None:
+        message = f"{literal} is relative to the clock, which is not known here."
+        raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
+    return Literal(parse_moment(literal.value, timestamp_of(now_ms * 1_000, zone=True)))
+
+
+def partition_predicate(where: Where, schema: pa.Schema, partition_columns: list[str]) -> Predicate:
+    """A predicate over partition columns only; any other column is refused by name."""
+    bound = bound_predicate(where, schema)
+    others = sorted(set(columns_of(bound)) - set(partition_columns)) if bound is not None else []
+    if bound is None or others:
+        names = ", ".join(partition_columns) or "none"
+        raise InvalidInputError(
+            f"{', '.join(others)} cannot be used here: only partition columns can.",
+            hint=f"The partition columns are {names}.",
+            columns=others,
+        )
+    return bound

@@ -22,7 +22,6 @@ from decimal import Decimal
 from typing import Any
 
 from indextables.errors import InvalidInputError
-from indextables.model.predicate.like import like
 from indextables.model.predicate.tokens import Cursor, Token, nearest, syntax_error, tokenize
 from indextables.model.predicate.tree import (
     RESERVED,
@@ -39,6 +38,7 @@ from indextables.model.predicate.tree import (
     Predicate,
     RLike,
     TextMatch,
+    like,
 )
 from indextables.model.values import micros_of, parse_date, parse_decimal, parse_float, parse_timestamp
 

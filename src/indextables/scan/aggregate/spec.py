@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.model.column_names import ColumnNames
-from indextables.model.predicate import Predicate, columns_of
-from indextables.model.predicate.where import bound_predicate
+from indextables.model.predicate import Predicate, bound_predicate, columns_of
 from indextables.splits.index.values import normal_key
-from indextables.splits.query.literals import typed_value
+from indextables.splits.query.terms import typed_value
 
 _SHORT = {"1m": "minute", "1h": "hour", "1d": "day", "1w": "week", "1M": "month", "1q": "quarter", "1y": "year"}
 CALENDAR_UNITS = {**{unit: unit for unit in _SHORT.values()}, **_SHORT}

@@ -16,8 +16,7 @@ from pyspark.sql.types import FloatType, StringType, StructField, StructType
 from indextables import config
 from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
-from indextables.model.predicate import Predicate, all_of, parse
-from indextables.model.predicate.where import bound_predicate
+from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
 from indextables.model.schema import SCORE, SNIPPET, find_column, is_partitionable
 from indextables.scan.plan import ScanPlan, SearchOperator, output_columns, physical_query, query_fields, searched
 from indextables.scan.search import TableSearch

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from indextables.config.spark import SparkReadSettings
+from indextables.config.splits import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.pools import SPLITS

@@ -36,7 +36,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from indextables.config.spark import SparkReadSettings
+from indextables.config.splits import SparkReadSettings
 from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.arguments import to_epoch_ms
@@ -62,7 +62,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table, feeds, planning
+from indextables.table import Table, frames, planning
 from indextables.table.handle import version_of
 
 
@@ -510,7 +510,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _changed_rows(self, table: Table, changes: Sequence[Change]) -> list[ChangedRows]:
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        return [ChangedRows(feeds.change_task(table, [change], columns)) for change in changes]
+        return [ChangedRows(frames.change_task(table, [change], columns)) for change in changes]
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -539,10 +539,10 @@ class ChangeReader(DataSourceReader):
         table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        changes = feeds.changes_between(table, *self._versions(table))
+        changes = frames.changes_between(table, *self._versions(table))
         each = -(-len(changes) // (2 * (self._options.number("parallelism") or _TASKS))) or 1
         parts = [changes[start : start + each] for start in range(0, len(changes), each)]
-        return [ChangedRows(feeds.change_task(table, part, columns)) for part in parts]
+        return [ChangedRows(frames.change_task(table, part, columns)) for part in parts]
 
     def _versions(self, table: Table) -> tuple[int, int]:
         start_time = _one_of(self._options, "startingVersion", "startingTimestamp")

@@ -33,8 +33,7 @@ from indextables.config.registry import SettingsGroup, declared
 from indextables.errors import IndexTablesError, InvalidInputError, RefusedError, TableNotFoundError
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
-from indextables.model.predicate import all_of
-from indextables.model.predicate.where import Where
+from indextables.model.predicate import Where, all_of
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare, known_settings

@@ -33,7 +33,7 @@ from indextables.splits.index.segments import (
     open_folder,
     segments_of,
 )
-from indextables.splits.index.tantivy_errors import writing_errors
+from indextables.splits.index.tantivy_files import writing_errors
 from indextables.splits.index.values import index_values
 
 CHUNK_BYTES = 512 << 10

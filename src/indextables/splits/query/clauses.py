@@ -18,7 +18,7 @@ from indextables.model.values import is_relative, timestamp_of
 from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.query import terms
 from indextables.splits.query.fields import QueryFields
-from indextables.splits.query.literals import FULL_MASK, address_mask, json_number, typed_value
+from indextables.splits.query.terms import FULL_MASK, address_mask, json_number, typed_value
 from indextables.splits.query.tree import (
     Addresses,
     AllRows,

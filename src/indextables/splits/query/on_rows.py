@@ -18,7 +18,7 @@ from indextables.splits.index.values import Leaf as JsonLeaf
 from indextables.splits.index.values import documents, normal_key, normal_leaf, parse_address, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query import terms
-from indextables.splits.query.literals import json_number
+from indextables.splits.query.terms import json_number
 from indextables.splits.query.to_predicate import typed_mask
 from indextables.splits.query.tree import (
     Addresses,

@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, DocMapping
 from indextables.splits.index.values import ROOT, TEXT_MARK, field_path, has_long_term, normal_leaf, searchable_text
 from indextables.splits.query import terms
-from indextables.splits.query.literals import FULL_MASK, json_number
-from indextables.splits.query.terms import Gap, Pattern, Word
+from indextables.splits.query.terms import FULL_MASK, Gap, Pattern, Word, json_number
 from indextables.splits.query.tree import (
     Addresses,
     AllRows,

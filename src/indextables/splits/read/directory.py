@@ -30,8 +30,7 @@ from indextables.splits.format.section_table import Component
 from indextables.splits.format.source import SplitSource, batches, read_ranges
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import META, open_folder
-from indextables.splits.index.tantivy_errors import tantivy_errors
-from indextables.splits.index.tantivy_files import alive_bitset, check_store
+from indextables.splits.index.tantivy_files import alive_bitset, check_store, tantivy_errors
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.searchable import Mask, Rows
 

@@ -32,8 +32,7 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import And, Comparison, In, Or, Predicate, evaluate
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
-from indextables.splits.index.tantivy_errors import scratch_folder, tantivy_errors
-from indextables.splits.index.tantivy_files import COMPONENTS, footer_length
+from indextables.splits.index.tantivy_files import COMPONENTS, footer_length, scratch_folder, tantivy_errors
 from indextables.splits.read.bundle_files import (
     Bundle,
     DocumentStore,

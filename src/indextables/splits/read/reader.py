@@ -40,8 +40,7 @@ from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask, StoredSegment
-from indextables.splits.read.page_rows import PageRows
-from indextables.splits.read.row_bounds import RowBounds
+from indextables.splits.read.page_rows import PageRows, RowBounds
 from indextables.splits.read.searchable import FEW_ROWS, rows_at
 
 

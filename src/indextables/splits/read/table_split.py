@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.metrics import METRICS, PROFILER
-from indextables.model.column_defaults import absent_values
+from indextables.model.column_names import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.stat_text import decode_value

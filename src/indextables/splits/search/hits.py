@@ -24,8 +24,7 @@ import tantivy
 
 from indextables.errors import BadFileError
 from indextables.metrics import PROFILER
-from indextables.splits.index.tantivy_errors import tantivy_errors
-from indextables.splits.index.tantivy_files import INDEX_FORMAT
+from indextables.splits.index.tantivy_files import INDEX_FORMAT, tantivy_errors
 from indextables.splits.read.searchable import Rows, SearcherView
 
 Scores = npt.NDArray[np.float32]

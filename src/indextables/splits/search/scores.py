@@ -26,7 +26,7 @@ from msgspec import Struct, field
 from indextables.model.predicate import Predicate
 from indextables.splits.index.analyzers import terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
-from indextables.splits.index.tantivy_errors import tantivy_errors
+from indextables.splits.index.tantivy_files import tantivy_errors
 from indextables.splits.index.values import documents, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask

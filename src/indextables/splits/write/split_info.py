@@ -3,24 +3,151 @@
 What is collected about a split's values on the way: bounds, nulls, time range, size.
 
 What a finished split is: everything its entry in the log says.
+
+Column statistics of one split, gathered from its batches while they are written.
+
+Bounds are right or absent: a column that holds NaN has no upper bound (NaN is the greatest), a zero is written so that
+it bounds -0.0 and 0.0 in every reader's order, a column of NULLs has none, and shortened texts still bound.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct
+from msgspec import Struct, field
 
 from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import ROWS_END, AddAction
-from indextables.model.stats import FileStatistics, StatsCollector
+from indextables.model.schema import find_column, is_atomic
+from indextables.model.spark_types import type_name
+from indextables.model.stat_text import decode_value, encode_value, shorten_max, shorten_min
 from indextables.splits.format.container import SplitLayout
 from indextables.splits.format.section_table import Origin, Statistics
+
+
+class FileStatistics(Struct, frozen=True):
+    """What the log says about the rows of one split."""
+
+    num_records: int
+    min_values: dict[str, str] = field(default_factory=dict)
+    max_values: dict[str, str] = field(default_factory=dict)
+    null_counts: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The `stats` field of an add action. Null counts mark the bounds beside them as made by the rules above."""
+        content = {"numRecords": self.num_records, "nullCount": self.null_counts}
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+class StatsCollector:
+    """Takes the batches of one split, and then says its statistics."""
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        *,
+        settings: StatsSettings | None = None,
+        partition_columns: Sequence[str] = (),
+    ) -> None:
+        self._settings = settings or StatsSettings()
+        self._columns = [_Column(f) for f in indexed_fields(schema, self._settings, partition_columns)]
+        self._num_records = 0
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Count in the rows of one batch."""
+        self._num_records += batch.num_rows
+        for column in self._columns:
+            column.add(batch.column(column.name))
+
+    def finish(self) -> FileStatistics:
+        """The statistics of everything that was added."""
+        limit = self._settings.max_length if self._settings.truncate else None
+        lows = {c.name: c.low_text(limit) for c in self._columns}
+        highs = {c.name: c.high_text(limit) for c in self._columns}
+        return FileStatistics(
+            num_records=self._num_records,
+            min_values={name: text for name, text in lows.items() if text is not None},
+            max_values={name: text for name, text in highs.items() if text is not None},
+            null_counts={c.name: c.nulls for c in self._columns},
+        )
+
+
+def indexed_fields(schema: pa.Schema, settings: StatsSettings, partition_columns: Sequence[str] = ()) -> list[pa.Field]:
+    """The columns that get statistics: those named, else the first so many that can be compared.
+
+    Partition columns are left out: the log holds their values themselves.
+    """
+    if settings.named_columns:
+        names = dict.fromkeys(find_column(schema, name) for name in settings.named_columns)
+        for name in names:
+            if not is_atomic(schema.field(name).type):
+                kind = type_name(schema.field(name).type)
+                raise InvalidInputError(
+                    f"dataSkippingStatsColumns names {name!r}, which is {kind} and has no minimum.",
+                    hint="Name columns of numbers, text, booleans, dates or timestamps.",
+                    column=name,
+                )
+        return [schema.field(name) for name in names if name not in partition_columns]
+    fields = [f for f in schema if f.name not in partition_columns and is_atomic(f.type)]
+    return fields if settings.indexed_columns < 0 else fields[: settings.indexed_columns]
+
+
+class _Column:
+    """The running minimum, maximum and null count of one column."""
+
+    def __init__(self, declared: pa.Field) -> None:
+        self.name: str = declared.name
+        self.nulls = 0
+        self._type = declared.type
+        self._low: Any = None
+        self._high: Any = None
+        self._nan = False
+
+    def add(self, values: Any) -> None:
+        if values.type != self._type:
+            values = pc.cast(values, self._type)
+        self.nulls += values.null_count
+        if pa.types.is_binary(self._type):
+            return
+        if pa.types.is_floating(self._type):
+            nan = pc.is_nan(values)
+            if pc.any(nan).as_py():
+                self._nan = True
+                values = values.filter(pc.invert(nan))
+        ends = pc.min_max(values)
+        if ends["min"].is_valid:
+            self._low = ends["min"] if self._low is None else self._end("min", self._low, ends["min"])
+            self._high = ends["max"] if self._high is None else self._end("max", self._high, ends["max"])
+
+    def _end(self, which: str, a: Any, b: Any) -> Any:
+        return pc.min_max(pa.array([a, b], self._type))[which]
+
+    def low_text(self, limit: int | None) -> str | None:
+        if self._low is None:
+            return None
+        text = self._certain(self._low, "-0.0")
+        return shorten_min(text, limit) if text is not None and limit and pa.types.is_string(self._type) else text
+
+    def high_text(self, limit: int | None) -> str | None:
+        if self._high is None or self._nan:
+            return None
+        text = self._certain(self._high, "0.0")
+        return shorten_max(text, limit) if text is not None and limit and pa.types.is_string(self._type) else text
+
+    def _certain(self, end: Any, zero: str) -> str | None:
+        """The text of a bound; None where a reader could not read it back (a year outside 1 to 9999)."""
+        if pa.types.is_floating(self._type) and end.as_py() == 0:
+            return zero
+        text = encode_value(end)
+        return text if text is not None and decode_value(text, self._type) is not None else None
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

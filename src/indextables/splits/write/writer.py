@@ -30,7 +30,7 @@ from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.builder import CHUNK_ROWS, IndexBuilder
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.tantivy_errors import scratch_folder, writing_errors
+from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
 from indextables.splits.write.split_info import SplitInfo, SplitStatistics
 from indextables.storage.location import join, partition_folder
 

@@ -15,7 +15,7 @@ import pytest
 from indextables import Table
 from indextables.config.state import CheckpointSettings
 from indextables.errors import CheckpointWriteError
-from indextables.log.checkpoint.background import CHECKPOINTS, CheckpointQueue
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS, CheckpointQueue
 from indextables.log.transaction_log import TransactionLog
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
