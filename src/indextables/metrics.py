@@ -15,7 +15,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -178,6 +178,9 @@ class Section(Struct):
     longest: float = 0.0
 
 
+_UNMEASURED = nullcontext()
+
+
 class Profiler:
     """Where the time of scans and searches of this process goes, while it is on; off, it costs a look at a flag.
 
@@ -209,12 +212,12 @@ class Profiler:
             known, self._sections = self._sections, {}
         return dict(sorted(known.items()))
 
-    @contextmanager
-    def section(self, name: str) -> Iterator[None]:
+    def section(self, name: str) -> AbstractContextManager[None]:
         """Measure what happens within."""
-        if not self.enabled:
-            yield
-            return
+        return self._measured(name) if self.enabled else _UNMEASURED
+
+    @contextmanager
+    def _measured(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         try:
             yield
@@ -223,9 +226,9 @@ class Profiler:
 
     def steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
         """The same items; what it takes to come to each of them is measured, not what is done with it."""
-        if not self.enabled:
-            yield from items
-            return
+        return self._measured_steps(name, items) if self.enabled else items
+
+    def _measured_steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
         end = object()
         while True:
             with self.section(name):

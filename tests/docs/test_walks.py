@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
+from indextables.pools import POOLS
 from tools.walks import PAGE, ROOT, WANTED, Hop, up_to_date, walks
 
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -80,6 +81,8 @@ def test_the_hops_are_called_in_this_order(title: str, tmp_path: Path) -> None:
             calls.append(Hop(frame.f_code.co_qualname, str(Path(name).relative_to(ROOT))))
 
     act = WALKED[title](tmp_path / "t")
+    for pool in POOLS:
+        pool.forget()  # Threads are watched from their start on.
     threading.setprofile(note)
     sys.setprofile(note)
     try:

@@ -156,6 +156,6 @@ def every_schedule(
 
     found = explore(named, check, start=start, faults=faults, max_states=states, private=private)
     print(f"{', '.join(named)}: {found.states:,} states, {found.ends:,} ends")
-    assert found.violations == []
+    assert found.violations == [], found.violations
     assert found.complete
     assert found.ends > 1

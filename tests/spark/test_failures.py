@@ -141,8 +141,10 @@ def stream_message(writer: TableStreamWriter, start: int) -> WrittenSplits:
 def test_a_stream_batch_is_committed_once_however_often_it_comes(path: str) -> None:
     options = SourceOptions.parse({"path": path})
     writer = TableStreamWriter(plan_source_write(options, SPARK_SCHEMA, overwrite=False, streaming=True))
-    for batch in (0, 0, 1, 0, 1):
+    for batch in (0, 0, 1, 1):
         writer.commit([stream_message(writer, batch * 5)], batch)
+    with pytest.raises(IndexTablesError, match="Batch 0 of the streaming query query was sent after its batch 1"):
+        writer.commit([stream_message(writer, 0)], 0)
     table = Table.open(path)
     assert sorted(table.scan().read_all()["id"].to_pylist()) == list(range(10))
     assert splits_on_disk(path) == table.files().num_rows == 2

@@ -124,6 +124,17 @@ RUNS: dict[str, Run] = {
     ),
     "table_history": as_without_spark("DESCRIBE HISTORY '{p}' LIMIT 2"),
     "detail": as_without_spark("DESCRIBE DETAIL '{p}'"),
+    "tag": Run(
+        "TAG INDEXTABLES '{p}' VERSION 2 AS 'release-7'",
+        lambda t, r: (r[0].tagged_version, t.tags(), t.version) == (2, {"release-7": 2}, 4),
+    ),
+    "untag": Run("UNTAG INDEXTABLES '{p}' 'release-0'", lambda t, r: (r[0].tag, t.tags()) == ("release-0", {})),
+    "enable profiler": Run("ENABLE INDEXTABLES PROFILER", lambda _, r: r[0].status != ""),
+    "reset profiler": Run("RESET INDEXTABLES PROFILER", lambda _, r: isinstance(r, list)),
+    "profiler cache": Run("DESCRIBE INDEXTABLES PROFILER CACHE", lambda _, r: "log_files" in {x.cache for x in r}),
+    "data skipping": as_without_spark("DESCRIBE INDEXTABLES DATA SKIPPING STATS"),
+    "flush data skipping": Run("INVALIDATE INDEXTABLES DATA SKIPPING CACHE", lambda _, r: r[0].status == "success"),
+    "log cache": Run("DESCRIBE INDEXTABLES LOG CACHE FOR '{p}'", lambda t, r: {x.table_path for x in r} == {t.path}),
 }
 
 
@@ -151,6 +162,8 @@ def test_a_statement_that_is_not_offered_is_refused_by_us(spark: SparkSession) -
 @pytest.mark.parametrize("name", RUNS)
 def test_statements(spark: SparkSession, table: Table, name: str) -> None:
     run, documented = RUNS[name], DOCUMENTED[name]
+    if name == "untag":
+        table.tag("release-0", version=1)
     frame = spark.sql(run.sql.format(p=table.path) + " ; -- done")
     columns = [pair.split() for pair in documented.columns.split(",")]
     assert [(f.name, f.dataType) for f in frame.schema] == [(column, TYPES[kind]) for column, kind in columns]

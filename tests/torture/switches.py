@@ -90,8 +90,8 @@ def schedules(
 
 
 def no_reading_back(patch: Patch) -> None:
-    def trusting(self: Committer, offer: Any, *_: Any, **__: Any) -> PutOutcome:
-        return self.store.put_if_absent(version_path(offer.version.version), offer.body)
+    def trusting(self: Committer, offer: Any, *_: Any, **__: Any) -> tuple[PutOutcome, None]:
+        return self.store.put_if_absent(version_path(offer.version.version), offer.body), None
 
     patch.setattr(Committer, "_create", trusting)
     patch.setattr(Committer, "_landed_version", always(None))

@@ -44,6 +44,7 @@ _LATER = (
     "indextables.upkeep.purge",
     "indextables.upkeep.repair",
     "indextables.upkeep.restore",
+    "indextables.upkeep.tags",
     "indextables.upkeep.truncate",
     "indextables.upkeep.verify",
     "indextables.write",

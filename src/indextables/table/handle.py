@@ -43,8 +43,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.upkeep import repair, verify
-from indextables.upkeep.tags import tagged_version
+from indextables.upkeep import repair, tags, verify
 
 if TYPE_CHECKING:
     from indextables.upkeep.operation import Execute
@@ -91,7 +90,7 @@ def log_settings(settings: Settings) -> LogSettings:
 def version_of(log: TransactionLog, *, version: int | str | None, timestamp: Moment | None) -> int:
     """The number of the version that is meant: by itself, by its tag, or as the table was at a moment."""
     if timestamp is None and isinstance(version, str) and not version.isdecimal():
-        return tagged_version(log, version)
+        return tags.tagged_version(log, version)
     if timestamp is None:
         return whole_number("version", version, low=None)
     if version is not None:

@@ -37,7 +37,7 @@ class NamedStatement {
     if (parts.isEmpty()) return null;
     DataSourceV2Relation table = RowChangeCommand.relation(session, CollectionConverters.asScala(parts).toSeq());
     if (table == null) {
-      refuseUnknown(session, lead, parts);
+      if (!Statements.areOurs(sql)) refuseUnknown(session, lead, parts); // RESTORE INDEXTABLES 'path'
       return null;
     }
     String path = RowChangeCommand.pathOf(table);
