@@ -194,22 +194,6 @@ class Committer(Struct, frozen=True):
             ):
                 raise self._unknown(offer, txn_id) if doubtful else _exhausted(self.store.url, base, attempt, seconds)
 
-    def commit_after(self, snapshot: Snapshot, proposal: Proposal, *, txn_id: str) -> Snapshot:
-        """Commit the version after a snapshot that the log does not lead to any more; once, and only if nobody has.
-
-        A writer that still holds the table in memory may be about to commit the same number: one of the two is refused.
-        """
-        check_writable(snapshot.header.protocol, path=self.store.url)
-        offer = self._offer(snapshot, proposal.plan(snapshot, now_ms=self.now_ms()), txn_id)
-        outcome, _ = self._create(offer, txn_id)
-        if outcome is PutOutcome.UNKNOWN:
-            raise self._unknown(offer, txn_id)
-        if outcome is PutOutcome.EXISTS:
-            raise ConflictError(
-                f"Version {offer.version.version} of {self.store.url} was committed meanwhile.", path=self.store.url
-            )
-        return replay(snapshot, [offer.version])
-
     def discard(self, paths: Sequence[str], *, since: int) -> bool:
         """R14: delete splits of a commit that failed, if no version names them; returns whether they were deleted.
 
@@ -386,6 +370,22 @@ class Committer(Struct, frozen=True):
             version=version,
             txn_id=txn_id,
         )
+
+
+def commit_after(committer: Committer, snapshot: Snapshot, proposal: Proposal, *, txn_id: str) -> Snapshot:
+    """Commit the version after a snapshot that the log does not lead to any more; once, and only if nobody has.
+
+    A writer that still holds the table in memory may be about to commit the same number: one of the two is refused.
+    """
+    url = committer.store.url
+    check_writable(snapshot.header.protocol, path=url)
+    offer = committer._offer(snapshot, proposal.plan(snapshot, now_ms=committer.now_ms()), txn_id)
+    outcome, _ = committer._create(offer, txn_id)
+    if outcome is PutOutcome.UNKNOWN:
+        raise committer._unknown(offer, txn_id)
+    if outcome is PutOutcome.EXISTS:
+        raise ConflictError(f"Version {offer.version.version} of {url} was committed meanwhile.", path=url)
+    return replay(snapshot, [offer.version])
 
 
 def _conflict(url: str, conflict: Conflict, operation: str) -> ConflictError:

@@ -54,7 +54,7 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import CommitResult, Committer, Plan, Proposal
+from indextables.log.commit import CommitResult, Committer, Plan, Proposal, commit_after
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.replica import Replica
@@ -474,7 +474,7 @@ class TransactionLog(CommitLog, dict=True):
     def adopt(self, snapshot: Snapshot) -> CheckpointReport:
         """Go on, with a version and a state of it, from a snapshot of a replica, beside whatever is damaged here."""
         repaired = Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
-        snapshot = self._committer.commit_after(snapshot, repaired, txn_id=self.new_id())
+        snapshot = commit_after(self._committer, snapshot, repaired, txn_id=self.new_id())
         return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)
 
     def _replicate(self, report: CheckpointReport) -> None:

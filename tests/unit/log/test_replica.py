@@ -57,7 +57,7 @@ def flip(file: Path) -> None:
 
 def damage(table: Table, kind: str) -> None:
     """Nothing in the log can bring the table back after this."""
-    lose_covered_versions(table, until=states(table) and int(states(table)[-1].parent.name[-20:]))
+    lose_covered_versions(table, until=int(states(table)[-1].parent.name[-20:]))
     if kind == "a state flipped":
         flip(states(table)[-1])
     elif kind == "a manifest flipped":
