@@ -103,7 +103,8 @@ class Replica(Struct, frozen=True):
 
     def clean(self, target: Store, policy: RetentionPolicy, settings: CleanupSettings, original: Cleaner) -> None:
         """Delete copies that have had their time, by the retention, clock and tags of the cleaner of the log itself."""
-        bases = BaseReader(VersionReader(target, None, LogReadSettings()))
+        versions = original.bases.versions
+        bases = BaseReader(VersionReader(target, versions.cache, versions.settings), original.bases.settings)
         report = replace(original, store=target, bases=bases).clean(policy, settings=settings)
         if report.failures:
             raise UnavailableError(f"Cleaning the replica at {target.url}: {report.failures[0]}", path=target.url)

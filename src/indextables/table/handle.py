@@ -6,6 +6,7 @@ Tables that may not open: looking for what is damaged, and making it whole again
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -388,8 +389,8 @@ def repair_table(
 
 def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:
     settings = config.resolve(options=options)
-    if isinstance(place, str) and place:
-        return _replica(place, log.store.url, settings)
+    if isinstance(place, str | os.PathLike) and os.fspath(place):
+        return _replica(os.fspath(place), log.store.url, settings)
     if place is not True or log.replica is None:
         raise InvalidInputError(
             "Nothing says where the replica is.",
