@@ -67,8 +67,11 @@ class Replica(Struct, frozen=True):
         """The store of one table in it."""
         return self.open(f"{self.url.rstrip('/')}/{name}")
 
-    def copy(self, source: Store, version: int) -> Store:
-        """Copy the state of a version and the manifests that are not there yet; returns where to."""
+    def copy(self, source: Store, version: int, *, thorough: bool = False) -> Store:
+        """Copy the state of a version and the manifests that are not there yet; returns where to.
+
+        `thorough` reads the copies that are there as well, and replaces those that are damaged.
+        """
         path = log_files.state_path(version)
         body = source.get(path)
         state = decode_state(body, path=path)
@@ -78,7 +81,8 @@ class Replica(Struct, frozen=True):
         sizes = {info.path: info.size for info in target.list(log_files.LOG) if info.path.endswith(".avro")}
         for manifest in state.manifests:
             name = log_files.manifest_path(manifest.path, path)
-            if name in sizes and sizes[name] == manifest.size_bytes:
+            is_there = name in sizes and sizes[name] == manifest.size_bytes
+            if is_there and not (thorough and _is_damaged(target, name)):
                 continue
             data = source.get(name)
             if read_container(data, path=name).rows != manifest.num_entries:
@@ -91,10 +95,12 @@ class Replica(Struct, frozen=True):
             METRICS.count("replica_bytes_total", source.url, by=len(body))
         elif target.head(path) is None:
             raise UnavailableError(f"Whether {path} was copied to {target.url} could not be found out.", path=path)
+        elif _is_damaged(target, path):
+            target.put(path, body)
         elif target.get(path) != body:
             raise CheckpointWriteError(
-                f"{target.url} holds another state of version {version}: it is damaged, or a copy of this table, which "
-                "has the same id, has its replica there too.",
+                f"{target.url} holds another state of version {version}: a copy of this table, which has the same id, has "
+                "its replica there too, or this table was brought back to an older version.",
                 hint="Give each copy of a table a replica of its own, or delete that folder: the next checkpoint fills it.",
                 path=path,
                 version=version,
@@ -140,6 +146,14 @@ class Replica(Struct, frozen=True):
         if not recovered:
             raise failures[0]
         return recovered
+
+
+def _is_damaged(store: Store, path: str) -> bool:
+    try:
+        read_container(store.get(path), path=path)
+    except BadFileError:
+        return True
+    return False
 
 
 def _is_state(path: str) -> bool:

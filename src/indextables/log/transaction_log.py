@@ -477,15 +477,15 @@ class TransactionLog(CommitLog, dict=True):
         snapshot = commit_after(self._committer, snapshot, repaired, txn_id=self.new_id())
         return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)
 
-    def _replicate(self, report: CheckpointReport) -> None:
+    def _replicate(self, report: CheckpointReport, *, thorough: bool) -> None:
         """Copy a state to its replica, and clean up there. What goes wrong is logged and counted, never raised."""
         if self.replica is None:
             return
         try:
             if report.format != AVRO_STATE_FORM:
                 raise CheckpointWriteError(f"A checkpoint as {report.format} is not copied to a replica; a state is.")
-            target, cleanup = self.replica.copy(self.store, report.version), self.settings.cleanup
-            if cleanup.enabled:
+            target = self.replica.copy(self.store, report.version, thorough=thorough)
+            if (cleanup := self.settings.cleanup).enabled:
                 self.replica.clean(target, policy_of(self.settings.retention), cleanup, self.cleaner())
         except Exception as failure:  # noqa: BLE001 - whatever it is: the table is as it should be, its copy is not
             self.upkeep.count_failure(self.store.url, failure, "copied to its replica", "replica_failures_total")
@@ -506,7 +506,7 @@ class TransactionLog(CommitLog, dict=True):
                 began = self.monotonic()
                 report = checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
                 _counted(report, self.store.url, self.monotonic() - began)
-                self._replicate(report)
+                self._replicate(report, thorough=thorough)
                 return report
             except SpoiledCheckpointError as spoiled:
                 failure = spoiled.failure

@@ -195,6 +195,16 @@ def test_a_damaged_replica_is_refused(tmp_path: Path, what: str) -> None:
         Table.repair(table.path, from_replica=str(tmp_path / "r"))
 
 
+@pytest.mark.parametrize("what", ["manifests", "state-v*"])
+def test_a_checkpoint_that_is_asked_for_mends_a_damaged_replica(tmp_path: Path, what: str) -> None:
+    table = replicated(tmp_path / "t", tmp_path / "r")
+    (file,) = (tmp_path / "r" / table.metadata.id / "_transaction_log").glob(f"{what}/*.avro")
+    whole = file.read_bytes()
+    flip(file)
+    table.checkpoint()
+    assert file.read_bytes() == whole
+
+
 def test_two_tables_of_one_id_do_not_share_a_replica_in_silence(tmp_path: Path) -> None:
     table_of(tmp_path / "t", appends=2)
     shutil.copytree(tmp_path / "t", tmp_path / "copy")
