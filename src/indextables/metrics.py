@@ -49,6 +49,8 @@ FAMILIES = {
             "checkpoint_text_bytes_total", "The same as text, or in memory: before compression.", ("table", "format")
         ),
         Family("checkpoint_failures_total", "Checkpoints and clean-ups after a commit that failed."),
+        Family("replica_bytes_total", "Bytes of states and manifests copied to checkpoint.replica.location."),
+        Family("replica_failures_total", "Copies to checkpoint.replica.location, and clean-ups there, that failed."),
         Family("load_seconds", "Time to read a table's log.", ("table", "base"), timer=True),
         Family("log_files_cleaned_total", "Files of the log that were deleted, by kind.", ("table", "kind")),
         Family("skips_recorded_total", "Splits that an operation could not process.", ("table", "operation")),

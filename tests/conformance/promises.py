@@ -366,7 +366,7 @@ Compressed JSON for small tables | as written | gzip | unit/wire/test_old_checkp
 Background creation ends with the process | as written | bounded | unit/log/checkpoint/test_background.py::test_the_end_of_a_process_waits_for_it |
 Multi-version checkpoints for time travel | as written | several states are kept; any base at or below a version serves it | unit/model/test_retention.py::test_what_must_stay_readable_stays_readable_at_every_step |
 Cross-table checkpoints | absent | a checkpoint is of one table | docs | docs/adr/{adr}
-Checkpoint replication across locations | absent | a store's own replication, or `repair`, which needs no checkpoint | docs | docs/adr/{adr}
+Checkpoint replication across locations | as written | `checkpoint.replica.location`; `Table.repair(path, from_replica=)` proves it and uses it | unit/log/test_replica.py::test_a_table_that_nothing_else_can_bring_back_comes_back |
 """,
 }
 

@@ -6,7 +6,7 @@ Settings of the transaction log: commits, retries, caches.
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, hours, integer, number, size, word_of
+from indextables.config.values import boolean, duration_ms, hours, integer, number, size, text, word_of
 
 _MAX_INT = 2**31 - 1
 
@@ -70,6 +70,13 @@ class CheckpointSettings(SettingsGroup, frozen=True):
         128 << 20,
         "Size of the text at which a JSON checkpoint, or of the file at which a Parquet checkpoint, goes on in another part.",
         in_table=True,
+    )
+    replica_location: str = setting(
+        "checkpoint.replica.location",
+        text(),
+        "",
+        "A folder or URL elsewhere that gets a copy of each state and its manifests, in a folder named by the table's id; "
+        "Table.repair(path, from_replica=True) reads it. Empty: no copies.",
     )
     parquet_compression: str = setting(
         "checkpoint.compression",

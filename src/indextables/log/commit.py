@@ -372,6 +372,22 @@ class Committer(Struct, frozen=True):
         )
 
 
+def commit_after(committer: Committer, snapshot: Snapshot, proposal: Proposal, *, txn_id: str) -> Snapshot:
+    """Commit the version after a snapshot that the log does not lead to any more; once, and only if nobody has.
+
+    A writer that still holds the table in memory may be about to commit the same number: one of the two is refused.
+    """
+    url = committer.store.url
+    check_writable(snapshot.header.protocol, path=url)
+    offer = committer._offer(snapshot, proposal.plan(snapshot, now_ms=committer.now_ms()), txn_id)
+    outcome, _ = committer._create(offer, txn_id)
+    if outcome is PutOutcome.UNKNOWN:
+        raise committer._unknown(offer, txn_id)
+    if outcome is PutOutcome.EXISTS:
+        raise ConflictError(f"Version {offer.version.version} of {url} was committed meanwhile.", path=url)
+    return replay(snapshot, [offer.version])
+
+
 def _conflict(url: str, conflict: Conflict, operation: str) -> ConflictError:
     return ConflictError(
         f"{operation} on {url} conflicts with version {conflict.version}: {conflict.reason}.",

@@ -54,9 +54,10 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import CommitResult, Committer, Plan, Proposal
+from indextables.log.commit import CommitResult, Committer, Plan, Proposal, commit_after
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
+from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
 from indextables.log.versions import VersionReader
 from indextables.metrics import METRICS
@@ -120,11 +121,11 @@ class UpkeepCounts(Struct):
     overdue_since: tuple[int, int] | None = None
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
-    def count_failure(self, url: str, failure: Exception, what: str) -> None:
+    def count_failure(self, url: str, failure: Exception, what: str, metric: str = "checkpoint_failures_total") -> None:
         """Log and count something that went wrong beside a commit."""
         self.failures += 1
         self.last_failure = str(failure)
-        METRICS.count("checkpoint_failures_total", url)
+        METRICS.count(metric, url)
         logger.warning("%s was committed, but not %s: %s", url, what, failure, exc_info=failure)
 
     def falls_to_us(self, snapshot: Snapshot, interval: int, now_ms: int) -> bool:
@@ -197,6 +198,8 @@ class SnapshotLog(Struct, dict=True):
     upkeep: UpkeepCounts = field(default_factory=UpkeepCounts)
     background: CheckpointQueue | None = None
     """Where checkpoints that are due are written beside the commits; None: by the commit that makes them due."""
+    replica: Replica | None = None
+    """Where states are copied to."""
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
@@ -468,6 +471,25 @@ class TransactionLog(CommitLog, dict=True):
             self.checkpoint()
         return failure
 
+    def adopt(self, snapshot: Snapshot) -> CheckpointReport:
+        """Go on, with a version and a state of it, from a snapshot of a replica, beside whatever is damaged here."""
+        repaired = Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
+        snapshot = commit_after(self._committer, snapshot, repaired, txn_id=self.new_id())
+        return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)
+
+    def _replicate(self, report: CheckpointReport, *, thorough: bool) -> None:
+        """Copy a state to its replica, and clean up there. What goes wrong is logged and counted, never raised."""
+        if self.replica is None:
+            return
+        try:
+            if report.format != AVRO_STATE_FORM:
+                raise CheckpointWriteError(f"A checkpoint as {report.format} is not copied to a replica; a state is.")
+            target = self.replica.copy(self.store, report.version, thorough=thorough)
+            if (cleanup := self.settings.cleanup).enabled:
+                self.replica.clean(target, policy_of(self.settings.retention), cleanup, self.cleaner())
+        except Exception as failure:  # noqa: BLE001 - whatever it is: the table is as it should be, its copy is not
+            self.upkeep.count_failure(self.store.url, failure, "copied to its replica", "replica_failures_total")
+
     def _write_checkpoint(
         self,
         snapshot: Snapshot,
@@ -483,7 +505,9 @@ class TransactionLog(CommitLog, dict=True):
             try:
                 began = self.monotonic()
                 report = checkpointer.write(snapshot, compact=compact, only_if_due=only_if_due, thorough=thorough)
-                return _counted(report, self.store.url, self.monotonic() - began)
+                _counted(report, self.store.url, self.monotonic() - began)
+                self._replicate(report, thorough=thorough)
+                return report
             except SpoiledCheckpointError as spoiled:
                 failure = spoiled.failure
             snapshot.files(columns=["path"])  # or it is told here, before anything is written, that they cannot be read
@@ -589,6 +613,7 @@ class TransactionLog(CommitLog, dict=True):
             sleep=self.sleep,
             monotonic=self.monotonic,
             upkeep=self.upkeep,
+            replica=self.replica,
         )
         twin._table_id = self._table_id
         return twin
@@ -650,14 +675,13 @@ class TransactionLog(CommitLog, dict=True):
         return self.commit(snapshot, Changes(Operation.COMPACT, keep_empty=True), keep_up=False).snapshot
 
 
-def _counted(report: CheckpointReport, url: str, seconds: float) -> CheckpointReport:
+def _counted(report: CheckpointReport, url: str, seconds: float) -> None:
     if report.written:
         METRICS.observe("checkpoint_seconds", seconds, url, report.format)
         METRICS.count("checkpoint_entries_total", url, report.format, by=report.num_files)
         text = "created a checkpoint of version %d of %s: %s, %d entries, %d manifests, %.1f ms"
         figures = (report.format, report.num_files, report.num_manifests, seconds * 1000)
         logger.info(text, report.version, url, *figures)
-    return report
 
 
 def _write_error(url: str, version: int, failure: Exception) -> CheckpointWriteError:

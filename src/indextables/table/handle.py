@@ -6,6 +6,7 @@ Tables that may not open: looking for what is damaged, and making it whole again
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +30,7 @@ from indextables.errors import CorruptTableError, InvalidInputError, RefusedErro
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.history import check_not_purged, version_at
 from indextables.log.log_files import LOG
+from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model import protocol as protocols
@@ -62,7 +64,21 @@ def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
     if not settings.group(ImplementationSettings).use_optimized:
         _say_there_is_one()
     store = open_store(StoreSpec.from_url(path, settings))
-    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS)
+    location = settings.group(state.CheckpointSettings).replica_location
+    replica = _replica(location, store.url, settings) if location else None
+    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica)
+
+
+def _replica(location: str, table: str, settings: Settings) -> Replica:
+    """The replica at a place, which must not be in the table itself; opened with the settings of the caller."""
+    url = StoreSpec.from_url(location, settings).url
+    if f"{url.rstrip('/')}/".startswith(f"{table.rstrip('/')}/"):
+        raise InvalidInputError(
+            f"checkpoint.replica.location={url} is in the table {table}, and would be lost with it.",
+            hint="Name a folder or URL elsewhere.",
+            path=table,
+        )
+    return Replica(url, lambda place: open_store(StoreSpec.from_url(place, settings)))
 
 
 @lru_cache(maxsize=1)
@@ -341,10 +357,23 @@ def verify_table(
 
 
 def repair_table(
-    path: str, *, at: str | None, options: Mapping[str, object] | None, dry_run: bool, progress: Progress
+    path: str,
+    *,
+    at: str | None,
+    options: Mapping[str, object] | None,
+    dry_run: bool,
+    progress: Progress,
+    from_replica: bool | str = False,
 ) -> RepairReport:
     """Repair the table at a path in place, or with `at` by a clean copy of its log; as `Table.repair` says."""
     source = open_log(_without_log_folder(path), options)
+    if from_replica is not False:
+        replica = _named_replica(from_replica, source, options)
+        if at is not None:
+            raise InvalidInputError("A replica mends the table in its place: give `at` or `from_replica`, not both.")
+        recovered = repair.plan_recovery(source, replica, is_readable=_readable(source, options) is not None)
+        if recovered is not None:
+            return recovered.preview() if dry_run else repair.recover(recovered, source)
     if at is not None:
         target = open_log(_without_log_folder(at), options)
         copied = repair.plan_copy(source, target)
@@ -355,6 +384,18 @@ def repair_table(
     parallelism = config.resolve(options=options).group(ReadSettings).parallelism
     plan = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
     return plan.preview() if dry_run else repair.rebuild(plan, source, engine_info=ENGINE_INFO)
+
+
+def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:
+    settings = config.resolve(options=options)
+    if isinstance(place, str | os.PathLike) and os.fspath(place):
+        return _replica(os.fspath(place), log.store.url, settings)
+    if place is not True or log.replica is None:
+        raise InvalidInputError(
+            "Nothing says where the replica is.",
+            hint="Give from_replica='place', or options={'checkpoint.replica.location': 'place'} with from_replica=True.",
+        )
+    return log.replica
 
 
 def _readable(log: TransactionLog, options: Mapping[str, object] | None) -> TransactionLog | None:

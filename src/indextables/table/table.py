@@ -577,6 +577,7 @@ class Table(SearchPages, LifecycleVerbs):
         path: str,
         *,
         at: str | None = None,
+        from_replica: bool | str = False,
         options: Mapping[str, object] | None = None,
         dry_run: bool = False,
         progress: Progress = silent,
@@ -585,12 +586,16 @@ class Table(SearchPages, LifecycleVerbs):
 
         Without `at` a lost log is rebuilt in place from the splits alone, and of a log that can be read the newest state
         or checkpoint is written anew if it is damaged. With it, a clean copy of the damaged log is written to another
-        place: its newest version that can be read, without splits that are missing. `options` are settings; `dry_run`
-        only reports; `progress` is called at every step. Raises TableNotFoundError where there is nothing to repair.
+        place: its newest version that can be read, without splits that are missing. With `from_replica`, True for the
+        place in `checkpoint.replica.location` or a place, the state of a table that cannot be opened comes from there, if
+        it is proven to be its. `options` are settings; `dry_run` only reports; `progress` is called at every step. Raises
+        TableNotFoundError where there is nothing to repair.
 
             Table.repair("/data/logs", at="/data/logs-repaired", dry_run=True)
         """
-        return handle.repair_table(path, at=at, options=options, dry_run=dry_run, progress=progress)
+        return handle.repair_table(
+            path, at=at, from_replica=from_replica, options=options, dry_run=dry_run, progress=progress
+        )
 
     # Looking at the table.
 

@@ -35,6 +35,7 @@ from indextables.errors import (
 from indextables.log.create import FirstVersion, create_table
 from indextables.log.log_files import list_log
 from indextables.log.replay import readable_versions
+from indextables.log.replica import Replica
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, LogAction, MetadataAction
@@ -211,6 +212,85 @@ def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
         status=status,
         message=message,
     )
+
+
+class RecoveryPlan(Report, frozen=True):
+    """What a table would be by its replica."""
+
+    table_path: str
+    replica_path: str
+    snapshot: Snapshot
+    total_splits: int
+    unnamed_splits: int
+    """Splits at the table that it does not name: replaced, dropped, or written after the newest version that it knows."""
+    left_out: tuple[LeftOut, ...]
+    hidden: ClassVar[tuple[str, ...]] = ("snapshot",)
+
+    def report(self, status: str, version: int) -> RepairReport:
+        """The figures."""
+        missing = len(self.left_out)
+        message = (
+            f"Version {self.snapshot.version} by the replica at {self.replica_path}, goes on as version {version}. "
+            f"{self.unnamed_splits} splits that are there are not part of it: they were replaced or dropped, or are of "
+            "versions that are lost."
+        )
+        return RepairReport(
+            source_path=self.replica_path,
+            target_path=self.table_path,
+            source_version=self.snapshot.version,
+            total_splits=self.total_splits,
+            valid_splits=self.total_splits - missing,
+            missing_splits=missing,
+            status=status,
+            message=message,
+            left_out=self.left_out,
+        )
+
+    def preview(self) -> RepairReport:
+        """What a dry run reports."""
+        return self.report(DRY_RUN, self.snapshot.version + 1)
+
+
+def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -> RecoveryPlan | None:
+    """Read what a replica holds of a table and prove it; None if the log can be read and the replica has nothing newer.
+
+    Nothing is changed. RefusedError if what it holds is of another table, or older than what is lost.
+    """
+    settings, newest = log.settings, list_log(log.store).newest
+    plans = []
+    try:
+        candidates = replica.recover(log.reader, settings.read, settings.state_read)
+    except RefusedError:
+        if is_readable:
+            return None
+        raise
+    if is_readable and all(found.snapshot.version <= newest for found in candidates):
+        return None
+    sizes = {info.path: info.size for info in own_files(log.store.list())}
+    for found in candidates:
+        files = found.snapshot.files(columns=["path", "size"])
+        named = dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
+        left_out = [
+            LeftOut(p, "it is missing, or has another size") for p, size in named.items() if sizes.get(p) != size
+        ]
+        if len(left_out) < len(named) or (found.is_known and not named):
+            unnamed = sum(1 for path in sizes if path.endswith(".split") and path not in named)
+            plans.append(RecoveryPlan(log.store.url, found.url, found.snapshot, len(named), unnamed, tuple(left_out)))
+    if len(plans) != 1:
+        why = "none of the splits that it names is there" if not plans else "several tables in it have splits there"
+        raise RefusedError(
+            f"The replica at {replica.url} is not used for {log.store.url}: {why}.",
+            hint="Name the folder where the splits of the table lie, and its replica. Nothing was changed.",
+            path=log.store.url,
+        )
+    return plans[0]
+
+
+def recover(planned: RecoveryPlan, log: TransactionLog) -> RepairReport:
+    """Write the state of a plan into the log, beside what is damaged there, and open the table by it."""
+    version = log.adopt(planned.snapshot).version
+    log.reload()
+    return planned.report(SUCCESS, version)
 
 
 def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = silent) -> RebuildPlan:

@@ -147,10 +147,18 @@ def verify(
         raise typer.Exit(CORRUPT)
 
 
-@verb(app, "repair", panel=_UPKEEP, example="repair broken --at mended\nrepair logs --dry-run")
+@verb(
+    app,
+    "repair",
+    panel=_UPKEEP,
+    example="repair broken --at mended\nrepair logs --dry-run\nrepair logs --from-replica s3://elsewhere/states",
+)
 def repair(
     path: options.PathArgument,
     at: Annotated[str | None, typer.Option(metavar="PATH", help="Write a clean copy of the damaged log there.")] = None,
+    from_replica: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Take the state from the replica there, if it is proven.")
+    ] = None,
     dry_run: options.DryRun = False,
     option: options.Settings = None,
     json: options.Json = False,
@@ -161,7 +169,14 @@ def repair(
     """
 
     def act(*, dry_run: bool, progress: Progress) -> RepairReport:
-        return Table.repair(path, at=at, options=options.settings_of(option), dry_run=dry_run, progress=progress)
+        return Table.repair(
+            path,
+            at=at,
+            from_replica=False if from_replica is None else from_replica,
+            options=options.settings_of(option),
+            dry_run=dry_run,
+            progress=progress,
+        )
 
     run_verb("Repairing", act, dry_run=dry_run, as_json=json)
 

@@ -343,7 +343,9 @@ class Checkpointer(Struct, frozen=True):
 
     def _on_newest_base(self, snapshot: Snapshot, listing: LogListing) -> Snapshot:
         """The same version on the newest state that is there: it may have been written since the snapshot was read."""
-        base_version = snapshot.base.header.version
+        base_version, source = snapshot.base.header.version, snapshot.base.source
+        if isinstance(source, StateFiles) and source.reader.store.url != self.store.url:
+            return snapshot  # of a replica, because the states here cannot be used
         for base in self.bases.bases(listing, until=snapshot.version):
             at = base.header.version
             if at <= base_version:

@@ -111,3 +111,12 @@ def test_the_terms_of_a_text_are_shown(tmp_path: Path) -> None:
         table.inspect.analyze("id", "5")
     with pytest.raises(InvalidInputError, match=r"no column|There is no"):
         table.inspect.analyze("nothing", "5")
+
+
+def test_what_stands_for_edge_grams_for_whole_names_and_for_words_without_spaces(tmp_path: Path) -> None:
+    code = made(tmp_path / "c", "code|lowercase", ["call parseRequest(x)", "parse the request", "open /var/log/app"])
+    assert (ids(code, "m:parseRequest"), ids(code, "m:req*"), ids(code, 'm:"/var/log"')) == ([0], [0, 1], [2])
+    assert ids(code, 'm:"parse requ"*') == [0]
+    places = made(tmp_path / "p", "ngram", ["東京都に住んでいます", "京都の大学", "大阪"])
+    assert (ids(places, "m:東京都"), ids(places, "m:京都"), ids(places, "m:大")) == ([0], [0, 1], [1, 2])
+    assert ids(places, "m:都京") == []
