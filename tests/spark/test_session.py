@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 from pathlib import Path
 
 import pyspark
@@ -16,6 +18,8 @@ import indextables.spark as its
 from indextables.config import REGISTRY
 from indextables.spark import sessions
 from indextables.spark.jvm import java_home
+from indextables.spark.settings import session_settings
+from tests.spark.conftest import drop_connection
 from tests.spark.programs import bare_path, run_program
 
 
@@ -54,6 +58,29 @@ def test_a_new_session_finds_the_format_without_registration(spark: SparkSession
     other = spark.newSession()
     assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
     assert its.table(other, str(tmp_path / "t")).count() == 5
+
+
+class _BrokenOff(BaseException):
+    """As the timeout of a test."""
+
+
+def test_a_call_that_was_broken_off_spoils_no_later_answer(spark: SparkSession) -> None:
+    def break_off(*_: object) -> None:
+        raise _BrokenOff
+
+    before = signal.signal(signal.SIGVTALRM, break_off)
+    timer = threading.Timer(0.2, signal.pthread_kill, [threading.get_ident(), signal.SIGVTALRM])
+    try:
+        with pytest.raises(_BrokenOff) as kept:  # with its traceback, as pytest keeps that of a test that failed
+            timer.start()
+            spark.sparkContext._gateway.jvm.java.lang.Thread.sleep(2000)  # type: ignore[union-attr]
+        drop_connection()
+        assert kept.value.__traceback__ is not None
+        assert spark.range(5).count() == 5
+        assert session_settings(spark) == session_settings(spark)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def test_what_spark_submit_and_spark_defaults_say_is_left_alone(
