@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
@@ -58,6 +59,17 @@ def test_a_new_session_finds_the_format_without_registration(spark: SparkSession
     other = spark.newSession()
     assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
     assert its.table(other, str(tmp_path / "t")).count() == 5
+
+
+def test_threads_that_share_a_new_session_find_the_format_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    its.write(spark.range(5), str(tmp_path / "t"))
+    other = spark.newSession()
+
+    def count(_: int) -> int:
+        return int(other.sql(f"SELECT count(*) FROM indextables.`{tmp_path}/t`").collect()[0][0])
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(count, range(12))) == [5] * 12
 
 
 class _BrokenOff(BaseException):
