@@ -24,7 +24,7 @@ public class Statements {
       Arrays.asList(
           new Object[] {
             "STATE", "TRANSACTION", "HISTORY", "SKIPPED", "COMPONENT", "MERGE", "STORAGE", "ENVIRONMENT", "DISK", "PREWARM",
-            "TABLE", "DATA", "PROFILER"
+            "TABLE", "DATA", "PROFILER", "LOG"
           });
 
   /** `DESCRIBE INDEXTABLES x` may be about a table of that name: the third word must be ours, or a path must follow. */
