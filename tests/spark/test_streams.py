@@ -257,6 +257,33 @@ def test_complete_mode_replaces_everything(spark: SparkSession, source: Table, t
     assert rows_of(its.table(spark, str(tmp_path / "t"))) == [("0", "15"), ("1", "15")]
 
 
+def test_each_batch_is_merged_into_a_table_by_its_keys(spark: SparkSession, source: Table, tmp_path: Path) -> None:
+    target = Table.create(str(tmp_path / "target"), schema=SCHEMA)
+    target.append(rows(5))
+    source.append(pa.table({"id": [7, 30], "text": ["changed", "new"]}))
+
+    def merge(batch: DataFrame, _: int) -> None:
+        clauses = its.merge_into(batch, target.path, on="target.id = source.id")
+        clauses.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    def upsert(batch: DataFrame, _: int) -> None:
+        target.refresh().upsert(batch.toArrow(), on=["id"])
+
+    def run(change: Callable[[DataFrame, int], None], folder: str) -> list[tuple[int, str]]:
+        frame = its.read_stream(spark, source.path, max_files_per_trigger=1, starting_version=0)
+        asked = frame.writeStream.foreachBatch(change).option("checkpointLocation", str(tmp_path / folder))
+        asked.trigger(availableNow=True).start().awaitTermination()
+        columns = Table.open(target.path).scan().read_all().to_pydict()
+        return sorted(zip(columns["id"], columns["text"], strict=True))
+
+    words = {n: f"word{n}" for n in range(30)} | {7: "changed", 30: "new"}
+    assert run(merge, "merges") == sorted(words.items())
+    assert Table.open(target.path).version == 5
+    source.append(pa.table({"id": [8, 31], "text": ["changed too", "new too"]}))
+    assert run(merge, "merges") == sorted((words | {8: "changed too", 31: "new too"}).items())
+    assert run(upsert, "upserts") == sorted((words | {8: "changed too", 31: "new too"}).items())
+
+
 def test_offsets_give_the_same_files_whenever_asked(tmp_path: Path) -> None:
     logs = make_logs(tmp_path, commits=3, rows=40)
     files = StreamFiles(logs.path, {}, ignore_changes=False)

@@ -50,7 +50,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from indextables.commands import Session, TableName, parse
+from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.cursor import TableReference
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
@@ -62,15 +62,16 @@ from indextables.model.predicate.tokens import (
     string_end,
     word_end,
 )
+from indextables.model.schema import normalize, schema_to_json
 from indextables.spark import upkeep
 from indextables.spark.catalog import native_rows, session_answer
 from indextables.spark.error_texts import error_document, in_sparks_words
 from indextables.spark.functions import register_bucket_functions, register_table_functions
 from indextables.spark.jvm import PACKAGE, java_classes
 from indextables.spark.row_statements import change_rows
-from indextables.spark.schemas import path_in
+from indextables.spark.schemas import path_in, readable
 from indextables.spark.settings import has_jvm, session_settings
-from indextables.spark.source.datasource import DefaultSource, parse_command, register_source, spark_columns
+from indextables.spark.source.datasource import DefaultSource, register_source
 from indextables.spark.source.reader import TableReader
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
@@ -339,6 +340,19 @@ class SparkStatements(Session):
     def _spark(self) -> SparkSession:
         assert self.spark is not None
         return self.spark
+
+
+def parse_command(sql: str) -> Command:
+    """The command that a statement says; it must be one of ours."""
+    command = parse(sql)
+    if command is None:
+        raise InvalidInputError(f"Not a statement of IndexTables: {sql!r}.")
+    return command
+
+
+def spark_columns(command: Command) -> StructType:
+    """The columns of a command's rows as Spark knows them."""
+    return readable(schema_to_json(normalize(command.columns)))
 
 
 def run_statement(spark: SparkSession, sql: str) -> DataFrame:

@@ -23,7 +23,7 @@ class AnswerSize implements Statistics {
 
   /** Asks Python. It looks into many splits only where somebody wants to know the size (thorough). */
   static AnswerSize of(StructType columns, CaseInsensitiveStringMap options, boolean thorough) {
-    if (!StatementRunner.isAttached() || options.containsKey("statement")) return thorough ? UNKNOWN : null;
+    if (!StatementRunner.isAttached()) return thorough ? UNKNOWN : null;
     Map all = new HashMap(options.asCaseSensitiveMap());
     all.put("thorough", String.valueOf(thorough));
     byte[] told = StatementRunner.planned("size", PlannedRead.request(columns, new CaseInsensitiveStringMap(all)));

@@ -20,6 +20,8 @@ class NamedStatement {
             "OPTIMIZE", "VACUUM", "RESTORE"
           });
 
+  private static final List FORMATS = Arrays.asList(new Object[] {"INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK"});
+
   /** The statement, with the table's path in quotes; null if it is none of these, or about another's table. */
   static StatementCommand of(SparkSession session, String sql) {
     List pieces = new SqlText(sql).pieces(16);
@@ -65,7 +67,14 @@ class NamedStatement {
   private static String lead(List pieces) {
     String one = pieces.size() > 1 ? piece(pieces, 0).upper() : "";
     String two = pieces.size() > 2 ? one + " " + piece(pieces, 1).upper() : "";
-    return LEADS.contains(two) ? two : LEADS.contains(one) ? one : null;
+    if (LEADS.contains(two)) return two;
+    return LEADS.contains(one) && !isAboutTheFormat(pieces) ? one : null;
+  }
+
+  /** RESTORE INDEXTABLES t, which is whole as it stands; RESTORE indextables TO ... is about a table of that name. */
+  private static boolean isAboutTheFormat(List pieces) {
+    boolean format = FORMATS.contains(piece(pieces, 1).upper());
+    return format && pieces.size() > 2 && (isName(piece(pieces, 2)) || piece(pieces, 2).kind == 't') && !piece(pieces, 2).upper().equals("TO");
   }
 
   private static SqlText.Piece piece(List pieces, int index) {

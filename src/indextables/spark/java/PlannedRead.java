@@ -17,8 +17,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 class PlannedRead {
   static void prepare(PythonDataSourceV2 source, StructType columns, CaseInsensitiveStringMap options) {
-    // A statement would run here, and once more where Spark asks a process of its own because it failed.
-    if (!StatementRunner.isAttached() || options.containsKey("statement")) return;
+    if (!StatementRunner.isAttached()) return;
     byte[] told = StatementRunner.planned("read", request(columns, options));
     if (told == null) return;
     source.setReadInfo(PythonDataSourceReadInfo.receive(new DataInputStream(new ByteArrayInputStream(told))));

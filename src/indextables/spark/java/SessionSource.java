@@ -39,7 +39,7 @@ public class SessionSource extends UserDefinedPythonDataSource {
   public PythonDataSourceCreationResult createDataSourceInPython(
       String name, CaseInsensitiveStringMap options, scala.Option schema) {
     CaseInsensitiveStringMap all = withSession(options);
-    if (schema.isDefined() || options.containsKey("statement") || isForView())
+    if (schema.isDefined() || isForView())
       return super.createDataSourceInPython(TableRelation.FORMAT, all, schema); // whichever of its names was used
     Map asked = new HashMap(all.asCaseSensitiveMap());
     asked.put(FramedSchema.OPTION, "new");

@@ -17,7 +17,8 @@ import py4j.Py4JException;
  * Thrift and Connect servers, see PythonDriver). It knows the session and can put Spark's workers to work.
  */
 public class StatementRunner {
-  private static final Map PREPARED = Collections.synchronizedMap(new WeakHashMap());
+  private static final Map PREPARED = Collections.synchronizedMap(new WeakHashMap()); // FALSE while it is done
+  private static final Object PREPARING = new Object();
 
   /** Python's end: called with a session and a request, it returns a DataFrame, or a text that begins with a letter. */
   private static volatile BiFunction driver;
@@ -30,11 +31,23 @@ public class StatementRunner {
     return driver != null;
   }
 
-  /** Lets a session know the data source, with its settings, and our functions, unless it does. */
+  /**
+   * Lets a session know the data source, with its settings, and our functions, unless it does. Others who use the session
+   * wait until it does; if that fails, the next one tries again.
+   */
   static void prepare(SparkSession session) {
-    if (PREPARED.containsKey(session)) return;
+    if (Boolean.TRUE.equals(PREPARED.get(session))) return;
     BiFunction python = driver(); // which prepares one session itself when it starts
-    if (PREPARED.put(session, Boolean.TRUE) == null) checked(python.apply(session, new String[] {"prepare", ""}));
+    synchronized (PREPARING) {
+      if (PREPARED.containsKey(session)) return; // or this very thread is at it
+      PREPARED.put(session, Boolean.FALSE);
+      try {
+        checked(python.apply(session, new String[] {"prepare", ""}));
+        PREPARED.put(session, Boolean.TRUE);
+      } finally {
+        PREPARED.remove(session, Boolean.FALSE);
+      }
+    }
   }
 
   static void isPrepared(SparkSession session) {

@@ -79,7 +79,7 @@ class TableScanBuilder
 
   /** Whether the process that started this driver can be asked about the read, and rows are not ranked by it. */
   private boolean isAnswered() {
-    return StatementRunner.isAttached() && !options.containsKey("statement") && !TableRelation.isFeed(options);
+    return StatementRunner.isAttached() && !TableRelation.isFeed(options);
   }
 
   private boolean isPlain() {

@@ -76,8 +76,6 @@ OWN = (
     "matches",
     "parallelism",
     "thorough",
-    "statement",
-    "statementTable",
     "definition",
     "replaceFilters",
 )
