@@ -1,7 +1,7 @@
 """Random queries and conditions against whole tables in three layouts: one split, many, merged after deletions.
 
-What each says is known from `search_oracle`; no difference is allowed. Every second query comes with a condition over texts or
-parts of them, some of whose columns have these in the index.
+What each says is known from `search_oracle`; no difference is allowed. Every second query comes with a condition over
+texts or parts of them, some of whose columns have these in the index.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +19,7 @@ from indextables.splits.index import values
 from indextables.splits.index.mapping import DocMapping, settings_of
 from indextables.splits.query.to_predicate import predicate_mask
 from indextables.splits.query.tree import AllRows
+from indextables.splits.read.table_split import TableSplit
 from indextables.splits.search.match import find_rows
 from indextables.splits.write.writer import write_splits
 from tests.support.splits import open_file
@@ -91,7 +94,7 @@ def test_words_and_whole_values_of_one_column(tmp_path: Path) -> None:
     assert ids(table, where="title = 'Disk 5 full'") == fives
     assert ids(table, where="title = 'disk 5 full'") == ids(table, where="title = 'Disk 5'") == []
     assert ids(table, where="title IN ('Disk 5 full', 'Disk 6 full', 'x')") == sorted([*fives, 6, 106, 206, 306])
-    assert ids(table, "title:[\"Disk 98\" TO \"Disk 99 z\"]") == ids(table, where="title >= 'Disk 98'")
+    assert ids(table, 'title:["Disk 98" TO "Disk 99 z"]') == ids(table, where="title >= 'Disk 98'")
     assert ids(table, "title:full", where="title = 'Disk 5 full' AND id > 200") == [205, 305]
     assert table.count(where="title = 'Disk 5 full'") == 4
     for where in ("title = 'Disk 5 full'", "title IN ('Disk 5 full', 'x')", "title = 'Disk 5 full' OR title = 'y'"):
@@ -113,9 +116,11 @@ def test_hashed_keys_are_found_and_confirmed(tmp_path: Path) -> None:
     report = table.explain(query='key:"key-005"')
     assert (report.rows_matched, report.splits[0].answered_by) == (4, "index, confirmed by rows")
     assert ids(table, where="key >= 'key-098'") == [n for n in range(400) if n % 100 >= 98]
-    assert ids(table, "key:key-09*") == ids(table, where="startswith(key, 'key-09')") == [
-        n for n in range(400) if n % 100 >= 90
-    ]
+    assert (
+        ids(table, "key:key-09*")
+        == ids(table, where="startswith(key, 'key-09')")
+        == [n for n in range(400) if n % 100 >= 90]
+    )
     assert ways(table, "key >= 'key-098'") == {"rows"}
     assert ids(table, '-key:"key-005"') == [n for n in range(400) if n not in fives]
     top = table.aggregate({"top": {"terms": {"field": "key", "size": 1}}}).to_pylist()
@@ -190,7 +195,7 @@ def test_older_splits_are_looked_through_until_they_are_written_anew(tmp_path: P
     table.append(ROWS)
     where = "title = 'Disk 5 full'"
     assert (ways(table, where), len(ids(table, where=where))) == ({"rows", WHOLE}, 8)
-    assert ids(table, "title:[\"Disk 98\" TO \"Disk 99 z\"]") == ids(table, where="title >= 'Disk 98'")
+    assert ids(table, 'title:["Disk 98" TO "Disk 99 z"]') == ids(table, where="title >= 'Disk 98'")
     table.merge()
     assert (ways(table, where), len(ids(table, where=where))) == ({WHOLE}, 8)
 
@@ -216,7 +221,9 @@ def test_long_values_are_answered_from_the_rows(tmp_path: Path) -> None:
 
 def test_the_settings_say_the_kind_again_and_faults_are_named() -> None:
     schema = ROWS.schema
-    mapping = DocMapping.from_settings(schema, IndexingSettings(typemap={"title": "text_and_string", "key": "exact_only"}))
+    mapping = DocMapping.from_settings(
+        schema, IndexingSettings(typemap={"title": "text_and_string", "key": "exact_only"})
+    )
     assert settings_of(mapping, schema) == BOTH_WAYS
     assert [column.terms for column in mapping.columns] == [
         "none",
@@ -233,3 +240,33 @@ def test_the_settings_say_the_kind_again_and_faults_are_named() -> None:
         with pytest.raises(InvalidInputError, match=fault):
             DocMapping.from_settings(schema, settings)
 
+
+def test_a_column_that_comes_later_may_have_a_default(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=ROWS.schema)
+    table.append(ROWS)
+    table.alter.add_column(
+        "team", pa.string(), default="Team one", options={"indexing.typemap.team": "text_and_string"}
+    )
+    table.alter.add_column("code", pa.string(), default="c-1", options={"indexing.typemap.code": "exact_only"})
+    table.append(pa.table({"id": [1000], "title": ["x"], "key": ["y"], "team": ["Team two"], "code": ["c-2"]}))
+    for _ in range(2):
+        counts = [
+            table.count(where=w) for w in ("team = 'Team one'", "team = 'Team two'", "code = 'c-1'", "code = 'c-2'")
+        ]
+        assert counts == [400, 1, 400, 1]
+        assert [table.count(query=q) for q in ("team:one", "team:team", "code:c-1", "code:c-2")] == [400, 401, 400, 1]
+        table.merge()
+    assert ways(table, "team = 'Team two'") == ways(table, "code = 'c-2'") == {WHOLE}
+
+
+def test_prewarm_fetches_every_field_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+    real = TableSplit.open_index
+
+    def spy(split: TableSplit, fields: Sequence[str], **needs: bool) -> Any:
+        fetched.extend(fields)
+        return real(split, fields, **needs)
+
+    monkeypatch.setattr(TableSplit, "open_index", spy)
+    made(tmp_path / "t", **{"indexing.substring.title": "true"}).prewarm(columns=["title"])
+    assert fetched == ["c1", "g1", "w1"]
