@@ -138,10 +138,10 @@ class LifecycleVerbs(FrameVerbs):
         """Index columns in another way, rows that are there included: `columns` maps each to its kind.
 
         Kinds are text, string, text_and_string, exact_only, json, ip and none. With names alone the kind stays and the
-        `tokenizer` changes. The decision is one version; then splits are written anew, in batches, each a version. Until then
-        theirs are answered from their rows: right, only slower. What is interrupted goes on with the same call; `where` chooses
-        partitions to begin with; `dry_run` only counts; `progress` is called at every step; `execute` runs the work elsewhere.
-        Raises InvalidInputError for what does not fit.
+        `tokenizer` changes. The decision is one version; then splits are written anew, in batches, each a version. Until
+        then theirs are answered from their rows: right, only slower. What is interrupted goes on with the same call;
+        `where` chooses partitions to begin with; `dry_run` only counts; `progress` is called at every step; `execute` runs
+        the work elsewhere. Raises InvalidInputError for what does not fit.
 
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
