@@ -77,6 +77,12 @@ def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | 
     groups = _alternatives(where, mapping)
     if groups is None:
         return None
+    terms = [next(iter(group)) for group in groups if len(group) == 1]
+    fields = {field for field, some in terms if len(some) == 1}
+    if 1 < len(groups) == len(terms) and len(fields) == 1 and all(len(some) == 1 for _, some in terms):
+        # A list of whole values is one look at the dictionary, not one for each of them.
+        values = [term for _, some in terms for term in some]
+        return hits.rows(tantivy.Query.term_set_query(hits.schema, fields.pop(), values))
     return np.unique(np.concatenate([_rows_of_group(group, hits) for group in groups]))
 
 
