@@ -49,6 +49,7 @@ SCHEMA = pa.schema(
         ("level", pa.string()),
         ("folded", pa.string()),
         ("plain", pa.string()),
+        ("hashed", pa.string()),
         ("ip", pa.string()),
         ("js", pa.string()),
         ("tags", pa.list_(pa.string())),
@@ -61,7 +62,17 @@ SCHEMA = pa.schema(
         ("ok", pa.bool_()),
     ]
 )
-TYPEMAP = {"message": "text", "bare": "text", "spaced": "text", "cjk": "text", "ip": "ip", "js": "json"}
+TYPEMAP = {
+    "message": "text_and_string",
+    "bare": "text",
+    "spaced": "text",
+    "cjk": "text",
+    "hashed": "exact_only",
+    "ip": "ip",
+    "js": "json",
+}
+WHOLE = ("level", "folded", "plain", "hashed")
+"""Columns of whole values."""
 TOKENIZER = {"spaced": "whitespace", "cjk": "ngram", "folded": "lowercase_raw"}
 RECORD = {"bare": "basic"}
 
@@ -88,6 +99,7 @@ def _full_row(rng: random.Random) -> Row:
         "level": rng.choice(LEVELS),
         "folded": rng.choice(LEVELS),
         "plain": rng.choice(LEVELS),
+        "hashed": rng.choice(LEVELS),
         "ip": rng.choice(NETS),
         "js": _json_text(rng),
         "tags": [rng.choice(WORDS) for _ in range(rng.randint(0, 3))],
@@ -129,6 +141,7 @@ SPLITTERS: dict[str, Callable[[str], list[str]]] = {
     "level": lambda text: [text],
     "folded": lambda text: [text.lower()],
     "plain": lambda text: [text],
+    "hashed": lambda text: [text],
 }
 
 
@@ -247,7 +260,7 @@ def quoted(text: str) -> str:
 def word_leaf(rng: random.Random) -> Case:
     column = rng.choice(list(SPLITTERS))
     split = SPLITTERS[column]
-    if column in ("level", "folded", "plain"):
+    if column in WHOLE:
         text = rng.choice(LEVELS)
         wanted = split(text)
     else:
@@ -269,7 +282,7 @@ def slop_leaf(rng: random.Random) -> Case:
 
 def wildcard_leaf(rng: random.Random) -> Case:
     column = rng.choice(list(SPLITTERS))
-    word = rng.choice(LEVELS[:3] + LEVELS[5:7] if column in ("level", "folded", "plain") else WORDS)
+    word = rng.choice(LEVELS[:3] + LEVELS[5:7] if column in WHOLE else WORDS)
     at, end = sorted((rng.randint(0, len(word)), rng.randint(0, len(word))))
     pattern = rng.choice(
         [word[:at] + "*", "*" + word[at:], word[:at] + "?" + word[at + 1 :], word[:at] + "*" + word[end:]]
@@ -296,9 +309,9 @@ def prefix_leaf(rng: random.Random) -> Case:
 
 
 def fuzzy_leaf(rng: random.Random) -> Case:
-    column = rng.choice(["message", "bare", "spaced", "level", "plain"])
+    column = rng.choice(["message", "bare", "spaced", "level", "plain", "hashed"])
     split = SPLITTERS[column]
-    word = rng.choice(["ERROR", "WARN"] if column in ("level", "plain") else WORDS)
+    word = rng.choice(["ERROR", "WARN"] if column in ("level", "plain", "hashed") else WORDS)
     letters = list(word)
     at = rng.randrange(len(letters))
     edit = rng.choice(["drop", "add", "change", "swap", "none"])
@@ -334,7 +347,7 @@ def default_leaf(rng: random.Random) -> Case:
 
 
 def set_leaf(rng: random.Random) -> Case:
-    column = rng.choice(["level", "folded", "plain", "n", "message", "ip"])
+    column = rng.choice([*WHOLE, "n", "message", "ip"])
     if column == "n":
         numbers = [rng.randint(-4, 7) for _ in range(3)]
         return f"n:IN [{' '.join(map(str, numbers))}]", lambda row: row["n"] in numbers
@@ -404,7 +417,7 @@ def between_addresses(text: str | None, low: str, high: str) -> bool:
 
 
 def range_leaf(rng: random.Random) -> Case:
-    column = rng.choice(["n", "f", "d", "ts", "dec", "level", "plain"])
+    column = rng.choice(["n", "f", "d", "ts", "dec", "level", "plain", "hashed", "message"])
     values: dict[str, list[tuple[str, Any]]] = {
         "n": [(str(i), i) for i in range(-3, 6)] + [("1.5", 1.5)],
         "f": [("0", 0.0), ("1.5", 1.5), ("-2", -2.0)],
@@ -511,7 +524,7 @@ def regex_leaf(rng: random.Random) -> Case:
     if column == "cjk":
         inside = re.compile(rng.choice(["京.", "[東京]都", "a(b|語)", "b{2}"]))
         return f"cjk:/{inside.pattern}/", lambda row: row["cjk"] is not None and bool(inside.search(row["cjk"].lower()))
-    if column in ("level", "plain"):
+    if column in ("level", "plain", "hashed"):
         pattern = rng.choice(["ERR.*", ".*", "(?i)err.*", "[a-z].*level.*"])
         text, test = f"/{pattern}/", _whole(pattern)
     split = SPLITTERS[column]

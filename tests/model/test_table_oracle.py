@@ -1,7 +1,7 @@
 """Random queries and conditions against whole tables in three layouts: one split, many, merged after deletions.
 
-What each says is known from `search_oracle`; no difference is allowed. Every second query comes with a condition over parts
-of texts, some of whose columns have them in the index.
+What each says is known from `search_oracle`; no difference is allowed. Every second query comes with a condition over
+texts or parts of them, some of whose columns have these in the index.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ LAYOUTS: dict[str, Callable[[Path, list[Row]], Table]] = {
 
 
 def random_condition(rng: random.Random) -> tuple[str, Callable[[Row], bool]]:
-    """A condition over parts of texts, and what it means."""
-    column = rng.choice(["message", "level", "spaced", "plain"])
+    """A condition over texts or parts of them, and what it means."""
+    column = rng.choice(["message", "level", "spaced", "plain", "hashed"])
     text = rng.choice(["time", "foo", "err", "ERR", "o-b", "a, b", " wo", "long-level", "ab", "éa", "日"])
 
     def holds(test: Callable[[str], bool]) -> Callable[[Row], bool]:
@@ -84,6 +84,14 @@ def random_condition(rng: random.Random) -> tuple[str, Callable[[Row], bool]]:
         (f"{column} RLIKE '{text}(.|$)'", lambda value: re.search(f"{text}(.|$)", value) is not None),
         (f"{column} RLIKE '(?i){text}'", lambda value: re.search(text, value, re.IGNORECASE | re.ASCII) is not None),
         (f"{column} LIKE '{text[:1]}%_{text[1:]}%'", lambda value: bool(re.match(f"{text[:1]}.*.{text[1:]}", value))),
+    ]
+    low, high = sorted(rng.sample(["", "a", "ab", "time", "error", *oracle.LEVELS], 2), key=str.encode)
+    few = [rng.choice([low, high, "ab", "foo", rng.choice(oracle.WORDS)]) for _ in range(3)]
+    forms += [
+        (f"{column} = '{low}'", lambda value: value == low),
+        (f"{column} = '{high}'", lambda value: value == high),
+        (f"{column} IN ({', '.join(repr(v) for v in few)})", lambda value: value in few),
+        (f"{column} BETWEEN '{low}' AND '{high}'", lambda value: low.encode() <= value.encode() <= high.encode()),
     ]
     (one, first), (other, second) = rng.choice(forms), rng.choice(forms)
     if rng.random() < 0.3:

@@ -67,7 +67,7 @@ def small_pages(rows: int, *, group_rows: int = 131_072) -> Iterator[None]:
     with (
         patch(f"{parquet}.ROW_GROUP_ROWS", group_rows),
         patch(f"{parquet}.PAGE_ROWS", rows),
-        patch("indextables.splits.read.row_bounds.PAGE_ROWS", rows),
+        patch("indextables.splits.read.page_rows.PAGE_ROWS", rows),
     ):
         yield
 

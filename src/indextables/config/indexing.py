@@ -20,7 +20,11 @@ class IndexingSettings(SettingsGroup, frozen=True):
     """How columns are indexed. Words are checked together with the schema, so that one error names every fault."""
 
     typemap: Mapping[str, str] = setting(
-        "indexing.typemap.*", text(), {}, "Kind of index of a column: string, text, json, ip or none.", in_table=True
+        "indexing.typemap.*",
+        text(),
+        {},
+        "Kind of index of a column: string, text, text_and_string, exact_only, json, ip or none.",
+        in_table=True,
     )
     tokenizer: Mapping[str, str] = setting(
         "indexing.tokenizer.*",

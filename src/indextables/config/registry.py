@@ -159,7 +159,10 @@ class Registry:
 
 
 _WORDS = frozenset(
-    {"string", "text", "json", "ip", "none", "default", "raw", "en_stem", "ngram", "basic", "freq", "position"}
+    {
+        *("string", "text", "json", "ip", "none", "text_and_string", "exact_only"),
+        *("default", "raw", "en_stem", "ngram", "basic", "freq", "position"),
+    }
 )
 
 

@@ -90,7 +90,9 @@ def column_figures(inspection: Inspection) -> list[ColumnFigure]:
     schema, partition_columns = inspection.table.schema, inspection.table.partition_columns
     body = pa.schema([f for f in schema if f.name not in partition_columns])
     mapping = DocMapping.from_settings(body, inspection.table.settings.group(IndexingSettings))
-    kinds = {column.name: column.kind if column.indexed else "statistics" for column in mapping.columns}
+    kinds = {
+        column.name: column.shown_kind if column.indexed or column.exact else "statistics" for column in mapping.columns
+    }
     return [ColumnFigure(f.name, str(f.type), f.nullable, kinds.get(f.name, "partition")) for f in schema]
 
 

@@ -89,12 +89,13 @@ def prewarm(task: ScanTask, columns: Sequence[str]) -> Prewarmed:
 
     def fetch(entry: SplitEntry) -> tuple[set[str], int]:
         split = task.open_alone(entry)
-        fields = {column.name: column.field for column in split.mapping.indexed} if split.indexed else {}
-        indexed = [name for name in columns or fields if name in fields]
+        known = split.mapping.indexed if split.indexed else ()
+        indexed = {column.name for column in known if not columns or column.name in columns}
         if indexed:
-            with split.open_index([fields[name] for name in indexed], positions=True, norms=True):
+            fields = [column.field for column in known if column.name in indexed]
+            with split.open_index(fields, positions=True, norms=True):
                 pass  # it is fetched by opening
-        return set(indexed), split.stats.bytes
+        return indexed, split.stats.bytes
 
     results = list(task.each(fetch))
     missing = set(columns) - {name for names, _ in results for name in names} if results else set()
@@ -338,7 +339,7 @@ class Inspection:
         fields = query_fields(table.schema, table.partition_columns, table._search_settings)
         mapping = fields.column(find_column(table.schema, argument_text("column", column)))
         if not mapping.tokenizer:
-            message = f"Column {mapping.name!r} is of kind {mapping.kind}, which has no terms of text."
+            message = f"Column {mapping.name!r} is of kind {mapping.shown_kind}, which has no terms of text."
             raise InvalidInputError(message, hint="Name a column of kind text, string or json.", column=mapping.name)
         return tokens_table(argument_text("text", text), mapping)
 

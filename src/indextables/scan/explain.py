@@ -46,7 +46,7 @@ class SplitExplanation(Struct, frozen=True):
 
 
 INDEX, BOTH, ROWS = "index", "index, confirmed by rows", "rows"
-GRAMS = "3-grams, confirmed by rows"
+GRAMS, WHOLE = "3-grams, confirmed by rows", "whole values, confirmed by rows"
 
 
 def explain_split(
@@ -57,7 +57,9 @@ def explain_split(
     with open_query(split, query, where=where) as opened:
         rows = opened.rows(where)
         parts = tuple(LeafReport(str(leaf), _answered(opened, leaf)) for leaf in dict.fromkeys(leaves(query)))
-        way = GRAMS if opened.narrowed and not parts else _way(split, parts, opened.rows_read)
+        by_grams = any(name.startswith("g") for name in opened.narrowed)
+        narrowed = (GRAMS if by_grams else WHOLE) if opened.narrowed else None
+        way = narrowed if narrowed and not parts else _way(split, parts, opened.rows_read)
         if columns is not None and len(rows):
             everything = len(rows) == split.num_rows
             for _ in split.iter_rows(None if everything else rows, columns=columns):
@@ -158,5 +160,5 @@ def _one(task: ScanTask, plan: ScanPlan, entry: SplitEntry) -> SplitReport:
         return SplitReport(entry.path, entry.num_records, entry.num_records, "log", 0, 0)
     split = task.open_alone(entry)
     found = explain_split(split, plan.query or AllRows(), where=where, columns=plan.columns or None)
-    by = "rows" if plan.query is None and found.answered_by != GRAMS else found.answered_by
+    by = "rows" if plan.query is None and found.answered_by not in (GRAMS, WHOLE) else found.answered_by
     return SplitReport(entry.path, split.num_rows, found.matched, by, split.stats.requests, split.stats.bytes)

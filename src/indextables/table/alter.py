@@ -437,7 +437,8 @@ def with_decisions(
     for field in schema["fields"]:
         metadata, column = field.get("metadata") or {}, mapping.find(field["name"])
         if DEFAULT_KEY in metadata and INDEX_KEY not in metadata and column is not None and column.indexed:
-            field = {**field, "metadata": {**metadata, INDEX_KEY: decision(column)}}
+            # Of whole values nothing is decided: a split that does not have the column has no field for them either.
+            field = {**field, "metadata": {**metadata, INDEX_KEY: decision(replace(column, exact=""))}}
         fields.append(field)
     return {**schema, "fields": fields}
 

@@ -207,6 +207,14 @@ class TableHandle:
         options = config.without_index_of(options, [before.shown(column.name) for column in decided])
         return config.with_columns(options, lambda name: names.shown(before.column(name)))
 
+    def _forget_index(self, options: Mapping[str, object]) -> None:
+        """Let go of what the handle was opened with to say of the index, where the table says it from now on."""
+        said = {config.bare_key(key).lower() for key in options if config.is_index_setting(key)}
+        left = {key: value for key, value in self._options.items() if config.bare_key(key).lower() not in said}
+        if len(left) < len(self._options):
+            self._options = left
+            self._show(self._snapshot)
+
     def _newest(self) -> TableHandle:
         """The newest version with its columns and settings, where this handle may show an older one.
 

@@ -24,9 +24,9 @@ from indextables.model.column_names import column_names, dumped
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, Report, counted, silent, was
-from indextables.model.schema import find_column
+from indextables.model.schema import find_column, schema_from_json
 from indextables.model.schema_registry import without_registry
-from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
+from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
 from indextables.table import alter, definition, row_changes
 from indextables.table.frames import FrameVerbs
 from indextables.table.handle import ENGINE_INFO, TableHandle
@@ -135,12 +135,13 @@ class LifecycleVerbs(FrameVerbs):
         progress: Progress = silent,
         execute: Execute[MergeTask, MergeOutcome] | None = None,
     ) -> ReindexReport:
-        """Index columns in another way, rows that are there included: `columns` maps each to text, string, json, ip or none.
+        """Index columns in another way, rows that are there included: `columns` maps each to its kind.
 
-        With names alone the kind stays and the `tokenizer` changes. The decision is one version; then splits are written
-        anew, in batches, each a version. Until then theirs are answered from their rows: right, only slower. What is
-        interrupted goes on with the same call; `where` chooses partitions to begin with; `dry_run` only counts; `progress`
-        is called at every step; `execute` runs the work elsewhere. Raises InvalidInputError for what does not fit.
+        Kinds are text, string, text_and_string, exact_only, json, ip and none. With names alone the kind stays and the
+        `tokenizer` changes. The decision is one version; then splits are written anew, in batches, each a version. Until
+        then theirs are answered from their rows: right, only slower. What is interrupted goes on with the same call;
+        `where` chooses partitions to begin with; `dry_run` only counts; `progress` is called at every step; `execute` runs
+        the work elsewhere. Raises InvalidInputError for what does not fit.
 
             t.reindex({"message": "text"}, tokenizer="en_stem")
         """
@@ -154,11 +155,12 @@ class LifecycleVerbs(FrameVerbs):
         self._show(newest._snapshot)
         if metadata != old:
             newest_version = protocols.SUPPORTED_VERSION
+            exact = any(c.exact for c in decided_columns(schema_from_json(metadata.schema_string)))
             protocol = protocols.upgraded(
                 self.protocol,
                 min_reader_version=newest_version,
                 min_writer_version=newest_version,
-                features=(protocols.DECISIONS,),
+                features=(protocols.DECISIONS, *([protocols.EXACT_FIELDS] if exact else [])),
             )
             self._commit(
                 Changes(

@@ -37,7 +37,7 @@ from indextables.scan import plan as scans
 from indextables.scan.changes import CHANGE_TAG, UPDATED
 from indextables.scan.plan import parse_query
 from indextables.scan.task import ScanTask
-from indextables.splits.query.tree import AllRows, OneOf, Query, Target, Words
+from indextables.splits.query.tree import AllRows, Equals, OneOf, Query, Target, Words
 from indextables.splits.read.table_split import SplitEntry, TableSplit
 from indextables.splits.search.match import find_rows
 from indextables.storage.vector_files import VectorWriter
@@ -474,10 +474,13 @@ def _possible(split: TableSplit, source: _UpsertRows) -> RowSet:
     for key in source.on:
         values = source.keyed.column(key).unique()
         column = split.mapping.find(source.names.column(key)) if split.indexed else None
-        if column is not None and column.kind == "string" and len(values) <= MOST_LISTED_KEYS:
-            target = Target(source.names.column(key))
-            query: Query = OneOf(target, tuple(Words(target, text, True) for text in values.to_pylist()))
-            return find_rows(split, query)
+        if column is None or len(values) > MOST_LISTED_KEYS:
+            continue
+        target = Target(column.name)
+        if column.kind == "string":
+            return find_rows(split, OneOf(target, tuple(Words(target, text, True) for text in values.to_pylist())))
+        if column.whole is not None:
+            return find_rows(split, OneOf(target, tuple(Equals(target, text) for text in values.to_pylist())))
     assert source.condition is not None
     possible = split.may_match(source.names.predicate(source.condition))
     return np.arange(split.num_rows) if possible is None else np.flatnonzero(possible)

@@ -387,7 +387,10 @@ class Table(SearchPages, LifecycleVerbs):
         """
         given, forgotten = options or {}, names_list("unset", unset)
         metadata = planning.changed_definition(self, name=name, description=description, options=given, unset=forgotten)
-        return planning.commit_definition(self, metadata)
+        version = planning.commit_definition(self, metadata)
+        # How columns are indexed from now on is said here: what the handle was opened with is the past.
+        self._forget_index(given)
+        return version
 
     def upgrade_protocol(
         self, *, min_reader_version: int, min_writer_version: int, features: tuple[str, ...] = ()

@@ -238,7 +238,8 @@ def source_mapping(readers: Sequence[Searchable], mapping: DocMapping, decided: 
     columns = []
     for column in mapping.columns:
         source_column = column if column.name in decided else _source_column(readers, column)
-        columns.append(replace(source_column, field=column.field, substring=column.substring))
+        exact = column.exact if source_column.kind == column.kind else ""
+        columns.append(replace(source_column, field=column.field, substring=column.substring, exact=exact))
     return DocMapping(tuple(columns))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,7 +100,7 @@ class PlainSplit:
     def open_index(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> PlainView:
         if self._view is None:
             index = tantivy.Index.open(str(self.folder))
-            register(index, self.mapping.columns)
+            register(index, self.mapping.indexed)
             self._view = PlainView(index, self.folder)
         return self._view
 
@@ -109,14 +110,14 @@ def make_split(table: pa.Table, settings: IndexingSettings, folder: Path) -> Pla
     mapping = DocMapping.from_settings(table.schema, settings)
     folder.mkdir(parents=True)
     index = tantivy.Index(schema_for(mapping), path=str(folder))
-    register(index, mapping.columns)
+    register(index, mapping.indexed)
     writer = index.writer(15_000_000, 1)
     parts: list[tuple[str, bool, list[str | None]]] = []
-    incomplete = {}
+    incomplete: Counter[str] = Counter()
     for column in mapping.indexed:
         values = index_values(column, table.column(column.name))
         parts.append((column.field, values.is_json, values.texts.to_pylist()))
-        incomplete[column.name] = values.incomplete
+        incomplete[column.name] += values.incomplete
     for row in range(table.num_rows):
         given = {name: texts[row] for name, _, texts in parts}
         shown = [

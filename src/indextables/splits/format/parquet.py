@@ -168,7 +168,7 @@ class ParquetBody:
 
 def columns_with_statistics(schema: pa.Schema, mapping: DocMapping) -> list[str]:
     """The columns whose Parquet bounds are worth having and safe to trust."""
-    full_text = {c.name for c in mapping.of_kind("text", "json")}
+    full_text = {c.name for c in mapping.of_kind("text", "json") if not c.exact}
     return [f.name for f in schema if f.name not in full_text and _has_bounds(f.type)]
 
 
@@ -195,7 +195,7 @@ def leaf_places(schema: pa.Schema) -> dict[str, range]:
 
 
 def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
-    texts = {c.name for c in mapping.of_kind("text")}
+    texts = {c.name for c in mapping.of_kind("text") if not c.exact}
     leaves = _leaf_paths(first.schema)
     chosen: list[str] = []
     for field, place in zip(first.schema, leaf_places(first.schema).values(), strict=True):

@@ -135,6 +135,9 @@ def schema_for(mapping: DocMapping, *, row_field: bool = False) -> tantivy.Schem
         if column.kind == "ip":
             builder.add_ip_addr_field(column.field, indexed=True)
             continue
+        if column.kind == "hash":
+            builder.add_unsigned_field(column.field, indexed=True)
+            continue
         add = builder.add_json_field if column.kind == "json" else builder.add_text_field
         add(column.field, tokenizer_name=analyzer_name(column), index_option=column.record)
     if row_field:

@@ -8,7 +8,7 @@ followed; a column that they index in several ways is disputed until the configu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -88,7 +88,10 @@ class Disputes(Struct, frozen=True):
     def is_wrong(self, mapping: str) -> bool:
         """Whether a doc mapping indexes a column otherwise than was decided."""
         columns = mapping_columns(mapping, self.body)
-        return any(name in columns and not same_terms(columns[name], way) for name, way in self.right.items())
+        return any(
+            name in columns and not (same_terms(columns[name], way) and _has_whole(columns[name], way))
+            for name, way in self.right.items()
+        )
 
 
 def decision_hint(column: str) -> str:
@@ -110,13 +113,14 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
         configured = DocMapping.from_settings(body, settings)
     except InvalidInputError:
         return LiveIndexing(configuration)  # whoever writes or searches is told what is wrong with it
-    if _log_names_mappings(snapshot) and all(_agrees(configured, text, body) for text in _named(snapshot)):
+    wholes = frozenset(column.name for column in decided_columns(body) if column.exact)
+    if _log_names_mappings(snapshot) and all(_agrees(configured, text, body, wholes) for text in _named(snapshot)):
         return LiveIndexing(configuration)
-    ways = _ways(snapshot, body)
+    ways = _ways(snapshot, body, wholes)
     for column in decided_columns(body):
         # What was decided for the table stands beside what its splits do, even if they all do otherwise.
         if column.name in ways and (way := configured.find(column.name)) is not None:
-            ways[column.name] = _with(ways[column.name], way)
+            ways[column.name] = _with(ways[column.name], way, wholes)
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
     agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]
     wrong = [c for c in agreed if (old := configured.find(c.name)) is not None and not same_index(old, c)]
@@ -134,6 +138,11 @@ def mapping_columns(text: str, body: pa.Schema) -> Mapping[str, ColumnMapping]:
 def same_terms(one: ColumnMapping, other: ColumnMapping) -> bool:
     """Whether two ways lead to the same terms. What is kept of each term may differ: no answer does."""
     return (one.kind, one.tokenizer) == (other.kind, other.tokenizer)
+
+
+def _has_whole(column: ColumnMapping, decided: ColumnMapping) -> bool:
+    """Whether a column has the field for whole values that was decided; one too many does no harm."""
+    return not decided.exact or column.exact == decided.exact
 
 
 def richer(one: ColumnMapping, other: ColumnMapping) -> ColumnMapping:
@@ -160,15 +169,16 @@ def _named(snapshot: Snapshot) -> set[str]:
     return inline | set(snapshot.schema_registry.values())
 
 
-def _agrees(configured: DocMapping, text: str, body: pa.Schema) -> bool:
+def _agrees(configured: DocMapping, text: str, body: pa.Schema, wholes: Collection[str]) -> bool:
     return all(
-        (old := configured.find(name)) is None or same_index(old, column)
+        (old := configured.find(name)) is None
+        or (same_index(old, column) and (name not in wholes or _has_whole(column, old)))
         for name, column in _parsed(text, body).items()
     )
 
 
-def _ways(snapshot: Snapshot, body: pa.Schema) -> dict[str, tuple[ColumnMapping, ...]]:
-    """For each column the ways in which live splits index it."""
+def _ways(snapshot: Snapshot, body: pa.Schema, wholes: Collection[str]) -> dict[str, tuple[ColumnMapping, ...]]:
+    """For each column the ways in which live splits index it; in `wholes` are those that shall have whole values too."""
     files = snapshot.files(columns=["doc_mapping_json", "doc_mapping_ref"])
     registry = snapshot.schema_registry
     inline = pc.unique(files.column("doc_mapping_json")).to_pylist()
@@ -177,15 +187,16 @@ def _ways(snapshot: Snapshot, body: pa.Schema) -> dict[str, tuple[ColumnMapping,
     ways: dict[str, tuple[ColumnMapping, ...]] = {}
     for text in sorted(texts):
         for name, column in _parsed(text, body).items():
-            ways[name] = _with(ways.get(name, ()), column)
+            ways[name] = _with(ways.get(name, ()), column, wholes)
     return ways
 
 
-def _with(ways: Iterable[ColumnMapping], column: ColumnMapping) -> tuple[ColumnMapping, ...]:
+def _with(ways: Iterable[ColumnMapping], column: ColumnMapping, wholes: Collection[str]) -> tuple[ColumnMapping, ...]:
     others = tuple(ways)
-    if not any(same_terms(way, column) for way in others):
+    same = [same_terms(way, column) and (column.name not in wholes or way.exact == column.exact) for way in others]
+    if not any(same):
         return (*others, column)
-    return tuple(richer(way, column) if same_terms(way, column) else way for way in others)
+    return tuple(richer(way, column) if is_same else way for way, is_same in zip(others, same, strict=True))
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,8 @@
 | `text` | text columns | cut into terms by a tokenizer, with positions |
 | `json` | struct, map and array columns; text columns that hold JSON | one term per path and value |
 | `ip` | text columns | addresses: exact, CIDR, range |
+| `text_and_string` | text columns | as `text`, and beside it the whole value as one term |
+| `exact_only` | text columns | a hash of the whole value, for equality; the rows confirm |
 | `none` | everything else, and what is left out on purpose | no index: Parquet answers |
 
 Tantivy fields are named by the column's place (`c0`, `c1`, …), so that any column name works.
@@ -29,6 +31,9 @@ from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.spark_types import METADATA_KEY
 
 KINDS = ("string", "text", "json", "ip", "none")
+EXACT_VALUE, EXACT_HASH = "value", "hash"
+_EXACT_KINDS = {"text_and_string": ("text", EXACT_VALUE), "exact_only": ("none", EXACT_HASH)}
+"""The kinds with a field for whole values: what the column is otherwise, and what that field holds."""
 GRAM_TOKENIZER = "gram3"
 """Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
 RECORD_OPTIONS = ("basic", "freq", "position")
@@ -112,6 +117,24 @@ class ColumnMapping(Struct, frozen=True):
     max_token_length: int = 255
     substring: bool = False
     """Whether there is a second field, with every three neighbouring characters of a text."""
+    exact: str = ""
+    """What a field for whole values holds, if there is one: each `value`, or its `hash`."""
+
+    @property
+    def whole(self) -> ColumnMapping | None:
+        """The field for whole values, as a column of its own; None where a split has none."""
+        if not self.exact or self.is_unindexed_here:
+            return None
+        name = f"w{self.field[1:]}"
+        if self.exact == EXACT_HASH:
+            return ColumnMapping(self.name, name, "hash")
+        return ColumnMapping(self.name, name, "whole", "raw", "basic", self.max_token_length)
+
+    @property
+    def shown_kind(self) -> str:
+        """The kind by the name that a setting has for it."""
+        kinds = (word for word, meaning in _EXACT_KINDS.items() if meaning == (self.kind, self.exact))
+        return next(kinds, self.kind)
 
     @property
     def grams(self) -> ColumnMapping:
@@ -132,7 +155,7 @@ class ColumnMapping(Struct, frozen=True):
     def terms(self) -> str:
         """The kind with its details, as messages and `explain` show it."""
         details = [d for d in (self.tokenizer, self.record) if d]
-        return f"{self.kind} ({', '.join(details)})" if details else self.kind
+        return f"{self.shown_kind} ({', '.join(details)})" if details else self.shown_kind
 
 
 class DocMapping(Struct, frozen=True):
@@ -178,9 +201,10 @@ class DocMapping(Struct, frozen=True):
 
     @property
     def indexed(self) -> tuple[ColumnMapping, ...]:
-        """The columns that tantivy knows, and behind them the fields for parts of texts."""
+        """The columns that tantivy knows, and behind them the fields for parts of texts and for whole values."""
         grams = tuple(c.grams for c in self.columns if c.substring)
-        return (*(c for c in self.columns if c.indexed), *grams)
+        wholes = tuple(whole for c in self.columns if (whole := c.whole) is not None)
+        return (*(c for c in self.columns if c.indexed), *grams, *wholes)
 
     def to_json(self) -> str:
         """The mapping as canonical JSON: equal mappings give equal text."""
@@ -193,6 +217,7 @@ class DocMapping(Struct, frozen=True):
                 "record": c.record,
                 "maxTokenLength": c.max_token_length,
                 **({"substring": True} if c.substring else {}),
+                **({"exact": c.exact} if c.exact else {}),
             }
             for c in self.columns
         ]
@@ -275,12 +300,13 @@ def _column(
 ) -> tuple[ColumnMapping, list[str]]:
     """One column's mapping and the faults in its settings."""
     faults: list[str] = []
-    kind = _kind(field, settings, recorded, faults)
+    kind, exact = _kind(field, settings, recorded, faults)
     tokenizer = _tokenizer(field.name, settings, faults)
     record = _word(field.name, "indexrecordoption", settings.record_option, RECORD_OPTIONS, faults)
     for key, option in (("tokenizer", tokenizer), ("indexrecordoption", record)):
         if option and kind in ("ip", "none"):
-            faults.append(f"Column {field.name!r} is of kind {kind}, which has no {key}.")
+            shown = "exact_only" if exact else kind
+            faults.append(f"Column {field.name!r} is of kind {shown}, which has no {key}.")
     if kind == "string" and tokenizer and tokenizer not in WHOLE_TOKENIZERS:
         faults.append(
             f"Column {field.name!r} is a string (whole values, tokenizer {' or '.join(WHOLE_TOKENIZERS)}); "
@@ -297,6 +323,7 @@ def _column(
         record or (same.record if same else _default_record(kind, settings)),
         _token_length(field.name, settings, same, faults),
         _has_grams(field, kind, settings, recorded, faults),
+        exact,
     )
     if recorded is not None and not faults and not same_index(recorded, mapping):
         faults.append(_differs(recorded, mapping))
@@ -342,10 +369,16 @@ def _token_length(column: str, settings: IndexingSettings, recorded: ColumnMappi
     return length
 
 
-def _kind(field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]) -> str:
-    """The kind a column gets: what was asked for, else what is recorded, else what its type implies."""
+def _kind(
+    field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping | None, faults: list[str]
+) -> tuple[str, str]:
+    """The kind a column gets, and what its field for whole values holds.
+
+    It is what was asked for, else what is recorded, else what its type implies. The field for whole values may come and
+    go: splits without it are looked through.
+    """
     allowed = _allowed_kinds(field.type)
-    kind = _word(field.name, "typemap", settings.typemap, KINDS, faults)
+    kind = _word(field.name, "typemap", settings.typemap, (*KINDS, *_EXACT_KINDS), faults)
     left_out = field.name in settings.nonindexed
     if left_out and kind not in ("", "none"):
         faults.append(f"Column {field.name!r} is in indexing.nonindexed and has indexing.typemap {kind!r}.")
@@ -353,13 +386,15 @@ def _kind(field: pa.Field, settings: IndexingSettings, recorded: ColumnMapping |
         faults.append(f"Column {field.name!r} of type {field.type} cannot be {kind!r}, only {' or '.join(allowed)}.")
         kind = ""
     if left_out:
-        return "none"
-    return kind or (recorded.kind if recorded else allowed[0])
+        return "none", ""
+    if not kind and recorded is not None:
+        return recorded.kind, recorded.exact
+    return _EXACT_KINDS.get(kind, (kind or allowed[0], ""))
 
 
 def _allowed_kinds(kind: pa.DataType) -> tuple[str, ...]:
     if is_text(kind):
-        return ("string", "text", "json", "ip", "none")
+        return ("string", "text", "json", "ip", "none", *_EXACT_KINDS)
     return ("json", "none") if is_nested(kind) else ("none",)
 
 
@@ -382,13 +417,16 @@ def _column_from_json(value: Mapping[str, Any]) -> ColumnMapping:
         value["record"],
         value["maxTokenLength"],
         bool(value.get("substring", False)),
+        str(value.get("exact", "")),
     )
 
 
 def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
     """Settings under which the schema is mapped in the same way; what is the default anyway is left out."""
     kinds = DocMapping.from_settings(schema, IndexingSettings())
-    typemap = {c.name: c.kind for c in mapping.columns if (d := kinds.find(c.name)) and d.kind != c.kind}
+    typemap = {
+        c.name: c.shown_kind for c in mapping.columns if (d := kinds.find(c.name)) and d.shown_kind != c.shown_kind
+    }
     typed = DocMapping.from_settings(schema, IndexingSettings(typemap=typemap))
     settings = {f"indexing.typemap.{name}": kind for name, kind in typemap.items()}
     for column in mapping.columns:
@@ -416,7 +454,11 @@ def recorded_as(
     chosen = DocMapping(tuple(c for c in mapping.columns if c.name in columns))
     configured = {**others, **settings_of(chosen, schema)}
     before = DocMapping.from_settings(schema, resolve(table=configuration).group(IndexingSettings))
-    changed = [c for c in chosen.columns if (old := before.find(c.name)) is None or not same_index(old, c)]
+    changed = [
+        c
+        for c in chosen.columns
+        if (old := before.find(c.name)) is None or not same_index(old, c) or old.exact != c.exact
+    ]
     return configured if changed else dict(configuration)
 
 
@@ -438,14 +480,15 @@ def decided_columns(schema: pa.Schema) -> tuple[ColumnMapping, ...]:
     for field in schema:
         recorded = (field.metadata or {}).get(METADATA_KEY)
         if recorded is not None and INDEX_KEY.encode() in recorded:
-            kind, tokenizer, record, longest = json.loads(recorded)[INDEX_KEY].split(",")
-            decided.append(ColumnMapping(field.name, UNINDEXED, kind, tokenizer, record, int(longest)))
+            word, tokenizer, record, longest = json.loads(recorded)[INDEX_KEY].split(",")
+            kind, exact = _EXACT_KINDS.get(word, (word, ""))
+            decided.append(ColumnMapping(field.name, UNINDEXED, kind, tokenizer, record, int(longest), exact=exact))
     return tuple(decided)
 
 
 def decision(column: ColumnMapping) -> str:
     """How a column is indexed, as the metadata of its field says it."""
-    return f"{column.kind},{column.tokenizer},{column.record},{column.max_token_length}"
+    return f"{column.shown_kind},{column.tokenizer},{column.record},{column.max_token_length}"
 
 
 def under_decisions(own: DocMapping, decided: Sequence[ColumnMapping]) -> DocMapping:

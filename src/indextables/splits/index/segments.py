@@ -93,7 +93,7 @@ def index_schema(mapping: DocMapping, scratch: Path) -> list[dict[str, Any]]:
 
 def _without_norms(entry: dict[str, Any], mapping: DocMapping) -> dict[str, Any]:
     """A whole value is one term: its length says nothing to a score, and would cost a byte per row."""
-    strings = {c.field for c in mapping.indexed if c.kind in ("string", "grams")}
+    strings = {c.field for c in mapping.indexed if c.kind in ("string", "grams", "whole")}
     if entry["name"] in strings and entry["name"] != ROW_FIELD:
         entry["options"]["indexing"]["fieldnorms"] = False
     return entry

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import datetime
 import decimal
+import hashlib
 import ipaddress
 import json
 import math
@@ -164,7 +165,7 @@ _ASCII_SEPARATORS = r"\x00-\x2f\x3a-\x40\x5b-\x60\x7b-\x7f"
 
 
 class IndexValues(Struct, frozen=True):
-    """One column of a batch for tantivy: texts (JSON texts where `is_json`), null where there is nothing to index."""
+    """One column of a batch for tantivy: texts (JSON texts where `is_json`) or hashes, null for what is not indexed."""
 
     texts: pa.Array
     is_json: bool
@@ -180,7 +181,26 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
     if column.kind == "ip":
         addresses = _addresses(texts)
         return IndexValues(addresses, False, addresses.null_count - texts.null_count)
-    return IndexValues(texts, False, 0 if column.kind == "grams" else _count_long(column, texts))
+    if column.kind == "hash":
+        hashes = [None if text is None else value_hash(text) for text in texts.to_pylist()]
+        return IndexValues(pa.array(hashes, pa.uint64()), False, 0)
+    return IndexValues(texts, False, 0 if column.kind in ("grams", "whole") else _count_long(column, texts))
+
+
+def value_hash(text: str) -> int:
+    """The 64-bit number that stands for a value in the index of an `exact_only` column. Splits hold it: it never changes."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+def whole_term(text: str, whole: ColumnMapping) -> str | int | None:
+    """The term of a whole value in the field for it; None for a value that no term stands for."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        return None
+    if whole.kind == "hash":
+        return value_hash(text)
+    return text if size <= whole.max_token_length else None
 
 
 def plain_texts(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -410,11 +410,11 @@ class Clauses:
         """A range with its bounds in the column's type."""
         if lower is None and upper is None:
             return Exists(target)
-        if column.kind == "text":
+        if column.kind == "text" and not column.exact:
             name = target.column
             raise ValueError(
                 f"it is {column.terms}, which has words and no order of values. Compare whole values with "
-                f"where=\"{name} >= 'a'\", or index it with indexing.typemap.{name} = string"
+                f"where=\"{name} >= 'a'\", or index it with indexing.typemap.{name} = string or text_and_string"
             )
         bounds = [b for b in (lower, upper) if b is not None]
         if column.kind == "json" and any(not b.quoted and is_relative(b.text) for b in bounds):

@@ -9,13 +9,21 @@ A whole tree as one tantivy query, where every leaf of it is answered exactly; a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tantivy
 from msgspec import Struct, field
 
-from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, DocMapping
-from indextables.splits.index.values import ROOT, TEXT_MARK, field_path, has_long_term, normal_leaf, searchable_text
+from indextables.splits.index.mapping import EXACT_VALUE, WHOLE_TOKENIZERS, ColumnMapping, DocMapping
+from indextables.splits.index.values import (
+    ROOT,
+    TEXT_MARK,
+    field_path,
+    has_long_term,
+    normal_leaf,
+    searchable_text,
+    whole_term,
+)
 from indextables.splits.query import terms
 from indextables.splits.query.terms import FULL_MASK, Gap, Pattern, Word, json_number
 from indextables.splits.query.tree import (
@@ -23,6 +31,7 @@ from indextables.splits.query.tree import (
     AllRows,
     Bool,
     Boost,
+    Equals,
     Fuzzy,
     Leaf,
     OneOf,
@@ -79,7 +88,18 @@ class Translator(Struct, frozen=True):
             return self._addresses(leaf, column)
         if isinstance(leaf, OneOf):
             return self._one_of(leaf, column)
+        if isinstance(leaf, Equals):
+            return self._equals(column, [leaf.value])
         return IndexAnswer(self._address_range(column.field, leaf)) if isinstance(leaf, Range) else None
+
+    def _equals(self, column: ColumnMapping, values: Sequence[str]) -> IndexAnswer | None:
+        """Rows with one of some whole values; of those with a hash the rows say which have the value."""
+        whole = column.whole
+        known = [] if whole is None else [whole_term(value, whole) for value in values]
+        if whole is None or None in known:
+            return None
+        query = tantivy.Query.term_set_query(self.schema, whole.field, known)
+        return IndexAnswer(query, exact=column.exact == EXACT_VALUE)
 
     def _words(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
         if column.tokenizer == "ngram":
@@ -185,6 +205,9 @@ class Translator(Struct, frozen=True):
                 return None
             texts = [terms.words_of(column, i.text)[0].text for i in short]
             return IndexAnswer(tantivy.Query.term_set_query(self.schema, column.field, texts))
+        values = [item.value for item in leaf.items if isinstance(item, Equals)]
+        if len(values) == len(leaf.items):
+            return self._equals(column, values)
         answers = [self.answer(item, column) for item in leaf.items]
         usable = [a for a in answers if a is not None]
         if len(usable) < len(answers):
@@ -258,6 +281,8 @@ def has_index_for(leaf: Leaf, column: ColumnMapping) -> bool:
         return all(has_index_for(item, column) for item in leaf.items)
     if isinstance(leaf, Words | Wildcard | Regex | Fuzzy):
         return column.kind == "json" or (column.kind in ("string", "text") and not leaf.target.path)
+    if isinstance(leaf, Equals):
+        return column.whole is not None and isinstance(leaf.value, str) and not leaf.target.path
     return isinstance(leaf, Addresses | Range) and column.kind == "ip"
 
 
@@ -345,7 +370,8 @@ def index_needs(query: Query, mapping: DocMapping) -> tuple[tuple[str, ...], boo
     for leaf in leaves(query):
         column = mapping.find(leaf.target.column)
         if column is not None and has_index_for(leaf, column):
-            fields.append(column.field)
+            about_whole = isinstance(leaf.items[0] if isinstance(leaf, OneOf) else leaf, Equals)
+            fields.append(column.whole.field if about_whole and column.whole is not None else column.field)
             positions |= _needs_positions(leaf, column)
     return tuple(dict.fromkeys(fields)), positions
 

@@ -72,7 +72,7 @@ class IndexHits:
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
-    def term_bound(self, field: str, text: str) -> int:
+    def term_bound(self, field: str, text: str | int) -> int:
         """How many rows hold a term at most. Reads the dictionary only."""
         with tantivy_errors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))

@@ -8,6 +8,9 @@ Conditions over parts of texts, narrowed by the index: rows that hold every thre
 A column with `indexing.substring` has a second field, with all its texts' grams in lower case. What it finds is a superset
 of the rows for which `LIKE`, `contains` and the like are true; the rows decide. A literal of fewer than three characters,
 a negation, or a column without the field says nothing: then the rows alone are asked.
+
+A column of kind `text_and_string` or `exact_only` has a field with whole values or their hashes, which says the same of
+equality and IN.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from indextables.model.regular_expression import regular_expression
 from indextables.splits.index.analyzers import GRAM_SIZE, terms_of
 from indextables.splits.index.mapping import GRAM_TOKENIZER, ColumnMapping, DocMapping, is_text
 from indextables.splits.index.tantivy_files import tantivy_errors
+from indextables.splits.index.values import whole_term
 from indextables.splits.query import terms
 from indextables.splits.query.on_rows import leaf_mask
 from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
@@ -59,8 +63,8 @@ from indextables.splits.search.hits import IndexHits
 MAX_GRAMS = 64
 """Of so many grams of a literal the rarest are chosen."""
 LOOKED_UP = 5
-Grams = tuple[str, frozenset[str]]
-"""A field, and the grams that a row must hold in it."""
+Grams = tuple[str, frozenset[str | int]]
+"""A field, and the terms that a row must hold in it: grams, or a whole value."""
 
 
 def gram_fields(where: Predicate, mapping: DocMapping) -> tuple[str, ...]:
@@ -73,13 +77,19 @@ def gram_rows(where: Predicate, mapping: DocMapping, hits: IndexHits) -> Rows | 
     groups = _alternatives(where, mapping)
     if groups is None:
         return None
+    terms = [next(iter(group)) for group in groups if len(group) == 1]
+    fields = {field for field, some in terms if len(some) == 1}
+    if 1 < len(groups) == len(terms) and len(fields) == 1 and all(len(some) == 1 for _, some in terms):
+        # A list of whole values is one look at the dictionary, not one for each of them.
+        values = [term for _, some in terms for term in some]
+        return hits.rows(tantivy.Query.term_set_query(hits.schema, fields.pop(), values))
     return np.unique(np.concatenate([_rows_of_group(group, hits) for group in groups]))
 
 
 def _rows_of_group(group: frozenset[Grams], hits: IndexHits) -> Rows:
     """The rows that hold the rarest grams of a group: the others hardly leave out another row."""
     terms = {(field, gram) for field, grams in group for gram in grams}
-    counted = sorted((hits.term_bound(field, gram), field, gram) for field, gram in terms)
+    counted = sorted((hits.term_bound(field, gram), field, gram) for field, gram in terms)  # a field's terms are alike
     rarest = counted[:LOOKED_UP]
     queries = [tantivy.Query.term_query(hits.schema, field, gram, "basic") for _, field, gram in rarest]
     both = queries[0] if len(queries) == 1 else tantivy.Query.boolean_query([(tantivy.Occur.Must, q) for q in queries])
@@ -101,7 +111,7 @@ def _alternatives(where: Predicate, mapping: DocMapping) -> tuple[frozenset[Gram
         either = tuple(group for alternatives in below if alternatives is not None for group in alternatives)
         return None if any(alternatives is None for alternatives in below) else either
     if isinstance(where, In):
-        each = [_of_literals(where.column, [v.value], mapping) for v in where.literals]
+        each = [_of_value(where.column, v.value, mapping) for v in where.literals]
         return None if any(group is None for group in each) else tuple(group for group in each if group is not None)
     group = _of_leaf(where, mapping)
     return None if group is None else (group,)
@@ -115,8 +125,18 @@ def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
     if isinstance(where, RLike):
         return _of_literals(where.column, regular_expression(where.pattern).literals(), mapping)
     if isinstance(where, Comparison) and where.operator == "=":
-        return _of_literals(where.column, [where.literal.value], mapping)
+        return _of_value(where.column, where.literal.value, mapping)
     return None
+
+
+def _of_value(column: Column, value: object, mapping: DocMapping) -> frozenset[Grams] | None:
+    """What a row must hold that has just this value: its term where whole values are indexed, else its grams."""
+    indexed = mapping.find(column.name) if len(column.path) == 1 else None
+    whole = None if indexed is None else indexed.whole
+    term = whole_term(value, whole) if whole is not None and isinstance(value, str) else None
+    if whole is not None and term is not None:
+        return frozenset([(whole.field, frozenset([term]))])
+    return _of_literals(column, [value], mapping)
 
 
 def _of_literals(column: Column, literals: Iterable[object], mapping: DocMapping) -> frozenset[Grams] | None:
@@ -126,7 +146,7 @@ def _of_literals(column: Column, literals: Iterable[object], mapping: DocMapping
     texts = [text for text in literals if isinstance(text, str) and len(text) >= GRAM_SIZE]
     grams = sorted({gram for text in texts for gram in terms_of(text, GRAM_TOKENIZER)})
     step = -(-len(grams) // MAX_GRAMS) or 1
-    return frozenset([(indexed.grams.field, frozenset(grams[::step]))]) if grams else None
+    return frozenset([(indexed.grams.field, frozenset[str | int](grams[::step]))]) if grams else None
 
 
 Test = Callable[[pa.Table], Mask]
@@ -195,8 +215,8 @@ class OpenQuery:
         self.hits = hits
         self.idf = idf or {}
         self.rows_read = 0
-        self.narrowed = False
-        """Whether parts of texts in the index said which rows a condition can be true for."""
+        self.narrowed: tuple[str, ...] = ()
+        """The fields of the index that said which rows a condition can be true for, if any did."""
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
 
@@ -370,7 +390,7 @@ class OpenQuery:
         possible = None if self.hits is None else gram_rows(known, self.split.mapping, self.hits)
         if possible is not None:
             rows = possible if rows is None else possible[np.isin(possible, rows, assume_unique=True)]
-            self.narrowed = True
+            self.narrowed = gram_fields(known, self.split.mapping)
         rows = self._everything() if rows is None else rows
         if not names:
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]

@@ -162,7 +162,7 @@ def can_merge_segment(reader: Searchable, mapping: DocMapping) -> bool:
         isinstance(reader, SplitReader)
         and reader.indexed
         and own == columns[: len(own)]
-        and all(column.kind not in ("text", "grams") for column in added)
+        and all(column.kind not in ("text", "grams", "whole", "hash") for column in added)
     )
 
 
