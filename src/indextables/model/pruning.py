@@ -15,7 +15,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from indextables.model.column_ranges import ColumnRange, FileRanges, Mask, Ranges, can_fail, can_pass, consistent
-from indextables.model.partition_text import NULL_PARTITION, is_doubtful
 from indextables.model.predicate.tree import (
     And,
     Column,
@@ -29,7 +28,7 @@ from indextables.model.predicate.tree import (
     all_of,
     columns_of,
 )
-from indextables.model.stat_text import decode_values
+from indextables.model.stat_text import NULL_PARTITION, decode_values, is_doubtful
 
 PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "deleted_records", "stats"]
 """The columns of a file list that pruning looks at."""

@@ -29,7 +29,7 @@ from indextables.model.actions import (
     TxnAction,
     UnknownAction,
 )
-from indextables.model.partition_text import intended_values, is_doubtful
+from indextables.model.stat_text import intended_values, is_doubtful
 from indextables.wire.compression import INFLATION_CAP_BYTES, JVM_MARK, check_entries, check_untyped, deflate, inflate
 
 A = TypeVar("A", bound=LogAction)
