@@ -4,7 +4,7 @@ A pool has as many threads as the largest setting that was asked of it, and they
 more work under way than its own setting allows. A forked child begins with no threads. When the interpreter ends, what has
 not begun is dropped and what is under way comes to its end; who still has work then does it without threads.
 
-Checkpoints have a queue of their own (`log/checkpoint/background.py`), because the end of a process waits for them no
+Checkpoints have a queue of their own (`CheckpointQueue`), because the end of a process waits for them no
 longer than a setting allows, and it must come before the pools go, which they read with.
 """
 

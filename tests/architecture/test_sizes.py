@@ -37,6 +37,7 @@ RECURRING = {
     "options": "of a command line; of a data source",
     "parser": "of predicates; of statements; of queries",
     "reader": "of a split; of a data source",
+    "row_changes": "of a table; of a Spark job",
     "report": "what verbs return; the page of a table",
     "search": "of a split; of a table; the verb of the command line",
     "spec": "of a store; of an aggregation",

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from indextables import errors
-from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from indextables.config.state import CheckpointSettings, RetentionSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.errors import CommitUnknownError, StorageError
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction_log import TransactionLog

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.config.state import RetrySettings
+from indextables.config.log import RetrySettings
 from indextables.errors import AccessDeniedError, CommitUnknownError, ConflictError, StorageFullError
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any
 
-from indextables.config.state import (
+from indextables.config.log import (
     CompactionSettings,
     LogReadSettings,
     RetentionSettings,

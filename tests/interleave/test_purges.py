@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from indextables.config.state import RetentionSettings
+from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, MissingSplitError, VersionNotFoundError
 from indextables.log.log_files import version_path

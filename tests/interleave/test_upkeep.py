@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import config
-from indextables.config.state import RetentionSettings
+from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import NotFoundError, VersionNotFoundError
 from indextables.log.checkpoint.state_files import every_file

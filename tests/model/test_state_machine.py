@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from indextables.config.state import CheckpointSettings, CompactionSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, CompactionSettings, StateWriteSettings
 from indextables.errors import CorruptTableError
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles

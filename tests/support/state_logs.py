@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from indextables.config.state import CacheSettings, CheckpointSettings, StateRetrySettings
+from indextables.config.log import CacheSettings, CheckpointSettings, StateRetrySettings
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.create import create_table

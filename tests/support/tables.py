@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from indextables import AddAction, Table
-from indextables.config.state import CacheSettings, RetrySettings
+from indextables.config.log import CacheSettings, RetrySettings
 from indextables.log.cache import LogCache
 from indextables.log.create import create_table
 from indextables.log.transaction_log import LogSettings, TransactionLog

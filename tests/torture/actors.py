@@ -30,7 +30,7 @@ from indextables.model import snapshot
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome
-from indextables.upkeep.operation import NO_ACTION
+from indextables.upkeep.jobs import NO_ACTION
 from tests.support.rows import rows
 from tests.torture.conditions import CONDITIONS
 

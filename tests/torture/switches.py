@@ -16,7 +16,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config.state import CheckpointSettings, RetrySettings
+from indextables.config.log import CheckpointSettings, RetrySettings
 from indextables.errors import ConflictError
 from indextables.log import commit as committing
 from indextables.log import replay, transaction_log, versions

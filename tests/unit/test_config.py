@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table, config
+from indextables.config.log import CacheSettings, RetrySettings
 from indextables.config.registry import declared
-from indextables.config.state import CacheSettings, RetrySettings
 from indextables.config.values import parse_duration_ms, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError
 from indextables.table.handle import _say_there_is_one

@@ -39,7 +39,7 @@ _LATER = (
     "indextables.upkeep.clustering",
     "indextables.upkeep.delete",
     "indextables.upkeep.drop_partitions",
-    "indextables.upkeep.operation",
+    "indextables.upkeep.jobs",
     "indextables.upkeep.merge",
     "indextables.upkeep.purge",
     "indextables.upkeep.repair",

@@ -28,7 +28,7 @@ from indextables.metrics import METRICS, PREFIX, PROFILER, SKIPPED
 from indextables.model.predicate import Predicate
 from indextables.splits.read.cache import SplitCache
 from indextables.table.planning import log_actions
-from indextables.upkeep.operation import JOBS
+from indextables.upkeep.jobs import JOBS
 
 HIDDEN = "<hidden>"
 _PACKAGES = ("pyarrow", "numpy", "msgspec", "obstore", "fastavro", "polars", "polars-avro", "tantivy", "pyspark")

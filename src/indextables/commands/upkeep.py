@@ -18,7 +18,7 @@ from indextables.model.arguments import to_epoch_ms
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table
 from indextables.table import Table
-from indextables.upkeep.operation import NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import NO_ACTION, SUCCESS
 
 
 def _no_merge_before_a_commit(cursor: StatementCursor) -> bool:

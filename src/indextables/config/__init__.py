@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from indextables.config import indexing, splits, state, storage, upkeep
+from indextables.config import indexing, log, splits, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key, renamed_words, weighed_name
 from indextables.errors import InvalidInputError
 
 GROUPS: tuple[type, ...] = (
-    state.RetrySettings,
-    state.VersionFileSettings,
-    state.CacheSettings,
-    state.LogReadSettings,
-    state.SkipSettings,
-    state.ImplementationSettings,
+    log.RetrySettings,
+    log.VersionFileSettings,
+    log.CacheSettings,
+    log.LogReadSettings,
+    log.SkipSettings,
+    log.ImplementationSettings,
     storage.AwsSettings,
     storage.AzureSettings,
     storage.GcpSettings,
@@ -26,13 +26,13 @@ GROUPS: tuple[type, ...] = (
     splits.SplitCacheSettings,
     splits.StatsSettings,
     splits.ReadSettings,
-    state.StateReadSettings,
-    state.CheckpointSettings,
-    state.StateWriteSettings,
-    state.CompactionSettings,
-    state.StateRetrySettings,
-    state.RetentionSettings,
-    state.CleanupSettings,
+    log.StateReadSettings,
+    log.CheckpointSettings,
+    log.StateWriteSettings,
+    log.CompactionSettings,
+    log.StateRetrySettings,
+    log.RetentionSettings,
+    log.CleanupSettings,
     splits.SparkReadSettings,
     splits.SparkWriteSettings,
     upkeep.MergeSettings,

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.config import Settings
-from indextables.config.state import CompactionSettings, StateWriteSettings
+from indextables.config.log import CompactionSettings, StateWriteSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.log import history as log_history

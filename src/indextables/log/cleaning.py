@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from indextables.config.state import CleanupSettings, RetentionSettings
+from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
 from indextables.log import log_files
 from indextables.log.checkpoint.state_reader import BaseReader

@@ -34,7 +34,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct, field
 
-from indextables.config.state import RetrySettings, VersionFileSettings
+from indextables.config.log import RetrySettings, VersionFileSettings
 from indextables.errors import (
     AccessDeniedError,
     CommitUnknownError,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config.state import CleanupSettings, LogReadSettings, StateReadSettings
+from indextables.config.log import CleanupSettings, LogReadSettings, StateReadSettings
 from indextables.errors import (
     BadFileError,
     CheckpointWriteError,

@@ -14,7 +14,7 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.state import (
+from indextables.config.log import (
     CacheSettings,
     CheckpointSettings,
     CleanupSettings,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from msgspec import Struct
 
-from indextables.config.state import LogReadSettings
+from indextables.config.log import LogReadSettings
 from indextables.errors import BadFileError, InvalidInputError, NotFoundError, RefusedError, UnavailableError
 from indextables.log import log_files
 from indextables.log.cache import LogCache

@@ -28,7 +28,7 @@ import pyarrow.json as pj
 from msgspec import Struct
 
 from indextables.model.actions import MetadataAction
-from indextables.model.predicate.arrow_expression import compare, outcome_of
+from indextables.model.predicate.evaluation import compare, outcome_of
 from indextables.model.predicate.tree import (
     Column,
     ColumnTest,

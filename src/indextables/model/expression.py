@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
-from indextables.model.predicate.arrow_expression import evaluate
 from indextables.model.predicate.binding import bind
+from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.parser import parse_among
 from indextables.model.predicate.tokens import Cursor, Reader, Token, nearest
 from indextables.model.predicate.tree import RESERVED, Predicate

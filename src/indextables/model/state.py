@@ -14,7 +14,7 @@ from math import ceil
 
 from msgspec import Struct, field
 
-from indextables.config.state import CompactionSettings
+from indextables.config.log import CompactionSettings
 from indextables.model.actions import MetadataAction, ProtocolAction, SkipAction, TxnAction
 
 FORMAT_VERSION = 1

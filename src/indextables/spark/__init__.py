@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from indextables.spark.reads import table
-    from indextables.spark.row_merge import merge_into, update
+    from indextables.spark.row_changes import merge_into, update
     from indextables.spark.searches import aggregate, count, display, explain, search
     from indextables.spark.sessions import session
     from indextables.spark.sql import install, register
@@ -30,14 +30,14 @@ _WHERE = {
     "explain": "searches",
     "install": "sql",
     "merge": "upkeep",
-    "merge_into": "row_merge",
+    "merge_into": "row_changes",
     "purge": "upkeep",
     "read_stream": "streams",
     "register": "sql",
     "search": "searches",
     "session": "sessions",
     "table": "reads",
-    "update": "row_merge",
+    "update": "row_changes",
     "verify": "upkeep",
     "write": "writes",
     "write_stream": "streams",

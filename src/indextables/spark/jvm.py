@@ -6,7 +6,7 @@ given a folder whose `bin/java` is a small script that leaves out that one argum
 The Java part of the extension: text that comes with the package, compiled inside the running driver.
 
 Spark ships a compiler for its own generated code (Janino). It compiles ours too, in about a second: no JDK, no build step,
-no jar. (Servers that no Python process starts load the same classes from a jar, see `jar.py`.) The classes live in the
+no jar. (Servers that no Python process starts load the same classes from a jar: see below.) The classes live in the
 driver alone; executors never see them.
 
 The extension as a jar, for drivers that no Python process starts: the spark-sql CLI, Thrift and Connect servers.

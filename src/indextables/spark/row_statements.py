@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE INTO as Spark's own parser has read them, as changes of rows (`row_merge`).
+"""DELETE, UPDATE and MERGE INTO as Spark's own parser has read them, as changes of rows (`row_changes`).
 
 Conditions and values stay the expressions that Spark has parsed, so that subqueries and functions mean what they mean in
 any query. (`java/RowChangeCommand.java` recognises the statements.)
@@ -16,7 +16,7 @@ from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
 from indextables.errors import UnsupportedError
 from indextables.scan.plan import SearchOperator, query_fields, searched
-from indextables.spark.row_merge import Clause, MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
+from indextables.spark.row_changes import Clause, MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
 from indextables.spark.settings import session_settings
 from indextables.spark.upkeep import delete
 from indextables.table import Table

@@ -24,8 +24,8 @@ from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
 from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+from indextables.upkeep.jobs import Task
 from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
-from indextables.upkeep.operation import Task
 from indextables.upkeep.purge import BATCH, PurgeReport, PurgeTask
 from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 

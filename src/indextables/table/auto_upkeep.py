@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from indextables.config.state import RetentionSettings
+from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import (
     ExpirySettings,
     MergeOnWriteSettings,
@@ -23,7 +23,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import bind
 from indextables.model.report import Progress
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
-from indextables.upkeep import delete, merge, operation, purge
+from indextables.upkeep import delete, jobs, merge, purge
 
 if TYPE_CHECKING:
     from indextables.upkeep.merge import MergeBounds
@@ -58,7 +58,7 @@ def _expire_after_write(table: TableHandle) -> None:
     plan = delete.plan(newest._snapshot, url=table.path, where=newest._names.predicate(over))
     if not plan.removed_splits and not plan.candidates:
         return
-    execute = operation.in_threads(table._log.store, parallelism=table.settings.group(MergeSettings).parallelism)
+    execute = jobs.in_threads(table._log.store, parallelism=table.settings.group(MergeSettings).parallelism)
     report = delete.run(
         plan,
         table._log,
@@ -89,9 +89,9 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
 
     if merging.asynchronous:
         timeout_s = merging.shutdown_timeout_ms / 1000
-        operation.JOBS.start(table.path, work, groups=len(groups), shutdown_timeout_s=timeout_s)
+        jobs.JOBS.start(table.path, work, groups=len(groups), shutdown_timeout_s=timeout_s)
         return
-    job = operation.JOBS.run(table.path, work, groups=len(groups))
+    job = jobs.JOBS.run(table.path, work, groups=len(groups))
     if job is not None and job.error_message is not None:
         _count_failure(table, job.error_message)
     table._show(table._log.fresh())

@@ -15,16 +15,17 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.config import Settings, state
-from indextables.config.release import VERSION
-from indextables.config.splits import ReadSettings
-from indextables.config.state import (
+from indextables.config import Settings
+from indextables.config import log as log_keys
+from indextables.config.log import (
     CacheSettings,
     ImplementationSettings,
     LogReadSettings,
     RetrySettings,
     VersionFileSettings,
 )
+from indextables.config.release import VERSION
+from indextables.config.splits import ReadSettings
 from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
 from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, TableNotFoundError, UnsupportedError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
@@ -48,7 +49,7 @@ from indextables.storage.spec import StoreSpec, open_store
 from indextables.upkeep import repair, tags, verify
 
 if TYPE_CHECKING:
-    from indextables.upkeep.operation import Execute
+    from indextables.upkeep.jobs import Execute
     from indextables.upkeep.repair import RepairReport
     from indextables.upkeep.verify import Finding, VerifyReport, VerifyTask
 
@@ -64,7 +65,7 @@ def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
     if not settings.group(ImplementationSettings).use_optimized:
         _say_there_is_one()
     store = open_store(StoreSpec.from_url(path, settings))
-    location = settings.group(state.CheckpointSettings).replica_location
+    location = settings.group(log_keys.CheckpointSettings).replica_location
     replica = _replica(location, store.url, settings) if location else None
     return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica)
 
@@ -93,13 +94,13 @@ def log_settings(settings: Settings) -> LogSettings:
         retry=settings.group(RetrySettings),
         cache=settings.group(CacheSettings),
         files=settings.group(VersionFileSettings),
-        state_read=settings.group(state.StateReadSettings),
-        checkpoint=settings.group(state.CheckpointSettings),
-        state_write=settings.group(state.StateWriteSettings),
-        compaction=settings.group(state.CompactionSettings),
-        state_retry=settings.group(state.StateRetrySettings),
+        state_read=settings.group(log_keys.StateReadSettings),
+        checkpoint=settings.group(log_keys.CheckpointSettings),
+        state_write=settings.group(log_keys.StateWriteSettings),
+        compaction=settings.group(log_keys.CompactionSettings),
+        state_retry=settings.group(log_keys.StateRetrySettings),
         retention=_retention(settings),
-        cleanup=settings.group(state.CleanupSettings),
+        cleanup=settings.group(log_keys.CleanupSettings),
     )
 
 
@@ -132,9 +133,9 @@ def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
     logger.warning("%s carries settings that only who opens it may choose; they are ignored: %s", path, ", ".join(keys))
 
 
-def _retention(settings: Settings) -> state.RetentionSettings:
+def _retention(settings: Settings) -> log_keys.RetentionSettings:
     """How long the log is kept: where a purge was told to keep version files for longer, so does the clean-up."""
-    retention, purge_hours = settings.group(state.RetentionSettings), settings.group(PurgeSettings).log_hours
+    retention, purge_hours = settings.group(log_keys.RetentionSettings), settings.group(PurgeSettings).log_hours
     if PURGE_LOG_HOURS not in settings.given():
         return retention
     return replace(retention, log_ms=max(retention.log_ms, round(purge_hours * HOUR_MS)))

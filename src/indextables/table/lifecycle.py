@@ -30,15 +30,14 @@ from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_colu
 from indextables.table import alter, definition, row_changes
 from indextables.table.frames import FrameVerbs
 from indextables.table.handle import ENGINE_INFO, TableHandle
-from indextables.upkeep import delete, merge, tags
-from indextables.upkeep import operation as operations
+from indextables.upkeep import delete, jobs, merge, tags
 
 if TYPE_CHECKING:
     from indextables.table.alter import Alteration
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+    from indextables.upkeep.jobs import Execute
     from indextables.upkeep.merge import MergeOutcome, MergeTask
-    from indextables.upkeep.operation import Execute
-from indextables.config.state import SkipSettings
+from indextables.config.log import SkipSettings
 from indextables.errors import RefusedError
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.transaction import SkipRequest
@@ -240,7 +239,7 @@ def _rewritten(
     files = sum(len(group.sources) for group in plan.groups)
     if dry_run or not files:
         message = f"{counted(files, 'split')} would be written anew." if files else "Every split is indexed so."
-        status = operations.DRY_RUN if dry_run and files else operations.NO_ACTION
+        status = jobs.DRY_RUN if dry_run and files else jobs.NO_ACTION
         return ReindexReport(table.path, status, columns, 0, files, None, message)
     report = merge.run(
         plan,
@@ -255,7 +254,7 @@ def _rewritten(
     left = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
     rest = sum(len(group.sources) for group in left.groups)
     message = f"{counted(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
-    return ReindexReport(table.path, operations.SUCCESS, columns, report.merged_files, rest, report.version, message)
+    return ReindexReport(table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message)
 
 
 _OLD_FORMS = {"state.format": "json"}

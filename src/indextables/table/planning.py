@@ -55,7 +55,7 @@ from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.definition import changed_metadata, check_change, new_metadata
 from indextables.table.handle import ENGINE_INFO, TableHandle, open_log
 from indextables.upkeep import delete
-from indextables.upkeep import operation as tasks
+from indextables.upkeep import jobs as tasks
 from indextables.write import incoming, row_write
 
 if TYPE_CHECKING:

@@ -45,9 +45,9 @@ from indextables.table import planning
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.handle import ENGINE_INFO, TableHandle
 from indextables.upkeep import delete
-from indextables.upkeep import operation as tasks
+from indextables.upkeep import jobs as tasks
 from indextables.upkeep.delete import DeleteOutcome, DeleteTask
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.write.incoming import incoming
 
 _ROW = "__row"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from indextables.config.log import CheckpointSettings, RetentionSettings, SkipSettings, StateWriteSettings
 from indextables.config.splits import ReadSettings
-from indextables.config.state import CheckpointSettings, RetentionSettings, SkipSettings, StateWriteSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError
 from indextables.inspect import figures, inspection
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from indextables.table.row_changes import UpdateReport, UpsertReport
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
+    from indextables.upkeep.jobs import Execute
     from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
-    from indextables.upkeep.operation import Execute
     from indextables.upkeep.purge import PurgeReport
     from indextables.upkeep.repair import RepairReport
     from indextables.upkeep.restore import RestoreReport

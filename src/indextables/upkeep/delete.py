@@ -44,7 +44,7 @@ from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
 
 

@@ -16,7 +16,7 @@ from indextables.model.file_list import to_actions
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class DroppedPartition(Struct, frozen=True):

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import Settings
-from indextables.config.state import SkipSettings
+from indextables.config.log import SkipSettings
 from indextables.config.upkeep import MIN_SOURCES, MIN_TARGET_BYTES, MergeSettings
 from indextables.errors import (
     CommitUnknownError,
@@ -59,7 +59,7 @@ from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store
 from indextables.upkeep import clustering
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
 from indextables.upkeep.rewrite import (
     ListedSplit,
     Naming,

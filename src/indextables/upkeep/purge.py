@@ -37,7 +37,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from indextables.config.state import CleanupSettings, RetentionSettings
+from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import (
     CorruptTableError,
@@ -65,7 +65,7 @@ from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.pools import UPKEEP
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.tags import tagged_files
 
 _RESTARTS = 5

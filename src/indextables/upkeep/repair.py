@@ -54,7 +54,7 @@ from indextables.splits.index.mapping import settings_of
 from indextables.splits.write.describe import SplitDescription, describe_split
 from indextables.storage.location import partition_values
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.purge import own_files
 
 

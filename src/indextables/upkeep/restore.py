@@ -25,7 +25,7 @@ from indextables.model.report import Report
 from indextables.model.schema_registry import with_mappings, without_registry
 from indextables.model.snapshot import Snapshot, files_not_in
 from indextables.storage.store import Store
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 _NOTHING = "The table is as it was then."
 _FEW = 32

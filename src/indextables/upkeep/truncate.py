@@ -10,12 +10,12 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from indextables.config.state import CleanupSettings, RetentionSettings
+from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.log.cleaning import policy_of
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.retention import CheckpointFiles, ExpiredFile, LogInventory, RetentionPolicy, find_expired
-from indextables.upkeep.operation import DRY_RUN, NO_ACTION, SUCCESS
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 
 
 class TruncateReport(Report, frozen=True):

@@ -47,7 +47,7 @@ from indextables.splits.read.table_split import row_mask
 from indextables.splits.write.describe import check_bytes, check_end
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
-from indextables.upkeep.operation import DRY_RUN, Execute, in_threads
+from indextables.upkeep.jobs import DRY_RUN, Execute, in_threads
 from indextables.upkeep.rewrite import are_foreign
 from indextables.wire.state import UnusablePointer, decode_pointer
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from indextables.config.state import CheckpointSettings, CleanupSettings, RetentionSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, CleanupSettings, RetentionSettings, StateWriteSettings
 from indextables.errors import StorageError, VersionNotFoundError
 from indextables.log import log_files
 from indextables.log.checkpoint.state_writer import Compact

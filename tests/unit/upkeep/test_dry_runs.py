@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.config.state import RetentionSettings
+from indextables.config.log import RetentionSettings
 from indextables.config.upkeep import MergeSettings
 from indextables.model.predicate import bind, parse
 from indextables.model.report import Report

@@ -15,7 +15,7 @@ from indextables import Table
 from indextables.errors import CommitUnknownError, UnavailableError
 from indextables.model.report import Progress
 from indextables.testing.faulty_store import Fault, FaultyStore
-from indextables.upkeep.operation import JOBS, Jobs
+from indextables.upkeep.jobs import JOBS, Jobs
 from tests.support.rows import ROWS, ids, rows, table_of
 from tests.support.stores import age, splits_on_disk
 

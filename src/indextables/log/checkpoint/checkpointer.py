@@ -31,7 +31,7 @@ from math import ceil
 from msgspec import Struct
 
 import indextables.pools  # noqa: F401 - its exit handler must be older than ours, which runs before it
-from indextables.config.state import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
 from indextables.log import log_files
 from indextables.log.checkpoint.descent import descends

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.config.state import CheckpointSettings, StateReadSettings
+from indextables.config.log import CheckpointSettings, StateReadSettings
 from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, UnavailableError, shown
 from indextables.log import log_files
 from indextables.log.checkpoint.manifests import with_relative_paths

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct, field
 
-from indextables.config.state import StateReadSettings, StateWriteSettings
+from indextables.config.log import StateReadSettings, StateWriteSettings
 from indextables.errors import BadFileError, CheckpointCorruptionError, NotFoundError, StorageError
 from indextables.log import log_files
 from indextables.log.cache import LogCache

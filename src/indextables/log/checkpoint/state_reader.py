@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.state import StateReadSettings
+from indextables.config.log import StateReadSettings
 from indextables.errors import (
     BadFileError,
     CheckpointCorruptionError,

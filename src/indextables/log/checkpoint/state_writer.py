@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config.state import CompactionSettings, StateWriteSettings
+from indextables.config.log import CompactionSettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError
 from indextables.log.checkpoint.manifests import EntrySorter, ManifestWriter, ReadPart
 from indextables.log.checkpoint.state_files import StateFiles, without_tombstones

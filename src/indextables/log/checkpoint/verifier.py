@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.config.state import LogReadSettings, StateReadSettings
+from indextables.config.log import LogReadSettings, StateReadSettings
 from indextables.errors import (
     BadFileError,
     CheckpointCorruptionError,

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
-from indextables.model.predicate.arrow_expression import evaluate, from_arrow_expression
 from indextables.model.predicate.binding import bind, resolve
+from indextables.model.predicate.evaluation import evaluate, from_arrow_expression
 from indextables.model.predicate.parser import parse, parse_among
 from indextables.model.predicate.tree import (
     And,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from indextables import Table
-from indextables.config.state import CheckpointSettings
+from indextables.config.log import CheckpointSettings
 from indextables.errors import CheckpointWriteError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS, CheckpointQueue
 from indextables.log.transaction_log import TransactionLog

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from indextables.config.state import CheckpointSettings, CompactionSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, CompactionSettings, StateWriteSettings
 from indextables.log import log_files
 from indextables.log.checkpoint import checkpointer
 from indextables.log.checkpoint.state_files import files_in_parts, pruned_files

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from indextables.config.state import CheckpointSettings
+from indextables.config.log import CheckpointSettings
 from indextables.errors import CorruptTableError
 from indextables.log import log_files
 from indextables.log.transaction_log import TransactionLog

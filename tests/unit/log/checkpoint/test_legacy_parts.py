@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from indextables.config.state import CheckpointSettings
+from indextables.config.log import CheckpointSettings
 from indextables.errors import BadFileError, CheckpointCorruptionError
 from indextables.log.checkpoint import legacy
 from indextables.log.log_files import PARQUET_CHECKPOINTS, list_log
