@@ -43,11 +43,14 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
 
 
 def drop_connection() -> None:
-    """Close this thread's connection to Java; its next call opens another."""
+    """Close this thread's connection to Java; its next call opens another, in a thread that must be told the session."""
     gateway: Any = SparkContext._gateway
     connection = None if gateway is None else gateway._gateway_client.get_thread_connection()
     if connection is not None:
         connection.close()
+        session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+        if session is not None:
+            gateway.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 @pytest.fixture(scope="session")

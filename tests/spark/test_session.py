@@ -72,6 +72,15 @@ def test_threads_that_share_a_new_session_find_the_format_at_once(spark: SparkSe
         assert list(threads.map(count, range(12))) == [5] * 12
 
 
+def test_a_new_thread_writes_and_reads_by_the_format(spark: SparkSession, tmp_path: Path) -> None:
+    def write_and_count(name: str) -> int:
+        spark.range(5).write.format("indextables").mode("append").save(str(tmp_path / name))
+        return int(spark.read.format("indextables").load(str(tmp_path / name)).count())
+
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(write_and_count, ["a", "b"])) == [5, 5]
+
+
 class _BrokenOff(BaseException):
     """As the timeout of a test."""
 

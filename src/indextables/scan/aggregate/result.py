@@ -406,8 +406,14 @@ def _array(values: list[Any], kind: pa.DataType | None) -> pa.Array:
 
 def aggregate_table(task: ScanTask, spec: Mapping[str, Any], json_columns: Iterable[str] = ()) -> pa.Table:
     """The aggregations of a specification over the matching rows of a task; json columns have paths."""
-    aggregations = parse_spec(spec, task.plan.names.logical, json_columns)
-    return finish(partial_of(task, aggregations), aggregations)
+    try:
+        aggregations = parse_spec(spec, task.plan.names.logical, json_columns)
+        return finish(partial_of(task, aggregations), aggregations)
+    except (OverflowError, RecursionError, UnicodeError) as error:
+        # Numbers and texts of the specification are turned into those of columns in many places.
+        message = f"A number, a text or the depth of the aggregation is too large: {error}."
+        hint = "Whole numbers have 64 bits, times the years 1 to 9999; nest fewer aggregations."
+        raise InvalidInputError(message, hint=hint) from error
 
 
 def partial_of(task: ScanTask, aggregations: Aggregations) -> Partial:

@@ -163,7 +163,10 @@ def _number_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
     floats = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     finite = np.isfinite(floats) if not integral else np.ones(len(floats), np.bool_)
     low = np.floor_divide(np.where(finite, floats, 0) - bucket.offset, bucket.interval)
-    keys = pa.array(low * bucket.interval + bucket.offset, kind)
+    starts = low * bucket.interval + bucket.offset
+    if integral and np.any((starts > floats) | (floats - starts >= bucket.interval)):
+        raise OverflowError(f"a bucket of {bucket.name!r} begins below the smallest whole number of 64 bits")
+    keys = pa.array(starts, kind)
     return pc.if_else(pc.and_(numbers.is_valid(), pa.array(finite)), keys, pa.scalar(None, kind))
 
 

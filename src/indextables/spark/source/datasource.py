@@ -121,6 +121,13 @@ def source_frame(spark: SparkSession, path: str, schema: StructType, options: Ma
     return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark)
 
 
+def _tell_session(spark: SparkSession) -> None:
+    """Spark looks for a data source in the session of its own thread, and a new thread of Python has none there."""
+    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    if sessions.getActiveSession().isEmpty():
+        sessions.setActiveSession(spark._jsparkSession)
+
+
 def accept_partition_columns() -> None:
     """Make `df.write.format("indextables").partitionBy("day").save(path)` say the option `partitionColumns`.
 
@@ -152,7 +159,10 @@ def accept_partition_columns() -> None:
         columns = (
             (partitionBy,) if isinstance(partitionBy, str) else partitionBy or vars(self).get("_partition_columns")
         )
-        if columns and str(source).lower() in {name.lower() for name in FORMATS}:
+        ours = str(source).lower() in {name.lower() for name in FORMATS}
+        if ours:
+            _tell_session(self._spark)
+        if ours and columns:
             vars(self)["_jwrite"] = self._jwrite.partitionBy(_to_seq(self._spark._sc, []))
             options = {"partitionColumns": ",".join(columns), **options}
             partitionBy = None  # noqa: N806

@@ -585,3 +585,19 @@ def test_filters_and_documents_follow_renamed_columns(tmp_path: Path) -> None:
     assert table.aggregate({"t": {"terms": {"field": "doc.k"}}}).to_pylist() == [{"t": "v", "count": 1}]
     hits: Row = {"h": {"top_hits": {"sort": "id", "columns": ["lv"], "size": 1}}}
     assert table.aggregate(hits).to_pylist()[0]["h"] == [{"lv": "A"}]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"histogram": {"field": "n", "interval": 10, "min_doc_count": 1}},
+        {"histogram": {"field": "n", "interval": 2**70}},
+        {"terms": {"field": "n", "missing": 2**80}},
+        {"range": {"field": "n", "ranges": [{"to": 2**80}]}},
+    ],
+)
+def test_numbers_that_do_not_fit_are_an_error_of_ours(tmp_path: Path, spec: dict[str, Any]) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("n", pa.int64())]))
+    table.append(pa.table({"n": [-(2**63), 5]}))
+    with pytest.raises(InvalidInputError, match="too large"):
+        table.aggregate({"k": spec})
