@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from indextables import errors
     from indextables.commands import sql
-    from indextables.config.release import VERSION as __version__  # noqa: N811
+    from indextables.config import VERSION as __version__  # noqa: N811
     from indextables.model.actions import AddAction
     from indextables.table import Table
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "AddAction": ("indextables.model.actions", "AddAction"),
     "Table": ("indextables.table", "Table"),
-    "__version__": ("indextables.config.release", "VERSION"),
+    "__version__": ("indextables.config", "VERSION"),
     "errors": ("indextables.errors", None),
     "load_ipython_extension": ("indextables.inspect.figures", "load_ipython_extension"),
     "sql": ("indextables.commands", "sql"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from difflib import unified_diff
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from tests.api.face import SNAPSHOT, face
 
 

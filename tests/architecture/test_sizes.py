@@ -32,9 +32,7 @@ CRUMBS = {
 """Small modules with one importer that stay, each with its reason."""
 RECURRING = {
     "cache": "what a log's process remembers; what a machine keeps of splits",
-    "describe": "statements that look; what a split says of itself",
     "merge": "of a table's splits; of two splits",
-    "options": "of a command line; of a data source",
     "parser": "of predicates; of statements; of queries",
     "reader": "of a split; of a data source",
     "row_changes": "of a table; of a Spark job",
@@ -44,7 +42,7 @@ RECURRING = {
     "state": "a state as a value, on the wire, its settings; of an aggregation",
     "tree": "of predicates; of queries",
     "upkeep": "settings, statements, verbs and Spark jobs of the room of that name",
-    "values": "of settings; of columns; of an index",
+    "values": "of settings; as text; of an index",
     "writer": "of a split; of a data source",
 }
 """Module names that occur in several rooms, and what the room makes of each."""

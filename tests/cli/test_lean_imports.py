@@ -9,7 +9,7 @@ from pathlib import Path
 CODE = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from indextables.cli.lean_imports import load_less
+from indextables.cli.app import load_less
 
 load_less()
 import pyarrow as pa
@@ -36,7 +36,7 @@ def test_kernels_are_there_when_they_are_called() -> None:
 ROOMS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from indextables.cli.lean_imports import load_less
+from indextables.cli.app import load_less
 
 load_less()
 import pyarrow as pa

@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from indextables.cli.app import MODULES
+from indextables.cli.app import VERBS
 from tests.cli.calls import COMMAND, Call
 
 
 def test_every_verb_is_in_the_manual(call: Call) -> None:
     page = call("man").out
-    verbs = [name for names in MODULES.values() for name in names]
+    verbs = list(VERBS)
     assert [name for name in verbs if f".SS {name.replace('-', chr(92) + '-')} " not in page] == []
     assert "\\fB\\-\\-follow\\fR" in page and page.startswith(".TH INDEXTABLES 1") and ".SH EXIT STATUS" in page
 

@@ -18,12 +18,11 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.cli.app import MODULES
+from indextables.cli.app import VERBS
 from indextables.cli.verbs.search import follow
 from indextables.errors import ConflictError
 from tests.cli.calls import COMMAND, Call, on_terminal, process
 
-VERBS = [name for names in MODULES.values() for name in names]
 ESCAPE = "\x1b["
 
 

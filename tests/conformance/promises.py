@@ -141,7 +141,7 @@ Manifest garbage collection with a safety window of an hour | as written | `stat
 PURGE removes orphans, old versions and states | as written | by the store's clock | unit/upkeep/test_purge.py::test_a_dry_run_lists_exactly_what_is_then_deleted |
 Schema deduplication by a canonical hash | as written | in version files and states | unit/log/test_recorded_mappings.py::test_a_mapping_is_recorded_once_and_named_by_its_hash |
 400 columns do not bloat the log | as written | 40 splits of 400 columns are below 150 KB | unit/log/test_recorded_mappings.py::test_forty_splits_of_four_hundred_columns_are_a_small_version |
-Statistics are truncated to 32 characters, partition columns never | more | and stay bounds: a cut maximum is rounded up | unit/model/test_stat_text.py::test_shortened_texts_still_bound |
+Statistics are truncated to 32 characters, partition columns never | more | and stay bounds: a cut maximum is rounded up | unit/model/test_values.py::test_shortened_texts_still_bound |
 `dataSkippingNumIndexedCols` (32) | as written | the same | unit/model/test_stats.py::test_which_columns_have_statistics |
 Migration: CHECKPOINT upgrades; `DESCRIBE` shows avro-state | as written | no data file changes | golden/test_upkeep.py |
 Troubleshooting: REPAIR from split files | as written | rows, partitions, statistics and index settings come back | unit/upkeep/test_repair.py::test_how_columns_are_indexed_comes_back |

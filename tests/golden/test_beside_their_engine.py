@@ -10,7 +10,7 @@ import pytest
 
 from indextables import Table, sql
 from indextables.errors import CorruptTableError
-from indextables.wire.compression import JVM_MARK
+from indextables.wire.version_file import JVM_MARK
 from tests.golden.golden_tables import jvm_table
 from tests.golden.test_jvm_rows import copied
 from tests.golden.test_two_engines import (

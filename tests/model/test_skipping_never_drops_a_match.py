@@ -21,8 +21,9 @@ from indextables.model.file_list import FILE_SCHEMA
 from indextables.model.predicate import Predicate, bind, evaluate
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, manifests_may_match, may_match
 from indextables.model.schema import schema_to_json
-from indextables.model.stat_text import encode_value
-from indextables.splits.write.split_info import FileStatistics, StatsCollector
+from indextables.model.values import encode_value
+from indextables.splits.format.container import FileStatistics
+from indextables.splits.write.statistics import StatsCollector
 from tests.model.predicates import ROWS, SMALL_TREES, TYPES, Pool, micros, pools, predicate_of, rows_of, table_of
 
 NAMES = sorted(TYPES)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.spark.jvm import java_home
 from indextables.spark.settings import pack_environment
 

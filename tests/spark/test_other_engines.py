@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import indextables.spark as its
 from indextables import Table
-from indextables.model.stat_text import NULL_PARTITION
+from indextables.model.values import NULL_PARTITION
 from indextables.spark.reads import can_list_paths, scan_paths
 from tests.golden.golden_tables import jvm_table
 

@@ -15,7 +15,7 @@ from indextables.log.commit import Committer
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import StoreClock
-from indextables.model import protocol, retention, stat_text
+from indextables.model import protocol, retention, values
 from indextables.storage.local import LocalStore
 from indextables.upkeep import purge
 from indextables.upkeep.purge import Retention
@@ -26,7 +26,7 @@ from tests.torture import switches
 from tests.torture.switches import Rule, always, schedules, without
 from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
-from tests.unit.model import test_retention, test_stat_text
+from tests.unit.model import test_retention, test_values
 from tests.unit.table import test_log_verbs, test_table_identity
 from tests.unit.upkeep import test_cover, test_deletion_vectors, test_merge, test_purge
 
@@ -173,9 +173,9 @@ RULES: dict[str, Rule] = {
     ),
     "S3": Rule(
         "a cut maximum is not rounded up",
-        "tests/unit/model/test_stat_text.py::test_shortened_texts_still_bound",
-        without(stat_text, "successor", lambda prefix: prefix),
-        lambda _: test_stat_text.test_shortened_texts_still_bound(),
+        "tests/unit/model/test_values.py::test_shortened_texts_still_bound",
+        without(values, "successor", lambda prefix: prefix),
+        lambda _: test_values.test_shortened_texts_still_bound(),
     ),
     "S4": Rule(
         "the pointer is put without looking",

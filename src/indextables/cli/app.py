@@ -5,61 +5,111 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from threading import Lock
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from indextables.cli.lean_imports import load_less
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.errors import InvalidInputError
 
-MODULES = {
-    "search": ("search",),
-    "rows": ("scan", "count", "aggregate", "explain", "prewarm", "query", "changes", "to-parquet-view"),
-    "write": ("create", "append", "overwrite", "delete", "update", "upsert", "alter"),
-    "look": (
-        "describe",
-        "history",
-        "files",
-        "partitions",
-        "analyze",
-        "state",
-        "skipped-files",
-        "component-sizes",
-        "diff",
+_SOURCE = Path(__file__).parents[1]
+_LATER = (
+    "pyarrow.compute",
+    "pyarrow.parquet",
+    "indextables.inspect",
+    "indextables.inspect.figures",
+    "indextables.inspect.inspection",
+    "indextables.scan.aggregate",
+    "indextables.scan.aggregate.result",
+    "indextables.scan.explain",
+    "indextables.table.alter",
+    "indextables.table.frames",
+    "indextables.table.row_changes",
+    "indextables.upkeep",
+    "indextables.upkeep.clustering",
+    "indextables.upkeep.delete",
+    "indextables.upkeep.drop_partitions",
+    "indextables.upkeep.jobs",
+    "indextables.upkeep.merge",
+    "indextables.upkeep.purge",
+    "indextables.upkeep.repair",
+    "indextables.upkeep.restore",
+    "indextables.upkeep.tags",
+    "indextables.upkeep.truncate",
+    "indextables.upkeep.verify",
+    "indextables.write",
+    "indextables.write.incoming",
+    "indextables.write.row_write",
+)
+"""What is loaded when it is used; a package stands before its modules."""
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
+    ) -> ModuleSpec | None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is not used by the command line", name="pandas")
+        return None
+
+
+class _LoadedWhenUsed(ModuleType):
+    """Stands for a module until one of its names is asked for; then the module takes its place.
+
+    One of our packages knows its modules, which may stand for themselves, and can import the others.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._lock = Lock()
+        room = name.removeprefix("indextables.").replace(".", "/")
+        if (_SOURCE / room / "__init__.py").exists():
+            self.__path__ = [str(_SOURCE / room)]
+
+    def __getattr__(self, attribute: str) -> Any:
+        name = self.__name__
+        with self._lock:
+            if sys.modules.get(name) is self:
+                del sys.modules[name]
+        return getattr(import_module(name), attribute)
+
+
+def load_less() -> None:
+    """From now on `import pandas` fails in this process, and what is named above is loaded when it is used."""
+    sys.meta_path.insert(0, _WithoutPandas())
+    for name in _LATER:
+        if name in sys.modules:
+            continue
+        sys.modules[name] = stand_in = _LoadedWhenUsed(name)
+        package, _, module = name.rpartition(".")
+        if isinstance(sys.modules.get(package), _LoadedWhenUsed):
+            setattr(sys.modules[package], module, stand_in)
+
+
+_VERBS_OF = (
+    ("search", "search"),
+    ("read", "scan count aggregate explain prewarm query changes to-parquet-view"),
+    ("write", "create append overwrite delete update upsert alter"),
+    ("read", "describe history files partitions analyze state skipped-files component-sizes diff"),
+    (
+        "upkeep",
+        "merge reindex checkpoint compact tag verify repair purge expire truncate drop-partitions restore",
     ),
-    "upkeep": (
-        "merge",
-        "reindex",
-        "checkpoint",
-        "compact",
-        "tag",
-        "verify",
-        "repair",
-        "purge",
-        "expire",
-        "truncate",
-        "drop-partitions",
-        "restore",
-    ),
-    "other": (
-        "configure",
-        "settings",
-        "sql",
-        "man",
-        "exit-codes",
-        "report",
-        "ui",
-        "serve",
-        "mcp",
-        "jar",
-        "pack-env",
-        "demo",
-    ),
-}
-"""The verbs by module; a module is loaded when one of its verbs is called, so that a search waits for nothing else."""
+    ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
+)
+"""The modules of verbs, in the order in which help shows their verbs."""
+VERBS = {name: module for module, names in _VERBS_OF for name in names.split()}
+"""The module of each verb. It is loaded when one of its verbs is called, so that a search waits for nothing else."""
 _WrongCall: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
 _NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
@@ -69,16 +119,13 @@ class LoadedOnCall(Mapping[str, Any]):
     """The verbs by name, each made when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        module = next((module for module, names in MODULES.items() if name in names), None)
-        if module is None:
-            raise KeyError(name)
-        return get_group(import_module(f"indextables.cli.verbs.{module}").app).commands[name]
+        return get_group(import_module(f"indextables.cli.verbs.{VERBS[name]}").app).commands[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(name for names in MODULES.values() for name in names)
+        return iter(VERBS)
 
     def __len__(self) -> int:
-        return sum(map(len, MODULES.values()))
+        return len(VERBS)
 
 
 class Verbs(TyperGroup):

@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from indextables.commands.cursor import TableName, TablePath
 from indextables.commands.parser import forms, parse
-from indextables.commands.statement import Command, Session
+from indextables.commands.statement import Command, Session, TableName, TablePath
 from indextables.errors import InvalidInputError
 from indextables.model import arguments
 

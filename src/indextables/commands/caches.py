@@ -16,8 +16,20 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from indextables import config
-from indextables.commands.cursor import StatementCursor, TableName, TableReference, quoted
-from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
+from indextables.commands.statement import (
+    WHERE,
+    Clauses,
+    Command,
+    Session,
+    StatementCursor,
+    TableCommand,
+    TableName,
+    TableReference,
+    clause,
+    flag,
+    quoted,
+    row_schema,
+)
 from indextables.config.splits import SplitCacheSettings
 from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, StorageError
 from indextables.log.cache import CacheStats

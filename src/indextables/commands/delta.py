@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Self
 import msgspec
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, quoted
 from indextables.commands.describe import DescribeHistory
 from indextables.commands.statement import (
     DRY_RUN,
@@ -25,9 +24,11 @@ from indextables.commands.statement import (
     Clauses,
     Command,
     Session,
+    StatementCursor,
     TableCommand,
     clause,
     flag,
+    quoted,
     row_schema,
 )
 from indextables.commands.upkeep import MergeSplits, Purge, Restore

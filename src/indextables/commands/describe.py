@@ -18,9 +18,18 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from indextables import config
-from indextables.commands.cursor import StatementCursor
-from indextables.commands.statement import WHERE, Clauses, Command, Session, TableCommand, clause, flag, row_schema
-from indextables.config.release import VERSION
+from indextables.commands.statement import (
+    WHERE,
+    Clauses,
+    Command,
+    Session,
+    StatementCursor,
+    TableCommand,
+    clause,
+    flag,
+    row_schema,
+)
+from indextables.config import VERSION
 from indextables.config.splits import SplitCacheSettings
 from indextables.log.history import ACTION_ROW_SCHEMA
 from indextables.log.transaction_log import PROCESS_CACHE

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from indextables.commands import caches, delta, describe, upkeep
-from indextables.commands.cursor import INDEX_WORDS, StatementCursor, leading_words, likeness, says
-from indextables.commands.statement import Command
+from indextables.commands.statement import INDEX_WORDS, Command, StatementCursor, leading_words, likeness, says
 from indextables.model.predicate.tokens import Token
 
 _NEAR = 0.8

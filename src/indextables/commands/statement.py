@@ -8,21 +8,297 @@ Where a command runs: settings, and how the name of a table becomes its path.
 
 from __future__ import annotations
 
+import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, TableName, TablePath, TableReference
-from indextables.errors import InvalidInputError
-from indextables.model.predicate import Predicate
+from indextables.config.values import parse_size
+from indextables.errors import InvalidInputError, QuerySyntaxError
+from indextables.model.predicate import Literal, Predicate, parse_among
+from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token
 from indextables.model.report import Report
 from indextables.table import Table, verify_table
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.verify import VerifyReport
+
+INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
+"""Spellings of one keyword; the last is what the JVM engine was called before."""
+MAX_NUMBER = (1 << 63) - 1
+_LIKENESS = 0.65
+
+
+@dataclass(frozen=True)
+class TablePath:
+    """A table by where it is."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return quoted(self.path)
+
+
+@dataclass(frozen=True)
+class TableName:
+    """A table or view by its name in a session."""
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join("`" + part.replace("`", "``") + "`" for part in self.parts)
+
+
+TableReference = TablePath | TableName
+
+
+def quoted(text: str) -> str:
+    """A text as a string of SQL."""
+    return str(Literal(text))
+
+
+class StatementTokens(Reader):
+    """Walks over a statement once."""
+
+    signs: ClassVar[tuple[str, ...]] = (*SIGNS, ";")
+    subject: ClassVar[str] = "Statement"
+    names_begin_with_digits: ClassVar[bool] = True
+
+
+def leading_words(text: str, count: int) -> list[Token]:
+    """The first words of a text that may be anybody's SQL; fewer where it ends or goes on in a way we cannot read."""
+    reader = StatementTokens(text)
+    words: list[Token] = []
+    while len(words) < count:
+        before = reader.at
+        try:
+            token = reader.next()
+        except QuerySyntaxError:
+            # A string that ends and holds what no string can is a string, and its mistake is told by who reads it.
+            if reader.at > before and text[reader.at - 1] in "'\"":
+                words.append(Token("string", "", before, reader.at))
+            break
+        if token.kind == "end":
+            break
+        words.append(token)
+    return words
+
+
+def says(token: Token, word: str) -> bool:
+    """Whether a token is a keyword, in any case and in any spelling of INDEXTABLES."""
+    return token.is_word(*INDEX_WORDS) if word in INDEX_WORDS else token.is_word(word)
+
+
+class StatementCursor(Cursor):
+    """A place among the words of a statement."""
+
+    subject: ClassVar[str] = "Statement"
+    keywords: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, StatementTokens(text).all())
+        self.form = ""
+        """How the statement is written, once it is known which one it is."""
+
+    # -- keywords
+
+    def choose(self, phrases: Iterable[str], *, or_else: tuple[str, ...] = ()) -> str:
+        """Go past the one of these phrases that must come next. `or_else` is what else the error says could stand here."""
+        candidates = {phrase: phrase.split() for phrase in phrases}
+        depth = 0
+        while True:
+            fitting = {p: words for p, words in candidates.items() if says(self.token, words[depth])}
+            if not fitting:
+                alternatives_here = or_else if depth == 0 else ()
+                expected = [" ".join(words[depth:]) for words in candidates.values()]
+                like = self.similar([*candidates, *alternatives_here], depth)
+                self.fail(alternatives([*expected, *alternatives_here]), hint=like)
+            self.advance()
+            depth += 1
+            complete = [p for p, words in fitting.items() if len(words) == depth]
+            longer = {p: words for p, words in fitting.items() if len(words) > depth}
+            if complete and not any(says(self.token, words[depth]) for words in longer.values()):
+                return complete[0]
+            candidates = longer
+
+    def follows(self, phrase: str) -> bool:
+        """Whether the words of a phrase come next."""
+        ahead = self.tokens[self.index : self.index + len(phrase.split())]
+        words = phrase.split()
+        return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
+
+    def clauses(self, clauses: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]) -> dict[str, Any]:
+        """The clauses up to the end of the statement, in any order, each once: the field of each and its value."""
+        remaining = dict(clauses)
+        fields: dict[str, Any] = {}
+        joints: tuple[str, ...] = ()
+        while not self.ends():
+            phrase = self.choose(remaining, or_else=(*joints, "the end"))
+            field, read = remaining.pop(phrase)
+            fields[field] = read(self)
+            joints = ("AND", "OR") if phrase == "WHERE" else ()
+        return fields
+
+    # -- the end
+
+    def ends(self) -> bool:
+        """Whether nothing but a semicolon comes next."""
+        return self.token.kind == "end" or self.token.is_sign(";")
+
+    def finish(self) -> None:
+        """The statement must end here."""
+        if not self.ends():
+            self.fail("the end")
+        while self.token.is_sign(";"):
+            self.advance()
+        if self.token.kind != "end":
+            self.fail("the end: one statement at a time")
+
+    # -- values
+
+    def table(self, *, before: Iterable[str] = ()) -> TableReference:
+        """The table a statement is about. `before` are the clauses that come after it, which no bare name may be."""
+        what = "a path in quotes or the name of a table"
+        if self.token.kind == "string":
+            return TablePath(self.path(what))
+        if self.token.kind not in ("name", "quoted") or any(self.follows(phrase) for phrase in before):
+            self.fail(what)
+        return TableName(self.dotted())
+
+    def path(self, what: str = "a path in quotes") -> str:
+        """A path in quotes."""
+        token = self.string(what)
+        if not token.value.strip():
+            self.refuse(token, "the path is empty")
+        return str(token.value)
+
+    def dotted(self) -> tuple[str, ...]:
+        """A name in parts: `a.b.c`."""
+        parts = [self.name("a name")]
+        while self.token.is_sign("."):
+            self.advance()
+            parts.append(self.name("the rest of the name"))
+        return tuple(parts)
+
+    def name(self, what: str) -> str:
+        """One name, in backquotes or bare."""
+        if self.token.kind not in ("name", "quoted"):
+            self.fail(what)
+        return str(self.advance().value)
+
+    def names(self) -> tuple[str, ...]:
+        """Names in parentheses."""
+        self.expect("(")
+        names = [".".join(self.dotted())]
+        while self.token.is_sign(","):
+            self.advance()
+            names.append(".".join(self.dotted()))
+        self.expect(")", "',' or ')'")
+        return tuple(names)
+
+    def sort_columns(self) -> tuple[str, ...]:
+        """Names to sort by, in parentheses or without."""
+        if self.token.is_sign("("):
+            return self.names()
+        columns = [".".join(self.dotted())]
+        while self.token.is_sign(","):
+            self.advance()
+            columns.append(".".join(self.dotted()))
+        return tuple(columns)
+
+    def whole_number(self, *, at_least: int = 0) -> int:
+        """A whole number of 64 bits."""
+        token = self.token
+        number = int(token.value) if token.kind == "string" and str(token.value).isdecimal() else token.value
+        if token.kind not in ("number", "string") or not isinstance(number, int):
+            self.fail("a whole number")
+        self.advance()
+        return self.bounded(token, number, at_least)
+
+    def count(self) -> int:
+        """A number of things, at least one."""
+        return self.whole_number(at_least=1)
+
+    def size(self) -> int:
+        """A number of bytes: 104857600, 100M or 1G, also in quotes."""
+        token = self.token
+        if token.kind in ("name", "string"):
+            try:
+                number = parse_size(token.value)
+            except ValueError:
+                self.fail("a size such as 100M, 1G or a number of bytes")
+            self.advance()
+            return self.bounded(token, number, 1)
+        if token.kind != "number":
+            self.fail("a size such as 100M, 1G or a number of bytes")
+        return self.count()
+
+    def bounded(self, token: Token, number: int, at_least: int) -> int:
+        """A number within what 64 bits hold, or an error at its place."""
+        if number < at_least:
+            self.refuse(token, f"the number must be at least {at_least}")
+        if number > MAX_NUMBER:
+            self.refuse(token, f"the number is greater than {MAX_NUMBER}")
+        return number
+
+    def hours(self) -> int:
+        """A length of time: n DAYS or n HOURS."""
+        token = self.token
+        number = self.whole_number()
+        unit = self.token
+        if not unit.is_word("DAY", "DAYS", "HOUR", "HOURS"):
+            self.fail("DAYS or HOURS", hint=self.similar(["DAYS", "HOURS"]))
+        self.advance()
+        return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
+
+    def predicate(self) -> Predicate:
+        """A condition, as far as it goes."""
+        tree, self.index = parse_among(self.text, self.tokens, self.index)
+        return tree
+
+    def presence(self) -> bool:
+        """The value of a clause that has none: it is there."""
+        return True
+
+    # -- errors
+
+    def similar(self, phrases: Iterable[str], depth: int = 0) -> str:
+        """A hint that names the phrase meant by words that fit up to a depth and are misspelt there.
+
+        It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
+        """
+        choices = list(phrases)
+        if len(choices) == 1 and depth:
+            return f"Did you mean {choices[0]}?"
+        if self.token.kind != "name":
+            return ""
+        ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
+
+        def score(phrase: str) -> tuple[float, float]:
+            rest = phrase.split()[depth:]
+            return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
+
+        best = max(choices, key=score)
+        return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
+
+    def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
+        """Refuse a word; the hint ends with how the statement is written."""
+        usage = f"Write: {self.form}" if self.form else ""
+        super().refuse(token, problem, hint=f"{hint or ''} {usage}".strip(), **context)
+
+
+def likeness(words: str, phrase: str) -> float:
+    """How much two phrases look alike, from 0 to 1."""
+    return difflib.SequenceMatcher(None, words, phrase, autojunk=False).ratio()
+
+
+def alternatives(choices: Iterable[str]) -> str:
+    """Choices as a person lists them: a, b or c."""
+    distinct = list(dict.fromkeys(choices))
+    return distinct[0] if len(distinct) == 1 else f"{', '.join(distinct[:-1])} or {distinct[-1]}"
 
 
 def no_names(name: TableName) -> str:

@@ -12,8 +12,19 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from indextables.commands.cursor import StatementCursor, TableName, quoted
-from indextables.commands.statement import DRY_RUN, WHERE, Clauses, Session, TableCommand, clause, flag, row_schema
+from indextables.commands.statement import (
+    DRY_RUN,
+    WHERE,
+    Clauses,
+    Session,
+    StatementCursor,
+    TableCommand,
+    TableName,
+    clause,
+    flag,
+    quoted,
+    row_schema,
+)
 from indextables.model.arguments import to_epoch_ms
 from indextables.model.predicate import Predicate
 from indextables.model.report import Report, text_table

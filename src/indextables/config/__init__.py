@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from indextables.config import indexing, log, splits, storage, upkeep
+from indextables.config import indexing, log, spark, splits, storage, upkeep
 from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key, renamed_words, weighed_name
 from indextables.errors import InvalidInputError
 
+VERSION = "0.1.0"
+"""Which release this is; the package is built under it."""
 GROUPS: tuple[type, ...] = (
     log.RetrySettings,
     log.VersionFileSettings,
@@ -33,8 +35,8 @@ GROUPS: tuple[type, ...] = (
     log.StateRetrySettings,
     log.RetentionSettings,
     log.CleanupSettings,
-    splits.SparkReadSettings,
-    splits.SparkWriteSettings,
+    spark.SparkReadSettings,
+    spark.SparkWriteSettings,
     upkeep.MergeSettings,
     upkeep.DeleteSettings,
     upkeep.PurgeSettings,
@@ -182,6 +184,7 @@ __all__ = [
     "Registry",
     "Setting",
     "Settings",
+    "VERSION",
     "bare_key",
     "is_setting",
     "names_a_column",

@@ -35,8 +35,8 @@ from indextables.scan.plan import plan_scan, query_fields
 from indextables.scan.task import ScanTask
 from indextables.splits.format.source import open_source
 from indextables.splits.index.analyzers import tokens_table
+from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
-from indextables.splits.write.describe import component_sizes
 from indextables.storage.spec import StoreSpec
 from indextables.upkeep import clustering
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import read_pointer
-from indextables.log.checkpoint.descent import check_newest_state, descends
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
+from indextables.log.checkpoint.verifier import check_newest_state, descends
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.versions import bounded_time
 from indextables.model.protocol import check_readable

@@ -48,11 +48,10 @@ from indextables.log.checkpoint.checkpointer import (
     SpoiledCheckpointError,
     discard_state,
 )
-from indextables.log.checkpoint.descent import is_of_another_engine
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
-from indextables.log.checkpoint.verifier import CheckpointVerifier
+from indextables.log.checkpoint.verifier import CheckpointVerifier, is_of_another_engine
 from indextables.log.cleaning import Cleaner, policy_of
 from indextables.log.commit import CommitResult, Committer, Plan, Proposal, commit_after
 from indextables.log.log_files import list_log

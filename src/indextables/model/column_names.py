@@ -29,9 +29,8 @@ from indextables.config import Settings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MetadataAction
 from indextables.model.predicate.tree import And, Column, Constant, Literal, Not, Or, Predicate
-from indextables.model.schema import check_names, is_atomic, schema_from_json, schema_to_json
-from indextables.model.spark_types import METADATA_KEY, type_name
-from indextables.model.stat_text import decode_value, encode_value
+from indextables.model.schema import METADATA_KEY, check_names, is_atomic, schema_from_json, schema_to_json, type_name
+from indextables.model.values import decode_value, encode_value
 
 NAME_KEY = "indextables.name"
 """Field metadata: what people call a column that the splits call otherwise."""

@@ -40,8 +40,8 @@ from indextables.model.predicate.tree import (
     literal_prefix,
 )
 from indextables.model.schema import is_atomic, schema_from_json
-from indextables.model.stat_text import decode_value, decode_values, encode_value, successor
 from indextables.model.state import Bounds
+from indextables.model.values import decode_value, decode_values, encode_value, successor
 
 Mask = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]

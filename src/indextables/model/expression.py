@@ -23,8 +23,7 @@ from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.parser import parse_among
 from indextables.model.predicate.tokens import Cursor, Reader, Token, nearest
 from indextables.model.predicate.tree import RESERVED, Predicate
-from indextables.model.schema import find_column
-from indextables.model.spark_types import field_from_json
+from indextables.model.schema import field_from_json, find_column
 
 Compute = Callable[[pa.Table], Any]
 """The values of an expression for the rows of a table: an array, or one scalar for all."""

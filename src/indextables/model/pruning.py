@@ -28,7 +28,7 @@ from indextables.model.predicate.tree import (
     all_of,
     columns_of,
 )
-from indextables.model.stat_text import NULL_PARTITION, decode_values, is_doubtful
+from indextables.model.values import NULL_PARTITION, decode_values, is_doubtful
 
 PRUNING_COLUMNS = ["partition_values", "min_values", "max_values", "num_records", "deleted_records", "stats"]
 """The columns of a file list that pruning looks at."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from indextables.spark.row_changes import merge_into, update
     from indextables.spark.searches import aggregate, count, display, explain, search
     from indextables.spark.sessions import session
+    from indextables.spark.source.datasource import read_stream, write_stream
     from indextables.spark.sql import install, register
-    from indextables.spark.streams import read_stream, write_stream
     from indextables.spark.upkeep import delete, merge, purge, verify
     from indextables.spark.writes import write
 
@@ -32,7 +32,7 @@ _WHERE = {
     "merge": "upkeep",
     "merge_into": "row_changes",
     "purge": "upkeep",
-    "read_stream": "streams",
+    "read_stream": "source.datasource",
     "register": "sql",
     "search": "searches",
     "session": "sessions",
@@ -40,7 +40,7 @@ _WHERE = {
     "update": "row_changes",
     "verify": "upkeep",
     "write": "writes",
-    "write_stream": "streams",
+    "write_stream": "source.datasource",
 }
 
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from indextables.errors import IndexTablesError, UnsupportedError
 from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
-from indextables.model.stat_text import decode_value
+from indextables.model.values import decode_value
 from indextables.spark.error_texts import error_document
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, readable

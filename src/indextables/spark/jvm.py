@@ -41,7 +41,7 @@ from pyspark import SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.errors import UnsupportedError
 
 SUPPORTED = (17, 21, 25)

@@ -36,7 +36,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import NullType, StructField, StructType
 
-from indextables.config.splits import SparkReadSettings
+from indextables.config.spark import SparkReadSettings
 from indextables.errors import CorruptTableError, UnsupportedError
 from indextables.model.actions import ROWS_END
 from indextables.model.column_ranges import FileRanges

@@ -32,7 +32,7 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant, Predicate
 from indextables.model.report import Report
-from indextables.scan.changes import CHANGE_TAG, UPDATED
+from indextables.scan.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, why_not_native, with_names
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session

@@ -5,17 +5,18 @@ What a scan or search of a table does in Spark, in numbers, and who reads the ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from msgspec.structs import fields
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from indextables.config.splits import SparkReadSettings
+from indextables.config.spark import SparkReadSettings
 from indextables.inspect.figures import SHOWN_ROWS, ShownRows
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import bound_predicate
@@ -24,18 +25,20 @@ from indextables.scan.aggregate.result import finish, partial_of
 from indextables.scan.aggregate.spec import parse_spec
 from indextables.scan.aggregate.state import merged
 from indextables.scan.explain import ScanReport, SplitReport, scan_report, split_reports
-from indextables.scan.plan import output_columns
+from indextables.scan.plan import ScanPlan, output_columns
 from indextables.scan.task import ScanTask
 from indextables.spark.reads import engine_of
 from indextables.spark.schemas import readable
-from indextables.spark.settings import check_workers, source_options, with_session
+from indextables.spark.settings import check_workers, has_jvm, source_options, with_session
+from indextables.spark.source.answers import DRIVER_SPLITS
 from indextables.spark.source.datasource import source_frame
 from indextables.spark.source.options import ReadRequest, SourceOptions
-from indextables.spark.source.reader import Frame
-from indextables.spark.workers import on_splits
+from indextables.spark.source.reader import Frame, task_groups, worker_store
+from indextables.spark.upkeep import on_workers
 from indextables.table import Table, planning
 
 Moment = datetime | str | int
+T = TypeVar("T")
 
 
 def search(
@@ -160,6 +163,28 @@ def _is_counted(certain: bool, entry: Any) -> bool:
 def _read_settings(table: Table) -> SparkReadSettings:
     """How the reads of a table are cut into tasks."""
     return table.settings.group(SparkReadSettings)
+
+
+def on_splits(spark: SparkSession, plan: ScanPlan, work: Callable[[ScanTask], T], read: SparkReadSettings) -> list[T]:
+    """The work's results over all splits of a plan, one per group of splits. They must be picklable."""
+    if len(plan.splits) <= DRIVER_SPLITS:
+        return [work(ScanTask(plan))]
+    at_once = spark.sparkContext.defaultParallelism if has_jvm(spark) else None
+    per_task, most = read.splits_per_task, read.max_splits_per_task
+    groups = task_groups(plan.splits, per_task=per_task, most=most, searching=True, parallelism=at_once)
+    parts = [plan.with_splits(group) for group in groups]
+    return on_workers(spark, [pickle.dumps(part) for part in parts], _Work(work))
+
+
+class _Work(Generic[T]):
+    """Work on a part of a plan, as a task does it."""
+
+    def __init__(self, work: Callable[[ScanTask], T]) -> None:
+        self._work = work
+
+    def __call__(self, part: bytes) -> T:
+        plan: ScanPlan = pickle.loads(part)
+        return self._work(ScanTask(plan, worker_store(plan.spec)))
 
 
 class SparkScanReport(ScanReport, frozen=True):

@@ -25,8 +25,7 @@ from weakref import WeakKeyDictionary, WeakSet
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-from indextables.config import PREFIX, REGISTRY, is_setting
-from indextables.config.release import VERSION
+from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
 from indextables.model.arguments import unexpected
 from indextables.model.report import Report
@@ -183,7 +182,7 @@ def _look_for(names: tuple[str, ...]) -> Callable[[Iterable[int]], Iterator[tupl
         from importlib.util import find_spec  # noqa: PLC0415
 
         versions = {name: "" if find_spec(name) else None for name in names}
-        ours = find_spec("indextables") and import_module("indextables.config.release").VERSION
+        ours = find_spec("indextables") and import_module("indextables").__version__
         yield socket.gethostname(), sys.executable, {"indextables": ours or None, **versions}
 
     return look

@@ -51,7 +51,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
 from indextables.commands import Command, Session, TableName, parse
-from indextables.commands.cursor import TableReference
+from indextables.commands.statement import TableReference
 from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (

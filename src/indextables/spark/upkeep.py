@@ -9,17 +9,17 @@ beside a merge that would otherwise hold every core until it is done.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from indextables.model.report import Progress, silent
-from indextables.spark.settings import has_jvm, with_session
-from indextables.spark.workers import on_workers
+from indextables.spark.settings import check_workers, has_jvm, with_session
 from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
@@ -63,6 +63,22 @@ class JobLabel(Struct):
         finally:
             for key, value in before.items():
                 context.setLocalProperty(key, value)  # type: ignore[arg-type]  # None takes a property away
+
+
+def on_workers(spark: SparkSession, parts: Sequence[bytes], work: Callable[[bytes], R]) -> list[R]:
+    """The work's result for each part, in order, each in a task of its own."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0).to_pylist()
+            results = [pickle.dumps(work(parts[number])) for number in numbers]
+            yield pa.record_batch([pa.array(numbers, pa.int64()), pa.array(results, pa.binary())], ["part", "result"])
+
+    if not parts:
+        return []
+    check_workers(spark)
+    rows = spark.range(0, len(parts), 1, len(parts)).mapInArrow(run, "part long, result binary").collect()
+    return [pickle.loads(bytes(row["result"])) for row in sorted(rows, key=lambda row: int(row["part"]))]
 
 
 def run_tasks(label: JobLabel, tasks: Sequence[Task[R]], part: str) -> Iterator[R]:

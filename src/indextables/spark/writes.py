@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from indextables import config
-from indextables.config.splits import SparkWriteSettings
+from indextables.config.spark import SparkWriteSettings
 from indextables.errors import InvalidInputError, TableExistsError
 from indextables.model.actions import AddAction
 from indextables.model.arguments import transaction_id

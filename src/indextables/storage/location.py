@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import unexpected
-from indextables.model.stat_text import NULL_PARTITION, escape, folder_value, unescape
+from indextables.model.values import NULL_PARTITION, escape, folder_value, unescape
 
 # An empty, `.` or `..` segment leads out of the root; control characters and, on Azure, `\` cannot be kept in a name.
 _UNSAFE = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")

@@ -30,10 +30,18 @@ from indextables.model.column_names import (
     with_name,
 )
 from indextables.model.conflicts import Operation
-from indextables.model.schema import check_reserved, check_schema, find_column, is_wider, normalize, schema_to_json
+from indextables.model.schema import (
+    check_reserved,
+    check_schema,
+    field_from_json,
+    find_column,
+    is_wider,
+    normalize,
+    schema_to_json,
+    type_name,
+)
 from indextables.model.schema_registry import without_registry
-from indextables.model.spark_types import field_from_json, type_name
-from indextables.model.stat_text import decode_value
+from indextables.model.values import decode_value
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decision
 from indextables.table import definition
 from indextables.table.handle import ENGINE_INFO, TableHandle

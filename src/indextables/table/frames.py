@@ -35,9 +35,9 @@ import shutil
 
 import pyarrow.parquet as pq
 
-from indextables.errors import MissingSplitError, NotFoundError, RefusedError, VersionNotFoundError
+from indextables.errors import RefusedError
 from indextables.model.report import Report
-from indextables.scan.changes import Change, ChangeTask, changes_of
+from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.location import partition_folder
@@ -52,61 +52,6 @@ class ParquetView(Report, frozen=True):
     rows: int
     linked: int
     """Files that are links to splits, since these hold exactly the rows of the table."""
-
-
-# The change feed.
-
-
-def change_feed(
-    table: TableHandle, first: int, last: int | None, columns: Sequence[str] | None
-) -> pa.RecordBatchReader:
-    """The changes of some versions as a stream; see `Table.changes`."""
-    task = change_task(table, changes_between(table, first, table.version if last is None else last), columns)
-    return pa.RecordBatchReader.from_batches(task.schema, _told(task, table))
-
-
-def changes_between(table: TableHandle, first: int, last: int) -> list[Change]:
-    """What the versions from one to another changed, both included."""
-    newest = table.version
-    if first > last or last > newest:
-        raise VersionNotFoundError(
-            f"{table.path} has no changes from version {first} to {last}: it shows version {newest}.",
-            hint="Give versions in order, up to that of the table.",
-            path=table.path,
-            version=last,
-        )
-
-    def size_of(path: str) -> int:
-        info = table._log.store.head(path)
-        if info is None:
-            raise _purged(table, path)
-        return info.size
-
-    return [
-        change
-        for version in planning.versions(table, after=first - 1, until=last)
-        for change in changes_of(version, size_of)
-    ]
-
-
-def change_task(table: TableHandle, changes: Sequence[Change], columns: Sequence[str] | None) -> ChangeTask:
-    """The work of reading changes, in the columns of the version that a table shows."""
-    return ChangeTask(planning.plan_scan(table, columns=columns).with_splits(()), tuple(changes))
-
-
-def _told(task: ChangeTask, table: TableHandle) -> Iterator[pa.RecordBatch]:
-    try:
-        yield from task.batches(table._log.store)
-    except (NotFoundError, MissingSplitError) as gone:
-        raise _purged(table, str(gone.context.get("path"))) from gone
-
-
-def _purged(table: TableHandle, path: str) -> NotFoundError:
-    return NotFoundError(
-        f"Rows that went are gone for good: {path} of {table.path} was purged.",
-        hint="Begin with a later version; a longer purge.defaultRetentionHours keeps changes readable for longer.",
-        path=path,
-    )
 
 
 # Rows as plain Parquet.
@@ -311,7 +256,8 @@ class FrameVerbs(TableHandle):
         """
         first = whole_number("from_version", from_version)
         last = None if to_version is None else whole_number("to_version", to_version)
-        return change_feed(self, first, last, columns)
+        changes = changes_between(self._log, first, self.version if last is None else last, newest=self.version)
+        return change_feed(self._log, ChangeTask.of(planning.plan_scan(self, columns=columns), changes))
 
     def to_parquet_view(self, directory: str) -> ParquetView:
         """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.

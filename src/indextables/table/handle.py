@@ -15,7 +15,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables import config
-from indextables.config import Settings
+from indextables.config import VERSION, Settings
 from indextables.config import log as log_keys
 from indextables.config.log import (
     CacheSettings,
@@ -24,7 +24,6 @@ from indextables.config.log import (
     RetrySettings,
     VersionFileSettings,
 )
-from indextables.config.release import VERSION
 from indextables.config.splits import ReadSettings
 from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
 from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, TableNotFoundError, UnsupportedError

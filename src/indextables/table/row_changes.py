@@ -34,7 +34,7 @@ from indextables.model.report import Progress, Report, counted, was
 from indextables.model.schema import find_column
 from indextables.model.snapshot import Snapshot
 from indextables.scan import plan as scans
-from indextables.scan.changes import CHANGE_TAG, UPDATED
+from indextables.scan.change_feed import CHANGE_TAG, UPDATED
 from indextables.scan.plan import parse_query
 from indextables.scan.task import ScanTask
 from indextables.splits.query.tree import AllRows, Equals, OneOf, Query, Target, Words

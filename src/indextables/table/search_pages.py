@@ -21,7 +21,7 @@ from msgspec import Meta, Struct
 from indextables.errors import InvalidInputError
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
-from indextables.model.stat_text import decode_value, encode_value
+from indextables.model.values import decode_value, encode_value
 from indextables.scan.search import PageEnd, TableSearch
 from indextables.splits.search.order import key_types
 from indextables.table import planning

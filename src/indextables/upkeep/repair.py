@@ -51,7 +51,7 @@ from indextables.pools import SPLITS
 from indextables.splits.format.section_table import path_mark
 from indextables.splits.format.source import open_source
 from indextables.splits.index.mapping import settings_of
-from indextables.splits.write.describe import SplitDescription, describe_split
+from indextables.splits.read.split_description import SplitDescription, describe_split
 from indextables.storage.location import partition_values
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS

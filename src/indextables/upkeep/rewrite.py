@@ -25,13 +25,13 @@ from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import BadFileError, InvalidInputError, StorageError
 from indextables.model.actions import MAX_LONG, AddAction, MetadataAction
 from indextables.model.schema import schema_from_json
+from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import MAX_ROWS, Origin, path_mark
 from indextables.splits.index.live_indexing import Disputes, decision_hint, richer, same_terms
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.read.searchable import Searchable
 from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.write.merge import MergeSource, RowOrder, merge_splits
-from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store

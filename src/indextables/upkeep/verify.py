@@ -29,10 +29,9 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.log import log_files
-from indextables.log.checkpoint.descent import check_descent
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
-from indextables.log.checkpoint.verifier import differences
+from indextables.log.checkpoint.verifier import check_descent, differences
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.replay import readable_versions
 from indextables.log.transaction_log import TransactionLog
@@ -40,11 +39,11 @@ from indextables.model.actions import ROWS_END
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Base, CommittedVersion, PartFilter, Snapshot, replay
-from indextables.model.stat_text import decode_value
+from indextables.model.values import decode_value
 from indextables.splits.format.source import SplitSource, open_source
 from indextables.splits.index.live_indexing import decision_hint, live_indexing
+from indextables.splits.read.split_description import check_bytes, check_end
 from indextables.splits.read.table_split import row_mask
-from indextables.splits.write.describe import check_bytes, check_end
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.jobs import DRY_RUN, Execute, in_threads

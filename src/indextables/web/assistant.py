@@ -15,7 +15,7 @@ import msgspec
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.errors import IndexTablesError, RefusedError
 from indextables.inspect.figures import column_figures
 from indextables.scan.task import ENOUGH

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.errors import IndexTablesError
 from indextables.model.report import Report
 from indextables.splits.search.snippets import Span

@@ -15,8 +15,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from indextables.config import VERSION
 from indextables.config.indexing import IndexingSettings
-from indextables.config.release import VERSION
 from indextables.errors import CorruptTableError
 from indextables.inspect.figures import (
     ComponentFigure,

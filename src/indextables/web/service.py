@@ -29,7 +29,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from indextables.config.release import VERSION
+from indextables.config import VERSION
 from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError
 from indextables.metrics import METRICS
 from indextables.web.elastic import ElasticSearch

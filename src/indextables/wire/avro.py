@@ -28,7 +28,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.errors import BadFileError
-from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries
+from indextables.wire.version_file import INFLATION_CAP_BYTES, check_entries
 
 Pack = Callable[[memoryview], bytes]
 Unpack = Callable[[memoryview], bytes]

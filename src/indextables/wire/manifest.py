@@ -36,7 +36,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
-from indextables.model.stat_text import NULL_PARTITION, intended_values
+from indextables.model.values import NULL_PARTITION, intended_values
 from indextables.wire.avro import BlockCodec, Container, assemble, block_codec, read_container, read_records
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

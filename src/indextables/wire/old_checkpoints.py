@@ -35,8 +35,8 @@ from indextables.errors import BadFileError, shown
 from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, MetadataAction, UnknownAction
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
-from indextables.wire.compression import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
 from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, intended_partition_values
+from indextables.wire.version_file import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
 
 _FIELD = "checkpointOf"
 _LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()

@@ -25,8 +25,7 @@ from indextables.model.actions import Action, Long, MetadataAction, ProtocolActi
 from indextables.model.schema_registry import bare_registry
 from indextables.model.state import FORMAT_VERSION, Bounds, ManifestInfo, StateManifest, Tombstone
 from indextables.wire.avro import assemble, block_codec, read_container, read_records
-from indextables.wire.compression import check_untyped, inflate
-from indextables.wire.version_file import action_from_fields, encode_action
+from indextables.wire.version_file import action_from_fields, check_untyped, encode_action, inflate
 
 _MAYBE_TEXT: dict[str, Any] = {"type": ["null", "string"], "default": None}
 _BOUNDS = {

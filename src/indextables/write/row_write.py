@@ -42,11 +42,11 @@ from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
-from indextables.model.stat_text import encode_value
+from indextables.model.values import encode_value
+from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
-from indextables.splits.write.split_info import SplitInfo
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import Store

@@ -17,7 +17,7 @@ from indextables.model.snapshot import CommittedVersion
 from indextables.storage.local import LocalStore
 from indextables.table import planning
 from indextables.wire import version_file
-from indextables.wire.compression import inflate
+from indextables.wire.version_file import inflate
 from tests.support.rows import ids, rows, table_of
 
 

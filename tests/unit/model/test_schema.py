@@ -19,8 +19,8 @@ from indextables.model.schema import (
     schema_differences,
     schema_from_json,
     schema_to_json,
+    type_name,
 )
-from indextables.model.spark_types import type_name
 
 EVERY_TYPE = spark.StructType(
     [

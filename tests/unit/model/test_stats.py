@@ -12,7 +12,8 @@ import pytest
 from indextables import config
 from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
-from indextables.splits.write.split_info import FileStatistics, StatsCollector, indexed_fields
+from indextables.splits.format.container import FileStatistics
+from indextables.splits.write.statistics import StatsCollector, indexed_fields
 
 NAN = float("nan")
 TABLE = pa.table(

@@ -9,7 +9,7 @@ import pytest
 
 from indextables import AddAction, Table, sql
 from indextables.model.file_list import to_actions
-from indextables.model.stat_text import NULL_PARTITION
+from indextables.model.values import NULL_PARTITION
 from indextables.wire import version_file
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])

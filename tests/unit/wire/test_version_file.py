@@ -22,7 +22,7 @@ from indextables.model.actions import (
     TxnAction,
     UnknownAction,
 )
-from indextables.wire import compression, version_file
+from indextables.wire import version_file
 
 ACTIONS: list[LogAction] = [
     CommitInfo(txn_id="t", timestamp=5, operation="WRITE", operation_parameters={"mode": "append"}),
@@ -117,7 +117,7 @@ def test_a_bomb_is_not_inflated() -> None:
     bomb = zlib.compressobj(wbits=31)
     data = bomb.compress(bytes(2_000_000)) + bomb.flush()
     with pytest.raises(BadFileError, match="more than 1000000 bytes"):
-        compression.inflate(data, path="v", cap_bytes=1_000_000)
+        version_file.inflate(data, path="v", cap_bytes=1_000_000)
 
 
 @given(st.binary(max_size=200), st.integers(0, 400))

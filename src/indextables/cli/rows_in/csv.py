@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from indextables.cli.output import DATE, TIME
-from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit
 from indextables.errors import InvalidInputError
-from indextables.model.spark_types import TIMESTAMP
+from indextables.model.schema import TIMESTAMP
 
 UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 """What is raised for a text that does not fit."""

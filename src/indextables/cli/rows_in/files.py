@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from msgspec import Struct
 
+from indextables.cli.rows_in import NOTHING_WRITTEN
 from indextables.cli.rows_in.csv import CsvRows
 from indextables.cli.rows_in.json_lines import JsonLines
-from indextables.cli.rows_in.misfit import NOTHING_WRITTEN
 from indextables.cli.rows_in.text_lines import TextFormat, TextLines
 from indextables.errors import AccessDeniedError, InvalidInputError, NotFoundError, StorageError
 from indextables.model.schema import normalize

@@ -21,10 +21,9 @@ import msgspec
 import pyarrow as pa
 
 from indextables.cli.output import DATE, TIME, moment
-from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, quoted
 from indextables.errors import InvalidInputError
-from indextables.model.schema import normalize
-from indextables.model.spark_types import TIMESTAMP
+from indextables.model.schema import TIMESTAMP, normalize
 
 Convert = Callable[[Any], Any]
 UNFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)

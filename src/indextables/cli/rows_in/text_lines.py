@@ -17,10 +17,10 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.cli.output import moment, note
-from indextables.cli.rows_in.misfit import NOTHING_WRITTEN, misfit, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, quoted
 from indextables.errors import InvalidInputError, nearest
 from indextables.model.report import counted, was
-from indextables.model.spark_types import TIMESTAMP
+from indextables.model.schema import TIMESTAMP
 
 _AT_ONCE = 20_000
 MESSAGE, UNMATCHED = "message", "unmatched"

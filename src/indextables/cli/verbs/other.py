@@ -25,14 +25,13 @@ import pyarrow as pa
 import typer
 from typer.main import get_command
 
-from indextables.cli import options, output
+from indextables.cli import output
 from indextables.cli.demo import tell
 from indextables.cli.output import meanings
 from indextables.cli.rows_in import files
-from indextables.cli.verb import open_table, verb
+from indextables.cli.verb import Json, PathArgument, Settings, TimestampAsOf, VersionAsOf, open_table, settings_of, verb
 from indextables.commands import sql as run_statement
-from indextables.config import PREFIX, REGISTRY, STORE_GROUPS
-from indextables.config.release import VERSION
+from indextables.config import PREFIX, REGISTRY, STORE_GROUPS, VERSION
 from indextables.errors import InvalidInputError, UnknownOptionError, UnsupportedError, nearest
 from indextables.web.report import write_report
 from indextables.web.warehouse import Warehouse
@@ -104,18 +103,18 @@ app = typer.Typer()
     "configure logs --unset checkpoint.interval",
 )
 def configure(
-    path: options.PathArgument,
+    path: PathArgument,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A new name for the table.")] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
     unset: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="A setting that the table forgets. May be repeated.")
     ] = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Change the name, the description, or the settings (-o) that a table keeps."""
     table = open_table(path, option)
-    settings = options.settings_of(option)
+    settings = settings_of(option)
     forgotten = tuple(map(_recorded_key, unset or ()))
     # How the store is reached is said with the same option; everything else is meant for the table.
     table_settings = {key: value for key, value in settings.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
@@ -132,8 +131,8 @@ def settings(
     table: Annotated[
         str | None, typer.Option(metavar="PATH", help="Show the values in force for a table, too.")
     ] = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """List the settings: key, allowed values, default, what it does; and the value in force for a table."""
     values = None if table is None else open_table(table, option).settings.given()
@@ -179,15 +178,15 @@ _MORE = "More"
 @verb(app, "sql", panel=_MORE, example="sql \"DESCRIBE INDEXTABLES STATE 'logs'\"")
 def sql(
     statement: Annotated[str, typer.Argument(metavar="STATEMENT", help="A statement of IndexTables SQL.")],
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Run a statement: MERGE SPLITS, PURGE, DESCRIBE INDEXTABLES ... A wrong one is answered with the list of them all."""
-    output.rows(run_statement(statement, options.settings_of(option)), as_json=json)
+    output.rows(run_statement(statement, settings_of(option)), as_json=json)
 
 
 @verb(app, "man", panel=_MORE, example="man > indextables.1\nindextables man | man -l -")
-def man(json: options.Json = False) -> None:
+def man(json: Json = False) -> None:
     """Print the manual page: every verb with its options and examples, for `man`."""
     page = manual(get_command(import_module("indextables.cli.app").app))
     if json:
@@ -197,7 +196,7 @@ def man(json: options.Json = False) -> None:
 
 
 @verb(app, "exit-codes", panel=_MORE, example="exit-codes")
-def exit_codes(json: options.Json = False) -> None:
+def exit_codes(json: Json = False) -> None:
     """List the exit codes and what each says."""
     output.rows(pa.Table.from_pylist(meanings()), as_json=json)
 
@@ -207,19 +206,19 @@ _LOOK = "Looking"
 
 @verb(app, "report", panel=_LOOK, example="report logs -o report.html")
 def report(
-    path: options.PathArgument,
+    path: PathArgument,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to write the page.")] = Path(
         "report.html"
     ),
     query: Annotated[
         str | None, typer.Option("--query", "-q", metavar="QUERY", help="The search whose cost is shown.")
     ] = None,
-    version_as_of: options.VersionAsOf = None,
-    timestamp_as_of: options.TimestampAsOf = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
     option: Annotated[
         list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="A setting. May be repeated.")
     ] = None,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Write a page about a table that needs no network: versions, merges, partitions, sizes, the cost of a search."""
     table = open_table(path, option, version_as_of, timestamp_as_of)
@@ -238,12 +237,12 @@ def ui(
     ],
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
     browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Explore tables in a browser on this machine: search, facets, time, versions, exports. Ctrl-C ends it."""
     server = _with_extra("indextables.web.service", "web")
-    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
 
     def started(address: str) -> None:
@@ -270,15 +269,15 @@ def serve(
             envvar="INDEXTABLES_TOKEN", metavar="TOKEN", help="The secret of every request; else one is made."
         ),
     ] = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Answer searches over HTTP, as JSON and in the dialect of Elasticsearch. Nothing is changed. Ctrl-C ends it."""
     server = _with_extra("indextables.web.service", "web")
     if token is not None and len(token) < _SHORTEST_TOKEN:
         hint = "Take a long random text, or leave it out and one is made."
         raise InvalidInputError(f"A token has at least {_SHORTEST_TOKEN} characters.", hint=hint)
-    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
 
     def started(address: str, secret: str) -> None:
@@ -298,15 +297,15 @@ def mcp(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
     ],
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Show tables to an assistant: a server of the Model Context Protocol over standard input and output.
 
     Its tools are describe, search, count, aggregate and history; nothing can be changed through it.
     """
     assistant = _with_extra("indextables.web.assistant", "mcp")
-    warehouse = Warehouse(paths, options.settings_of(option))
+    warehouse = Warehouse(paths, settings_of(option))
     warehouse.check()
     if json:
         raise InvalidInputError("mcp speaks its own protocol.", hint="Leave out --json.")
@@ -316,7 +315,7 @@ def mcp(
 @verb(app, "jar", panel=_MORE, example="jar --out indextables.jar")
 def jar(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("indextables.jar"),
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Write the JAR that teaches Spark SQL the statements of IndexTables, for --jars and spark.jars."""
     file = _with_spark("indextables.spark.jvm").build_jar(out)
@@ -342,7 +341,7 @@ def pack_env(
         str | None,
         typer.Option("--python", metavar="PATH", help="The interpreter that every host has; this one if not given."),
     ] = None,
-    json: options.Json = False,
+    json: Json = False,
 ) -> None:
     """Pack this package and what it needs for the workers of a Spark cluster, for --archives and spark.archives."""
     packed = _with_spark("indextables.spark.settings").pack_environment(out, packages=packages or (), python=python)

@@ -17,8 +17,19 @@ import msgspec
 import pyarrow as pa
 import typer
 
-from indextables.cli import options, output
-from indextables.cli.verb import open_table, verb
+from indextables.cli import output
+from indextables.cli.verb import (
+    Columns,
+    Json,
+    PathArgument,
+    Settings,
+    TimestampAsOf,
+    VersionAsOf,
+    Where,
+    names_of,
+    open_table,
+    verb,
+)
 from indextables.config.indexing import IndexingSettings
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.model.conflicts import files_of_new_rows
@@ -138,12 +149,12 @@ app = typer.Typer()
     "search logs level:ERROR --follow",
 )
 def search(
-    path: options.PathArgument,
+    path: PathArgument,
     query: Annotated[
         str, typer.Argument(metavar="QUERY", help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.')
     ],
-    where: options.Where = None,
-    columns: options.Columns = None,
+    where: Where = None,
+    columns: Columns = None,
     limit: Annotated[int, typer.Option("--limit", "-l", min=0, help="How many of the best matches.")] = 10,
     every: Annotated[bool, typer.Option("--all", help="Every match, not only the best.")] = False,
     offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the best.")] = 0,
@@ -157,10 +168,10 @@ def search(
         bool, typer.Option("--follow", "-f", help="Go on and show new matches as they are written.")
     ] = False,
     interval: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the table with --follow.")] = 1.0,
-    version_as_of: options.VersionAsOf = None,
-    timestamp_as_of: options.TimestampAsOf = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Search a table: the best matches, marked, with their scores.
 
@@ -169,7 +180,7 @@ def search(
     table = open_table(path, option, version_as_of, timestamp_as_of)
     if follow_new and (version_as_of is not None or timestamp_as_of is not None):
         raise InvalidInputError("An older version does not grow.", hint="Leave out --follow, or the version.")
-    names = options.names_of(columns)
+    names = names_of(columns)
     wants_snippet = (json or output.is_terminal()) and order_by is None and not every
     snippet_column = snippet or (first_text_column(table) if wants_snippet else None)
     matches = table.search(

@@ -10,9 +10,21 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from indextables.cli import options, output
+from indextables.cli import output
 from indextables.cli.output import CORRUPT
-from indextables.cli.verb import confirm_and_run, open_table, run_verb, verb
+from indextables.cli.verb import (
+    DryRun,
+    Json,
+    PathArgument,
+    Settings,
+    Yes,
+    confirm_and_run,
+    open_table,
+    run_verb,
+    settings_of,
+    verb,
+    version_of,
+)
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
@@ -38,7 +50,7 @@ _UPKEEP = "Upkeep"
     example="merge logs --dry-run\nmerge logs --target-size 1G --where \"day = '2026-11-01'\"\nmerge logs --order-by ts",
 )
 def merge(
-    path: options.PathArgument,
+    path: PathArgument,
     target_size: Annotated[str | None, typer.Option(metavar="SIZE", help="Size of merged splits: 100M, 4G.")] = None,
     where: Annotated[
         str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match.")
@@ -53,9 +65,9 @@ def merge(
     rewrite: Annotated[
         bool, typer.Option("--rewrite", help="Only splits of another engine, which become ours.")
     ] = False,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Merge small splits of the same partition into larger ones. No row changes."""
     table = open_table(path, option)
@@ -77,15 +89,15 @@ def merge(
 
 @verb(app, "reindex", panel=_UPKEEP, example="reindex logs message=text\nreindex logs message=text --tokenizer en_stem")
 def reindex(
-    path: options.PathArgument,
+    path: PathArgument,
     columns: Annotated[list[str], typer.Argument(metavar="COLUMN=KIND", help="text, string, json, ip or none.")],
     tokenizer: Annotated[str | None, typer.Option(metavar="NAME", help="How texts are cut into terms.")] = None,
     where: Annotated[
         str | None, typer.Option("--where", "-w", metavar="CONDITION", help="Only partitions that match, for now.")
     ] = None,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Index columns in another way, rows that are there included. What is interrupted goes on with the same call."""
     table = open_table(path, option)
@@ -100,10 +112,10 @@ def reindex(
 
 @verb(app, "checkpoint", panel=_UPKEEP, example="checkpoint logs")
 def checkpoint(
-    path: options.PathArgument,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    path: PathArgument,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Write down the table's state, so that opening it need not replay its log."""
     table = open_table(path, option)
@@ -116,10 +128,10 @@ def checkpoint(
 
 @verb(app, "compact", panel=_UPKEEP, example="compact logs")
 def compact(
-    path: options.PathArgument,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    path: PathArgument,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Rewrite the table's state: no removed entries, full manifests, sorted by partition."""
     table = open_table(path, option)
@@ -132,16 +144,16 @@ def compact(
 
 @verb(app, "verify", panel=_UPKEEP, example="verify logs\nverify logs --full --json")
 def verify(
-    path: options.PathArgument,
+    path: PathArgument,
     full: Annotated[bool, typer.Option("--full", help="Read every byte of every split.")] = False,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Look for damage in the log and in the splits. Nothing is changed. Ends with exit code 8 if there is any."""
 
     def act(*, dry_run: bool, progress: Progress) -> VerifyReport:
-        return verify_table(path, full=full, options=options.settings_of(option), dry_run=dry_run, progress=progress)
+        return verify_table(path, full=full, options=settings_of(option), dry_run=dry_run, progress=progress)
 
     if not run_verb("Verifying", act, dry_run=dry_run, as_json=json).healthy:
         raise typer.Exit(CORRUPT)
@@ -154,14 +166,14 @@ def verify(
     example="repair broken --at mended\nrepair logs --dry-run\nrepair logs --from-replica s3://elsewhere/states",
 )
 def repair(
-    path: options.PathArgument,
+    path: PathArgument,
     at: Annotated[str | None, typer.Option(metavar="PATH", help="Write a clean copy of the damaged log there.")] = None,
     from_replica: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Take the state from the replica there, if it is proven.")
     ] = None,
-    dry_run: options.DryRun = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Make a new log for a table that cannot be opened. No file that is there is changed.
 
@@ -173,7 +185,7 @@ def repair(
             path,
             at=at,
             from_replica=False if from_replica is None else from_replica,
-            options=options.settings_of(option),
+            options=settings_of(option),
             dry_run=dry_run,
             progress=progress,
         )
@@ -188,12 +200,12 @@ def repair(
     example="tag logs release-7\ntag logs release-6 --version 12\ntag logs\ntag logs release-6 --remove",
 )
 def tag(
-    path: options.PathArgument,
+    path: PathArgument,
     name: Annotated[str | None, typer.Argument(metavar="TAG", help="The name; without it, tags are listed.")] = None,
     version: Annotated[int | None, typer.Option(metavar="N", min=0, help="The version; the newest by default.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the name away.")] = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Give a version a name, which keeps it from every clean-up, or list the names."""
     table = open_table(path, option)
@@ -212,17 +224,17 @@ _CLEANING = "Cleaning (shows a plan and asks)"
 
 @verb(app, "purge", panel=_CLEANING, example="purge logs --dry-run\npurge logs --older-than-hours 48 --yes")
 def purge(
-    path: options.PathArgument,
+    path: PathArgument,
     older_than_hours: Annotated[
         float | None, typer.Option(min=0, help="Keep splits for so long after they were removed; 168 by default.")
     ] = None,
     log_retention_hours: Annotated[
         float | None, typer.Option(min=0, help="Keep files of the log for so long; 720 by default.")
     ] = None,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Delete splits that no version of the retention period has, expired files of the log, and leftovers."""
     table = open_table(path, option)
@@ -240,11 +252,11 @@ def purge(
 
 @verb(app, "expire", panel=_CLEANING, example="expire logs --dry-run\nexpire logs --yes")
 def expire(
-    path: options.PathArgument,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    path: PathArgument,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Delete rows whose time is over, by the table's settings retention.column and retention.period."""
     table = open_table(path, option)
@@ -257,11 +269,11 @@ def expire(
 
 @verb(app, "truncate", panel=_CLEANING, example="truncate logs --dry-run")
 def truncate(
-    path: options.PathArgument,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    path: PathArgument,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Forget every version but the newest: time travel ends there. No split is deleted."""
     table = open_table(path, option)
@@ -274,12 +286,12 @@ def truncate(
 
 @verb(app, "drop-partitions", panel=_CLEANING, example="drop-partitions logs \"day < '2026-10-01'\"")
 def drop_partitions(
-    path: options.PathArgument,
+    path: PathArgument,
     where: Annotated[str, typer.Argument(metavar="CONDITION", help="SQL condition over partition columns.")],
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Remove every row of the partitions that match. They stay readable in older versions until a purge."""
     table = open_table(path, option)
@@ -294,13 +306,13 @@ def drop_partitions(
     app, "restore", panel=_CLEANING, example="restore logs --version 3\nrestore logs --timestamp 2026-11-15T12:00:00Z"
 )
 def restore(
-    path: options.PathArgument,
+    path: PathArgument,
     version: Annotated[str | None, typer.Option(metavar="N", help="The version to bring back, or its tag.")] = None,
     timestamp: Annotated[str | None, typer.Option(metavar="TIME", help="The moment to bring back.")] = None,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Bring an older version back, as a new version. What was written since stays in the history."""
     if (version is None) == (timestamp is None):
@@ -310,6 +322,6 @@ def restore(
     table = open_table(path, option)
 
     def act(*, dry_run: bool, progress: Progress) -> RestoreReport:  # noqa: ARG001
-        return table.restore(version=options.version_of(version), timestamp=timestamp, dry_run=dry_run)
+        return table.restore(version=version_of(version), timestamp=timestamp, dry_run=dry_run)
 
     confirm_and_run(f"Restore {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)

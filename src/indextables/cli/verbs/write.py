@@ -15,16 +15,31 @@ from typing import Annotated, cast
 import pyarrow as pa
 import typer
 
-from indextables.cli import options, output
+from indextables.cli import output
 from indextables.cli.rows_in.files import NAMES, RowFiles, expanded
 from indextables.cli.rows_in.growing_file import RowTarget, follow_file
 from indextables.cli.rows_in.text_lines import CHOICES, PRESETS, TextFormat
-from indextables.cli.verb import confirm, confirm_and_run, open_table, progress_bar, verb
+from indextables.cli.verb import (
+    DryRun,
+    Json,
+    PathArgument,
+    Query,
+    Settings,
+    Where,
+    Yes,
+    confirm,
+    confirm_and_run,
+    names_of,
+    open_table,
+    progress_bar,
+    settings_of,
+    verb,
+)
 from indextables.config import REGISTRY, STORE_GROUPS
 from indextables.config.values import parse_bool
 from indextables.errors import InvalidInputError, UnsupportedError, nearest
 from indextables.model.report import Progress
-from indextables.model.spark_types import field_from_json
+from indextables.model.schema import field_from_json
 from indextables.table import Table
 from indextables.table.alter import default_from_text
 from indextables.table.row_changes import UpdateReport, WhenMatched, WhenNotMatched
@@ -149,7 +164,7 @@ Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note
     "create logs --like app.jsonl --text message",
 )
 def create(
-    path: options.PathArgument,
+    path: PathArgument,
     schema: Annotated[
         str | None, typer.Option(metavar="COLUMNS", help="The columns: 'ts timestamp, level string, message text'.")
     ] = None,
@@ -163,8 +178,8 @@ def create(
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="Leave a table with the same columns as it is.")
     ] = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Create a table. Settings that are not of the store (-o) are kept in it."""
     if (schema is None) == (like is None):
@@ -177,8 +192,8 @@ def create(
     table = Table.create(
         path,
         schema=columns,
-        partition_columns=options.names_of(partition_by) or [],
-        options={**implied, **_as_text(text), **options.settings_of(option)},
+        partition_columns=names_of(partition_by) or [],
+        options={**implied, **_as_text(text), **settings_of(option)},
         exist_ok=if_not_exists,
         name=name,
         description=description,
@@ -196,7 +211,7 @@ def create(
     "kubectl logs app | indextables append logs - --format jsonl",
 )
 def append(
-    path: options.PathArgument,
+    path: PathArgument,
     files: Files,
     file_format: Format = None,
     delimiter: Delimiter = None,
@@ -214,8 +229,8 @@ def append(
     text: Text = None,
     partition_by: PartitionBy = None,
     note: Note = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Add rows from files or standard input, all in one version.
 
@@ -231,10 +246,10 @@ def append(
     rows = _row_files(files, file_format, delimiter, form)
     target = RowTarget(
         path,
-        options=options.settings_of(option),
+        options=settings_of(option),
         create=create_missing,
         text=tuple(text or ()),
-        partition_by=tuple(options.names_of(partition_by) or ()),
+        partition_by=tuple(names_of(partition_by) or ()),
         merge_schema=merge_schema,
         note=note,
     )
@@ -258,7 +273,7 @@ def _row_files(files: list[str], file_format: str | None, delimiter: str | None,
 
 @verb(app, "overwrite", panel=_WRITING, example="overwrite logs monday.parquet --where \"day = '2026-11-02'\"")
 def overwrite(
-    path: options.PathArgument,
+    path: PathArgument,
     files: Files,
     where: Annotated[
         str | None,
@@ -268,9 +283,9 @@ def overwrite(
     delimiter: Delimiter = None,
     merge_schema: MergeSchema = False,
     note: Note = None,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Replace the rows of a table, or those that match, by those of files. Older versions keep them until a purge."""
     table = open_table(path, option)
@@ -291,13 +306,13 @@ def overwrite(
     example="delete logs --where \"level = 'DEBUG'\" --dry-run\ndelete logs --query user:7 --yes",
 )
 def delete(
-    path: options.PathArgument,
-    where: options.Where = None,
-    query: options.Query = None,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
-    option: options.Settings = None,
-    json: options.Json = False,
+    path: PathArgument,
+    where: Where = None,
+    query: Query = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Delete the rows that match a condition, a search, or both. They stay readable in older versions until a purge."""
     table = open_table(path, option)
@@ -316,18 +331,18 @@ def delete(
     "update logs --set \"owner='nobody'\" --query user:7 --yes",
 )
 def update(
-    path: options.PathArgument,
+    path: PathArgument,
     assignments: Annotated[
         list[str],
         typer.Option("--set", metavar="COLUMN=EXPRESSION", help="What a column becomes, in SQL. May be repeated."),
     ],
-    where: options.Where = None,
-    query: options.Query = None,
-    dry_run: options.DryRun = False,
-    yes: options.Yes = False,
+    where: Where = None,
+    query: Query = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     note: Note = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Set columns of the rows that match a condition, a search, or both; of all rows without either."""
     table = open_table(path, option)
@@ -352,7 +367,7 @@ def update(
     "upsert users gone.csv --on id --when-matched delete --when-not-matched ignore",
 )
 def upsert(
-    path: options.PathArgument,
+    path: PathArgument,
     files: Files,
     on: Annotated[str, typer.Option("--on", metavar="A,B", help="The columns by which rows are the same.")],
     when_matched: Annotated[
@@ -363,17 +378,17 @@ def upsert(
     ] = "insert",
     file_format: Format = None,
     delimiter: Delimiter = None,
-    dry_run: options.DryRun = False,
+    dry_run: DryRun = False,
     note: Note = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Write rows of files by their keys, in one version: a row whose key is in the table takes its place."""
     table = open_table(path, option)
     with _rows_with_progress(RowFiles(tuple(files), file_format, delimiter, table.schema), "Writing") as data:
         report = table.upsert(
             data,
-            on=options.names_of(on) or [],
+            on=names_of(on) or [],
             when_matched=cast(WhenMatched, when_matched),
             when_not_matched=cast(WhenNotMatched, when_not_matched),
             dry_run=dry_run,
@@ -416,7 +431,7 @@ def _report_write(table: Table, version: int | None, *, as_json: bool) -> None:
     "alter logs drop payload.debug",
 )
 def alter(
-    path: options.PathArgument,
+    path: PathArgument,
     change: Annotated[
         str, typer.Argument(metavar="CHANGE", help="add, rename, drop, widen, reorder, nullable or comment.")
     ],
@@ -429,12 +444,12 @@ def alter(
     comment: Annotated[str | None, typer.Option(metavar="TEXT", help="Of add: what the column is.")] = None,
     first: Annotated[bool, typer.Option("--first", help="Of add: before all others.")] = False,
     after: Annotated[str | None, typer.Option(metavar="COLUMN", help="Of add: after this one.")] = None,
-    option: options.Settings = None,
-    json: options.Json = False,
+    option: Settings = None,
+    json: Json = False,
 ) -> None:
     """Add, rename, drop, widen, reorder or describe a column. -o says how a new column is indexed."""
     table = open_table(path, option)
-    settings = options.settings_of(option)
+    settings = settings_of(option)
     # How the store is reached is said with the same option; everything else is meant for the column.
     of_column = {key: value for key, value in settings.items() if REGISTRY.find(key)[0].group not in STORE_GROUPS}
 

@@ -5,6 +5,6 @@ written; the JSON and Parquet forms of older releases are **legacy checkpoints**
 checkpoint that was read, or nothing, for a table that has none.
 
 `checkpointer` decides and writes, `state_writer` and `manifests` make a state, `legacy` the older forms; `state_reader` reads
-bases; `verifier` reads a checkpoint back and compares it with the replay it stands for; `descent` finds states that do not
-belong to the versions beside them.
+bases; `verifier` finds states that do not belong to the versions beside them, reads a checkpoint back and compares it with
+the replay it stands for.
 """

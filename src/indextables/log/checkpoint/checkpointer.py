@@ -34,12 +34,11 @@ import indextables.pools  # noqa: F401 - its exit handler must be older than our
 from indextables.config.log import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
 from indextables.log import log_files
-from indextables.log.checkpoint.descent import descends
 from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
-from indextables.log.checkpoint.verifier import CheckpointVerifier
+from indextables.log.checkpoint.verifier import CheckpointVerifier, descends
 from indextables.log.log_files import LogListing, list_log
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report

@@ -31,8 +31,8 @@ from indextables.model.actions import MetadataAction
 from indextables.model.column_ranges import BoundsFinder, TextMaps
 from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import deduplicated, in_use, renamed
-from indextables.model.stat_text import decode_values
 from indextables.model.state import ManifestInfo
+from indextables.model.values import decode_values
 from indextables.pools import MANIFESTS
 from indextables.storage.location import inside
 from indextables.storage.store import ObjectInfo, Store

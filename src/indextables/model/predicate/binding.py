@@ -43,8 +43,7 @@ from indextables.model.predicate.tree import (
     RLike,
     TextMatch,
 )
-from indextables.model.schema import is_atomic
-from indextables.model.spark_types import TYPE_KEY, spark_metadata, type_name
+from indextables.model.schema import TYPE_KEY, is_atomic, spark_metadata, type_name
 from indextables.model.values import epoch_moment, parse_decimal, parse_float, parse_moment
 
 _WIDE = decimal.Context(prec=1_000_000, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)

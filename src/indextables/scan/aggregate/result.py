@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
-from indextables.model.stat_text import decode_value
+from indextables.model.values import decode_value
 from indextables.scan.aggregate.spec import COUNT, WHICH, Aggregations, Bucket, Field, Metric, parse_spec, renamed
 from indextables.scan.aggregate.state import Partial, Place, aggregate_split, keyed_rows, merged, numbered_groups
 from indextables.scan.task import ScanTask

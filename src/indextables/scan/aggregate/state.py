@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.model.predicate import Predicate
-from indextables.model.stat_text import encode_value
+from indextables.model.values import encode_value
 from indextables.scan.aggregate.spec import Aggregations, Bucket, Field, Metric, fields_of
 from indextables.splits.index.mapping import is_text
 from indextables.splits.index.values import documents, leaves, plain_texts

@@ -1,13 +1,12 @@
-"""The class that Spark knows: options in, reader or writer out.
+"""The data source `format("indextables")`: the class that Spark knows, and DataFrames and streams over it.
 
-The data source as a session knows it, and DataFrames over it.
-
-Callers who have opened a table know which columns a read returns, so that Spark need not ask.
+The class takes options and gives a reader or a writer. Callers who have opened a table know which columns a read returns, so
+that Spark need not ask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from weakref import WeakSet
 
@@ -16,18 +15,20 @@ from pyspark.sql.classic.column import _to_seq
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.readwriter import DataFrameWriter
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import _wrap_function
 
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import FRAME_KEY, with_metadata
-from indextables.spark.settings import has_jvm
+from indextables.spark.settings import has_jvm, session_of, session_settings, source_options
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
-from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, TableStreamReader
+from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, StreamOptions, TableStreamReader
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 from indextables.storage.location import parse_location
+from indextables.table import Table
 
 
 class DefaultSource(DataSource):
@@ -119,6 +120,83 @@ def source_frame(spark: SparkSession, path: str, schema: StructType, options: Ma
     classes = java_classes(spark)
     texts = classes.text_map({**options, "path": path})
     return ClassicDataFrame(classes.call("SourceFrame", "of", spark._jsparkSession, schema.json(), texts), spark)
+
+
+def read_stream(
+    spark: SparkSession,
+    path: str,
+    *,
+    query: str | None = None,
+    where: str | None = None,
+    starting_version: int | str | None = None,
+    max_files_per_trigger: int | None = None,
+    ignore_changes: bool = False,
+    read_change_feed: bool = False,
+    options: Mapping[str, object] | None = None,
+) -> DataFrame:
+    """The rows of a table that match `query` and `where`, and then those that are appended to it.
+
+    `starting_version` leaves out what was there before that version (`latest`: everything that is there now); one
+    that the table has not reached is an error. `max_files_per_trigger` limits a batch. Rows that are taken away from
+    the table end the stream with an error, unless `ignore_changes` is set. With `read_change_feed` every row that
+    comes or goes is told, with `_change_type`, `_commit_version` and `_commit_timestamp` beside it; it takes no
+    conditions. `spark` is the session and `path` the place of the table; `options` are settings, over those of the
+    session.
+
+        its.read_stream(spark, "/data/logs", query="level:ERROR", starting_version="latest")
+    """
+    own = {
+        "query": query,
+        "where": where,
+        "startingVersion": starting_version,
+        "maxFilesPerTrigger": max_files_per_trigger,
+        "ignoreChanges": ignore_changes or None,
+        "readChangeFeed": read_change_feed or None,
+    }
+    source = source_options(spark, options, own)
+    source_settings = SourceOptions.parse({**session_settings(spark), **source})
+    table = Table.open(path, options=source_settings.settings)
+    StreamOptions.parse(source_settings).check(table)
+    if has_jvm(spark):
+        register_source(spark)
+    return spark.readStream.format("indextables").options(**source).load(table.path)
+
+
+def write_stream(
+    df: DataFrame,
+    path: str,
+    *,
+    checkpoint: str,
+    mode: str = "append",
+    partition_by: str | Sequence[str] | None = None,
+    merge_schema: bool = False,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a stream, `df`, to the table at `path`, each batch exactly once.
+
+    `checkpoint` is the folder where Spark keeps its progress; `mode` and `partition_by`, `merge_schema` and `options`
+    are as for `write`; `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}` or
+    `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
+
+        its.write_stream(df, "/data/logs", checkpoint="/data/logs-progress").awaitTermination()
+    """
+    spark = session_of(df)
+    names = [partition_by] if isinstance(partition_by, str) else partition_by
+    own = {
+        "partitionColumns": list(names) if names else None,
+        "mergeSchema": merge_schema or None,
+        "checkpointLocation": checkpoint,
+    }
+    if has_jvm(spark):
+        register_source(spark)
+    writer = df.writeStream.format("indextables").outputMode(mode).options(**source_options(spark, options, own))
+    if trigger:
+        writer = writer.trigger(**trigger)
+    if query_name:
+        writer = writer.queryName(query_name)
+    return writer.start(path)
 
 
 def _tell_session(spark: SparkSession) -> None:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import ConflictError, InvalidInputError, UnsupportedError
+from indextables.model.column_names import ColumnNames
 from indextables.model.predicate import (
     And,
     Column,
@@ -31,6 +37,14 @@ from indextables.model.predicate import (
     TextMatch,
     bind,
 )
+from indextables.scan.plan import ScanPlan, SearchOperator, physical_query, searched
+from indextables.scan.task import ScanTask
+from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.tree import AllRows, Query
+from indextables.splits.read.searchable import Mask, Rows
+from indextables.splits.read.table_split import SplitEntry, TableSplit
+from indextables.splits.search.match import find_rows
+from indextables.storage.location import join, parse_location
 
 _COMPARISONS = {"=": "=", "<=>": "<=>", "<>": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -131,3 +145,179 @@ def _literal(node: Any) -> Literal:
     if not isinstance(node, dict) or "kind" not in node:
         raise _NotSayableError
     return Literal(None if node["kind"] == "null" else _VALUES[node["kind"]](node["value"]))
+
+
+_PLAIN = "/=:@!$&'()*+,;~"
+"""Characters that a path has in a URL as they are, as Spark writes it."""
+PLACE = "_metadata"
+"""The column that says where rows lie."""
+
+
+class Condition(Struct, frozen=True):
+    """A filter as a tree: `kind` is and, or, match (`name`) or rows (`predicate`); `negated` where NOT came down to it."""
+
+    kind: str
+    parts: tuple[Condition, ...] = ()
+    name: str = ""
+    predicate: Predicate | None = None
+    negated: bool = False
+
+
+class MatchColumns(Struct, frozen=True):
+    """The match columns of a read by name, and the filters over them that the read applies itself."""
+
+    queries: Mapping[str, Query]
+    conditions: tuple[Condition, ...] = ()
+    places: tuple[str, ...] = ()
+    """What is wanted of the place of each row, as Spark's own scan tells it in the column `_metadata`."""
+    folder: str = ""
+    """Where the table is."""
+    times: Mapping[str, int] = {}
+    """When each split was written, in milliseconds since 1970."""
+
+    @classmethod
+    def parse(cls, text: str, fields: QueryFields, *, now_ms: int) -> MatchColumns:
+        """As the extension tells them (`java/MatchRule.java`): name, function, column or null, query."""
+        queries = {}
+        for name, *operator in json.loads(text):
+            query = searched([SearchOperator(*operator)], None, fields, now_ms=now_ms)
+            assert query is not None
+            queries[name] = query
+        return cls(queries)
+
+    def condition(self, node: Any, schema: pa.Schema, *, negated: bool = False) -> Condition | None:
+        """A filter (see `filters.py`) that mentions match columns, as a tree; None if Spark must decide it."""
+        if not isinstance(node, list) or not self.mentioned(node):
+            found = parse_filters(json.dumps([node]), schema) if isinstance(node, list) else []
+            if not found:
+                return None
+            predicate = bind(Not(found[0]) if negated else found[0], schema)
+            return Condition("rows", predicate=predicate)
+        kind, children = node[0], node[1:]
+        if kind == "NOT":
+            return self.condition(children[0], schema, negated=not negated)
+        if kind in ("AND", "OR"):
+            parts = [self.condition(child, schema, negated=negated) for child in children]
+            complete = tuple(part for part in parts if part is not None)
+            both = (kind == "AND") != negated
+            return Condition("and" if both else "or", complete) if len(complete) == len(parts) else None
+        if kind == "BOOLEAN_EXPRESSION" and isinstance(children[0], list):
+            return self.condition(children[0], schema, negated=negated)
+        if kind in ("=", "<=>") and not (isinstance(children[1], dict) and children[1].get("kind") == "bool"):
+            return None  # compared with something that only the row tells
+        truth = children[1]["value"] == "true" if kind in ("=", "<=>") else True
+        name = next(iter(_names(node)))
+        if kind not in ("=", "<=>", "BOOLEAN_EXPRESSION") or children[0] != {"column": [name]}:
+            return None
+        return Condition("match", name=name, negated=negated == truth)
+
+    def mentioned(self, node: Any) -> bool:
+        """Whether a filter mentions a match column."""
+        return bool(_names(node) & set(self.queries))
+
+    def with_filters(self, text: str | None, exact: str | None, schema: pa.Schema) -> MatchColumns:
+        """The same with those of some filters that mention match columns and that can be decided here."""
+        conditions = []
+        for number, node in enumerate(json.loads(text or "[]")):
+            condition = self.condition(node, schema) if self.mentioned(node) else None
+            if condition is not None:
+                conditions.append(condition)
+            elif self.mentioned(node) and exact is not None and exact[number] == "y":
+                message = "The table's columns have changed since the query was planned."
+                raise ConflictError(message, hint="Run the query again.")
+        return replace(self, conditions=tuple(conditions))
+
+    def under(self, names: ColumnNames) -> MatchColumns:
+        """The same in the splits' names of columns."""
+        if names.same:
+            return self
+        queries = {name: physical_query(query, names) for name, query in self.queries.items()}
+        return replace(self, queries=queries, conditions=tuple(_under(each, names) for each in self.conditions))
+
+    def batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of a task with some columns, match columns among them."""
+        yield from self.under(task.plan.names)._batches(task, columns)
+
+    def _batches(self, task: ScanTask, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for entry in task.plan.splits:
+            split = task.open(entry)
+            where = None if entry.certain else task.plan.where
+            rows = find_rows(split, task.plan.query or AllRows(), where=where)
+            masks: dict[str, Mask] = {}
+            for condition in self.conditions:
+                rows = rows[self._mask(condition, split, masks)[rows]]
+            yield from self._rows(split, entry, rows, columns, masks, task.plan)
+
+    def _rows(
+        self,
+        split: TableSplit,
+        entry: SplitEntry,
+        rows: Rows,
+        columns: Sequence[str],
+        masks: dict[str, Mask],
+        plan: ScanPlan,
+    ) -> Iterator[pa.RecordBatch]:
+        start = 0
+        stored = list(plan.columns)
+        for batch in map(plan.names.to_logical, split.iter_rows(rows, columns=stored)):
+            here = rows[start : start + batch.num_rows]
+            start += batch.num_rows
+            arrays = [
+                pa.array(self._matches(name, split, masks)[here])
+                if name in self.queries
+                else self._places(entry, here)
+                if name == PLACE and self.places
+                else batch.column(name)
+                for name in columns
+            ]
+            yield pa.record_batch(arrays, names=list(columns))
+
+    def _places(self, entry: SplitEntry, rows: Rows) -> pa.Array:
+        """Where rows lie, in the words of Spark's own scan."""
+        url = join(self.folder, entry.path)
+        local = parse_location(self.folder).kind == "local"
+        known: dict[str, Any] = {
+            "file_path": f"file:{quote(url, safe=_PLAIN)}" if local else url,
+            "file_name": entry.path.rsplit("/", 1)[-1],
+            "file_size": entry.size,
+            "file_block_start": 0,
+            "file_block_length": entry.size,
+            "file_modification_time": datetime.fromtimestamp(self.times.get(entry.path, 0) / 1000, UTC),
+        }
+        columns = {name: pa.repeat(pa.scalar(value), len(rows)) for name, value in known.items()}
+        columns["row_index"] = pa.array(rows, pa.int64())
+        return pa.StructArray.from_arrays([columns[name] for name in self.places], list(self.places))
+
+    def _mask(self, condition: Condition, split: TableSplit, masks: dict[str, Mask]) -> Mask:
+        if condition.kind == "match":
+            found = self._matches(condition.name, split, masks)
+            return ~found if condition.negated else found
+        if condition.kind == "rows":
+            return _mask_of(split, find_rows(split, AllRows(), where=condition.predicate))
+        masks_of_parts = [self._mask(part, split, masks) for part in condition.parts]
+        together = np.logical_and.reduce if condition.kind == "and" else np.logical_or.reduce
+        mask: Mask = together(masks_of_parts)
+        return mask
+
+    def _matches(self, name: str, split: TableSplit, masks: dict[str, Mask]) -> Mask:
+        if name not in masks:
+            masks[name] = _mask_of(split, find_rows(split, self.queries[name]))
+        return masks[name]
+
+
+def _under(condition: Condition, names: ColumnNames) -> Condition:
+    parts = tuple(_under(part, names) for part in condition.parts)
+    return replace(condition, parts=parts, predicate=names.optional_predicate(condition.predicate))
+
+
+def _mask_of(split: TableSplit, rows: Rows) -> Mask:
+    mask = np.zeros(split.stored_rows, np.bool_)
+    mask[rows] = True
+    return mask
+
+
+def _names(node: Any) -> set[str]:
+    """The names of the top-level columns that a filter mentions."""
+    if isinstance(node, dict):
+        return {node["column"][0]} if "column" in node else set()
+    return set().union(*(_names(child) for child in node[1:])) if isinstance(node, list) else set()

@@ -23,8 +23,7 @@ from indextables.scan.search import TableSearch
 from indextables.spark.schemas import readable, with_path
 from indextables.spark.settings import HADOOP, bare, file_system_settings, unknown_in_session
 from indextables.spark.source.answers import is_null_free
-from indextables.spark.source.filters import parse_filters
-from indextables.spark.source.matches import MatchColumns
+from indextables.spark.source.filters import MatchColumns, parse_filters
 from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import AllRows, Query
 from indextables.splits.search.order import OrderBy

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from indextables.config.splits import SparkReadSettings
+from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.pools import SPLITS
@@ -32,7 +32,7 @@ from indextables.scan.task import ScanTask
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.schemas import SparkBatches, path_in
 from indextables.spark.source.answers import AnswerSize, PushedAggregation, answer_size, as_stream, check_sum
-from indextables.spark.source.matches import PLACE, MatchColumns
+from indextables.spark.source.filters import PLACE, MatchColumns
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store

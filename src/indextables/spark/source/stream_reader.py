@@ -7,8 +7,8 @@ files it adds. Files that only rearrange rows (a merge) are passed over. A versi
 that it kept are not read again: a replacement marks the files that hold them, and the files that a restoration brings
 back are compared with those that it takes away.
 
-With `readChangeFeed` every row that came or went is read, with what happened to it (`scan/changes.py`): such a stream goes
-on across deletions, updates and restorations.
+With `readChangeFeed` every row that came or went is read, with what happened to it (`scan/change_feed.py`): such a stream
+goes on across deletions, updates and restorations.
 
 What a stream asks for: where it starts, how much a batch takes, and which rows it wants.
 
@@ -36,7 +36,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from indextables.config.splits import SparkReadSettings
+from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError, VersionNotFoundError
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.arguments import to_epoch_ms
@@ -44,13 +44,14 @@ from indextables.model.conflicts import Operation, files_of_new_rows
 from indextables.model.file_list import from_actions, to_actions
 from indextables.model.pruning import may_match
 from indextables.model.snapshot import CommittedVersion
-from indextables.scan.changes import (
+from indextables.scan.change_feed import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
     COMMIT_VERSION,
     INSERT,
     Change,
     ChangeTask,
+    changes_between,
     changes_of,
     row_digests,
 )
@@ -62,7 +63,7 @@ from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, SplitGroup, open_table, task_groups, worker_store
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.table import Table, frames, planning
+from indextables.table import Table, planning
 from indextables.table.handle import version_of
 
 
@@ -510,7 +511,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _changed_rows(self, table: Table, changes: Sequence[Change]) -> list[ChangedRows]:
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        return [ChangedRows(frames.change_task(table, [change], columns)) for change in changes]
+        plan = planning.plan_scan(table, columns=columns)
+        return [ChangedRows(ChangeTask.of(plan, [change])) for change in changes]
 
     @plain_errors
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -539,10 +541,11 @@ class ChangeReader(DataSourceReader):
         table = open_table(self._options, self._options.required_path(path_in(self._schema)), self._frame)
         told = {field.name for field in FEED_FIELDS}
         columns = [name for name in self._schema.names if name not in told]
-        changes = frames.changes_between(table, *self._versions(table))
+        changes = changes_between(table._log, *self._versions(table), newest=table.version)
         each = -(-len(changes) // (2 * (self._options.number("parallelism") or _TASKS))) or 1
         parts = [changes[start : start + each] for start in range(0, len(changes), each)]
-        return [ChangedRows(frames.change_task(table, part, columns)) for part in parts]
+        plan = planning.plan_scan(table, columns=columns)
+        return [ChangedRows(ChangeTask.of(plan, part)) for part in parts]
 
     def _versions(self, table: Table) -> tuple[int, int]:
         start_time = _one_of(self._options, "startingVersion", "startingTimestamp")

@@ -9,15 +9,18 @@ file stays a valid Parquet file. With it one read checks the Parquet metadata, t
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 from msgspec import Struct
 
 from indextables.errors import BadFileError
+from indextables.model.actions import ROWS_END, AddAction
 from indextables.splits.format.pages import page_table
 from indextables.splits.format.parquet import ParquetBody, leaf_places
 from indextables.splits.format.section_table import (
@@ -255,3 +258,86 @@ def _read(path: Path, start: int, end: int) -> bytes:
     with path.open("rb") as f:
         f.seek(start)
         return f.read(end - start)
+
+
+class FileStatistics(Struct, frozen=True):
+    """What the log says about the rows of one split."""
+
+    num_records: int
+    min_values: dict[str, str] = msgspec.field(default_factory=dict)
+    max_values: dict[str, str] = msgspec.field(default_factory=dict)
+    null_counts: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """The `stats` field of an add action. Null counts mark the bounds beside them as made by the rules of
+        `splits/write/statistics.py`."""
+        content = {"numRecords": self.num_records, "nullCount": self.null_counts}
+        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+
+
+class SplitInfo(Struct, frozen=True):
+    """A split on local disk, ready to be uploaded and added to the log."""
+
+    path: Path
+    size: int
+    num_records: int
+    statistics: Statistics
+    footer_start_offset: int
+    hotcache_length: int
+    doc_mapping_json: str
+    doc_mapping_ref: str
+    rows_end: int | None = None
+    """Where the rows end and the index begins, if it is known: a scan that reads rows alone is planned by it."""
+
+    @classmethod
+    def of(cls, path: Path, layout: SplitLayout) -> SplitInfo:
+        """The info of a split that was just finished."""
+        table = layout.table
+        return cls(
+            path=path,
+            size=layout.size,
+            num_records=table.rows,
+            statistics=table.statistics,
+            footer_start_offset=layout.footer_start,
+            hotcache_length=layout.hot_length,
+            doc_mapping_json=table.mapping,
+            doc_mapping_ref=table.mapping_ref,
+            rows_end=layout.footer_start - layout.index_bytes,
+        )
+
+    def add_action(
+        self,
+        path: str,
+        *,
+        partition_values: dict[str, str | None] | None = None,
+        modification_time: int = 0,
+        data_change: bool = True,
+        num_merge_ops: int = 0,
+    ) -> AddAction:
+        """The log entry of the split under the path it was uploaded to."""
+        statistics = self.statistics
+        return AddAction(
+            path=path,
+            partition_values=partition_values or {},
+            size=self.size,
+            modification_time=modification_time,
+            data_change=data_change,
+            stats=FileStatistics(self.num_records, null_counts=statistics.null_counts).to_json(),
+            tags=None if self.rows_end is None else {ROWS_END: str(self.rows_end)},
+            min_values=statistics.min_values or None,
+            max_values=statistics.max_values or None,
+            num_records=self.num_records,
+            footer_start_offset=self.footer_start_offset,
+            footer_end_offset=self.size,
+            hotcache_start_offset=self.footer_start_offset,
+            hotcache_length=self.hotcache_length,
+            has_footer_offsets=True,
+            time_range_start=statistics.time_range_start,
+            time_range_end=statistics.time_range_end,
+            split_tags=statistics.split_tags or None,
+            delete_opstamp=0,
+            num_merge_ops=num_merge_ops,
+            doc_mapping_json=self.doc_mapping_json,
+            doc_mapping_ref=self.doc_mapping_ref,
+            uncompressed_size_bytes=statistics.uncompressed_size_bytes,
+        )

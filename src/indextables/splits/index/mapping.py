@@ -28,7 +28,7 @@ from msgspec import Struct
 from indextables.config import REGISTRY, is_setting, resolve
 from indextables.config.indexing import MAX_TOKEN_LENGTH, TOKEN_LENGTHS, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
-from indextables.model.spark_types import METADATA_KEY
+from indextables.model.schema import METADATA_KEY
 
 KINDS = ("string", "text", "json", "ip", "none")
 EXACT_VALUE, EXACT_HASH = "value", "hash"

@@ -22,7 +22,7 @@ from indextables.metrics import METRICS, PROFILER
 from indextables.model.column_names import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
-from indextables.model.stat_text import decode_value
+from indextables.model.values import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
 from indextables.splits.read.bundle_files import is_bundle

@@ -30,7 +30,7 @@ from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import CorruptTableError, InvalidInputError, SchemaMismatchError
 from indextables.model.column_names import absent_values, default_of
 from indextables.model.schema import is_atomic
-from indextables.splits.format.container import finish_split
+from indextables.splits.format.container import SplitInfo, finish_split
 from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import MAX_ROWS, Origin
 from indextables.splits.index.builder import IndexBuilder
@@ -39,7 +39,7 @@ from indextables.splits.index.segments import Layer, Segment, merge_segments
 from indextables.splits.index.tantivy_files import Mask, scratch_folder, tantivy_errors, writing_errors
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.searchable import Rows, Searchable
-from indextables.splits.write.split_info import SplitInfo, SplitStatistics
+from indextables.splits.write.statistics import SplitStatistics
 
 log = logging.getLogger(__name__)
 

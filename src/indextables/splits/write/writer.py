@@ -25,13 +25,13 @@ import pyarrow as pa
 
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.errors import InvalidInputError, SchemaMismatchError
-from indextables.splits.format.container import finish_split
+from indextables.splits.format.container import SplitInfo, finish_split
 from indextables.splits.format.parquet import ParquetBody
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.builder import CHUNK_ROWS, IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
-from indextables.splits.write.split_info import SplitInfo, SplitStatistics
+from indextables.splits.write.statistics import SplitStatistics
 from indextables.storage.location import join, partition_folder
 
 

@@ -12,38 +12,19 @@ it bounds -0.0 and 0.0 in every reader's order, a column of NULLs has none, and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from msgspec import Struct, field
 
 from indextables.config.splits import StatsSettings
 from indextables.errors import InvalidInputError
-from indextables.model.actions import ROWS_END, AddAction
-from indextables.model.schema import find_column, is_atomic
-from indextables.model.spark_types import type_name
-from indextables.model.stat_text import decode_value, encode_value, shorten_max, shorten_min
-from indextables.splits.format.container import SplitLayout
+from indextables.model.schema import find_column, is_atomic, type_name
+from indextables.model.values import decode_value, encode_value, shorten_max, shorten_min
+from indextables.splits.format.container import FileStatistics
 from indextables.splits.format.section_table import Origin, Statistics
-
-
-class FileStatistics(Struct, frozen=True):
-    """What the log says about the rows of one split."""
-
-    num_records: int
-    min_values: dict[str, str] = field(default_factory=dict)
-    max_values: dict[str, str] = field(default_factory=dict)
-    null_counts: dict[str, int] = field(default_factory=dict)
-
-    def to_json(self) -> str:
-        """The `stats` field of an add action. Null counts mark the bounds beside them as made by the rules above."""
-        content = {"numRecords": self.num_records, "nullCount": self.null_counts}
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":"))
 
 
 class StatsCollector:
@@ -216,71 +197,3 @@ def iso_time(micros: int) -> str | None:
     except OverflowError:
         return None
     return moment.isoformat().replace("+00:00", "Z")
-
-
-class SplitInfo(Struct, frozen=True):
-    """A split on local disk, ready to be uploaded and added to the log."""
-
-    path: Path
-    size: int
-    num_records: int
-    statistics: Statistics
-    footer_start_offset: int
-    hotcache_length: int
-    doc_mapping_json: str
-    doc_mapping_ref: str
-    rows_end: int | None = None
-    """Where the rows end and the index begins, if it is known: a scan that reads rows alone is planned by it."""
-
-    @classmethod
-    def of(cls, path: Path, layout: SplitLayout) -> SplitInfo:
-        """The info of a split that was just finished."""
-        table = layout.table
-        return cls(
-            path=path,
-            size=layout.size,
-            num_records=table.rows,
-            statistics=table.statistics,
-            footer_start_offset=layout.footer_start,
-            hotcache_length=layout.hot_length,
-            doc_mapping_json=table.mapping,
-            doc_mapping_ref=table.mapping_ref,
-            rows_end=layout.footer_start - layout.index_bytes,
-        )
-
-    def add_action(
-        self,
-        path: str,
-        *,
-        partition_values: dict[str, str | None] | None = None,
-        modification_time: int = 0,
-        data_change: bool = True,
-        num_merge_ops: int = 0,
-    ) -> AddAction:
-        """The log entry of the split under the path it was uploaded to."""
-        statistics = self.statistics
-        return AddAction(
-            path=path,
-            partition_values=partition_values or {},
-            size=self.size,
-            modification_time=modification_time,
-            data_change=data_change,
-            stats=FileStatistics(self.num_records, null_counts=statistics.null_counts).to_json(),
-            tags=None if self.rows_end is None else {ROWS_END: str(self.rows_end)},
-            min_values=statistics.min_values or None,
-            max_values=statistics.max_values or None,
-            num_records=self.num_records,
-            footer_start_offset=self.footer_start_offset,
-            footer_end_offset=self.size,
-            hotcache_start_offset=self.footer_start_offset,
-            hotcache_length=self.hotcache_length,
-            has_footer_offsets=True,
-            time_range_start=statistics.time_range_start,
-            time_range_end=statistics.time_range_end,
-            split_tags=statistics.split_tags or None,
-            delete_opstamp=0,
-            num_merge_ops=num_merge_ops,
-            doc_mapping_json=self.doc_mapping_json,
-            doc_mapping_ref=self.doc_mapping_ref,
-            uncompressed_size_bytes=statistics.uncompressed_size_bytes,
-        )

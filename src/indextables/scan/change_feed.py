@@ -18,12 +18,12 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import UnsupportedError
+from indextables.errors import MissingSplitError, NotFoundError, UnsupportedError, VersionNotFoundError
+from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
-from indextables.model.schema import is_readable_as
+from indextables.model.schema import is_readable_as, type_name
 from indextables.model.snapshot import CommittedVersion
-from indextables.model.spark_types import type_name
 from indextables.scan.plan import ScanPlan
 from indextables.scan.task import ScanTask
 from indextables.splits.read.table_split import SplitEntry, TableSplit
@@ -109,6 +109,33 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
     return changes
 
 
+def changes_between(log: TransactionLog, first: int, last: int, *, newest: int) -> list[Change]:
+    """What the versions from one to another changed, both included; `newest` is the version that the table shows."""
+    if first > last or last > newest:
+        raise VersionNotFoundError(
+            f"{log.store.url} has no changes from version {first} to {last}: it shows version {newest}.",
+            hint="Give versions in order, up to that of the table.",
+            path=log.store.url,
+            version=last,
+        )
+
+    def size_of(path: str) -> int:
+        info = log.store.head(path)
+        if info is None:
+            raise _purged(log, path)
+        return info.size
+
+    return [change for version in log.since(first - 1, last) for change in changes_of(version, size_of)]
+
+
+def _purged(log: TransactionLog, path: str) -> NotFoundError:
+    return NotFoundError(
+        f"Rows that went are gone for good: {path} of {log.store.url} was purged.",
+        hint="Begin with a later version; a longer purge.defaultRetentionHours keeps changes readable for longer.",
+        path=path,
+    )
+
+
 def _kinds(version: CommittedVersion, adds: Sequence[AddAction]) -> tuple[str, Callable[[AddAction], str]]:
     """What it means that a row of a version went, and that one came in a split."""
     updates = any((a.tags or {}).get(CHANGE_TAG) == UPDATED for a in adds)
@@ -138,6 +165,11 @@ class ChangeTask(Struct, frozen=True):
 
     plan: ScanPlan
     changes: tuple[Change, ...]
+
+    @classmethod
+    def of(cls, plan: ScanPlan, changes: Sequence[Change]) -> ChangeTask:
+        """The work of reading changes, in the columns of a plan, whose own splits are not read."""
+        return cls(plan.with_splits(()), tuple(changes))
 
     @property
     def schema(self) -> pa.Schema:
@@ -217,6 +249,18 @@ class ChangeTask(Struct, frozen=True):
                     else:
                         places.append(place)
                 yield pa.Table.from_batches([batch]).take(pa.array(places, pa.int64()))
+
+
+def change_feed(log: TransactionLog, task: ChangeTask) -> pa.RecordBatchReader:
+    """The rows of some changes as a stream; see `Table.changes`."""
+    return pa.RecordBatchReader.from_batches(task.schema, _readable_rows(log, task))
+
+
+def _readable_rows(log: TransactionLog, task: ChangeTask) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from task.batches(log.store)
+    except (NotFoundError, MissingSplitError) as gone:
+        raise _purged(log, str(gone.context.get("path"))) from gone
 
 
 def row_digests(batch: pa.RecordBatch) -> Iterator[bytes]:

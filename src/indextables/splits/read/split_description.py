@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.model.actions import AddAction
+from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.footer import SplitFooter, read_footer
 from indextables.splits.format.section_table import FieldRange, Origin
 from indextables.splits.format.source import SplitSource
@@ -35,7 +36,6 @@ from indextables.splits.read.bundle_files import is_bundle, read_directory, unbu
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SplitReader
-from indextables.splits.write.split_info import SplitInfo
 
 _FOREIGN_TYPES = {
     "i64": pa.int64(),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidInputError
-from indextables.model.stat_text import decode_value, decode_values, encode_value, shorten_max, shorten_min, successor
+from indextables.model.values import decode_value, decode_values, encode_value, shorten_max, shorten_min, successor
 
 UTC_TYPE, NTZ_TYPE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 

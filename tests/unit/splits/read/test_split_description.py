@@ -11,7 +11,7 @@ from indextables.config.splits import SplitWriterSettings
 from indextables.errors import BadFileError, StorageError
 from indextables.splits.format.source import LocalSource
 from indextables.splits.read.cache import SplitCache
-from indextables.splits.write.describe import check_bytes, check_end, component_sizes, describe_split
+from indextables.splits.read.split_description import check_bytes, check_end, component_sizes, describe_split
 from indextables.splits.write.writer import SplitWriter, write_splits
 from tests.support.splits import log_rows, mapping_of, open_file, term_rows, write_file
 

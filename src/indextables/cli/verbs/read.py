@@ -1,0 +1,356 @@
+"""The verbs that only read: rows (scan, count, aggregate, changes), and what a table is (describe, history, files, diff)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import pyarrow as pa
+import typer
+
+from indextables.cli import output
+from indextables.cli.rows_in.files import reading
+from indextables.cli.verb import (
+    Columns,
+    Json,
+    PathArgument,
+    Query,
+    Settings,
+    TimestampAsOf,
+    VersionAsOf,
+    Where,
+    names_of,
+    open_table,
+    settings_of,
+    verb,
+)
+from indextables.errors import InvalidInputError
+from indextables.table.description import describe_table, difference
+from indextables.web.warehouse import Warehouse
+
+app = typer.Typer()
+_LOOK = "Looking"
+
+
+@verb(app, "describe", panel=_LOOK, example="describe logs\ndescribe logs --version-as-of 3 --json")
+def describe(
+    path: PathArgument,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Say what a table is: rows, size, columns and how each is indexed, partitions, settings."""
+    output.report(describe_table(open_table(path, option, version_as_of, timestamp_as_of)), as_json=json)
+
+
+@verb(app, "history", panel=_LOOK, example="history logs --limit 5")
+def history(
+    path: PathArgument,
+    limit: Annotated[int | None, typer.Option("--limit", "-l", min=1, help="Only the newest.")] = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """List what was committed, newest first, and which versions can still be read.
+
+    Parameters and the engine of each commit are in the JSON; the text leaves them out.
+    """
+    versions = open_table(path, option).history(limit=limit)
+    output.rows(versions if json else _readable_history(versions), as_json=json)
+
+
+@verb(app, "files", panel=_LOOK, example="files logs --where \"day = '2026-11-01'\"")
+def files(
+    path: PathArgument,
+    where: Where = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """List the splits of a table, or those that may hold a matching row.
+
+    Everything that the log says of them is in the JSON; the text shows the first columns.
+    """
+    splits = open_table(path, option, version_as_of, timestamp_as_of).files(where=where)
+    listing = splits if json else splits.select([n for n in _FILE_COLUMNS if n in splits.schema.names])
+    output.rows(listing, as_json=json)
+
+
+_FILE_COLUMNS = ("path", "size", "num_records", "added_at_version")
+
+
+def _readable_history(versions: pa.Table) -> pa.Table:
+    """The history for people: the metrics that are not 0 instead of their JSON."""
+    operation_metrics = [_DECODE(text or "{}") for text in versions.column("operation_metrics").to_pylist()]
+    metrics = [", ".join(f"{name}={value}" for name, value in row.items() if value) for row in operation_metrics]
+    tags = ["tags"] if versions.column("tags").null_count < versions.num_rows else []
+    columns = versions.select(["version", "timestamp", "operation", "user_metadata", "is_readable", *tags])
+    return columns.append_column("metrics", pa.array(metrics, pa.string()))
+
+
+_DECODE = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+@verb(app, "partitions", panel=_LOOK, example="partitions logs")
+def partitions(
+    path: PathArgument,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """List the partitions with their splits, rows and bytes."""
+    output.rows(open_table(path, option, version_as_of, timestamp_as_of).inspect.partitions(), as_json=json)
+
+
+@verb(app, "analyze", panel=_LOOK, example='analyze logs message "Gateway timeout"')
+def analyze(
+    path: PathArgument,
+    column: Annotated[str, typer.Argument(help="A column whose text is cut into terms.")],
+    text: Annotated[str, typer.Argument(help="The text to cut.")],
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Show the terms that a text becomes in the index of a column."""
+    output.rows(open_table(path, option).inspect.analyze(column, text), as_json=json)
+
+
+@verb(app, "state", panel=_LOOK, example="state logs")
+def state(
+    path: PathArgument,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Say what the newest state or checkpoint holds, and whether it should be compacted."""
+    output.report(open_table(path, option, version_as_of, timestamp_as_of).state(), as_json=json)
+
+
+@verb(app, "skipped-files", panel=_LOOK, example="skipped-files logs")
+def skipped_files(path: PathArgument, option: Settings = None, json: Json = False) -> None:
+    """List the splits that an operation could not process: why, how often, and until when they are left alone."""
+    output.rows(open_table(path, option).skipped_files(), as_json=json)
+
+
+@verb(app, "component-sizes", panel=_LOOK, example="component-sizes logs --where \"day = '2026-11-01'\"")
+def component_sizes(
+    path: PathArgument,
+    where: Where = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """List what the bytes of each split are spent on: rows, and the parts of the index of each column."""
+    output.rows(open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
+
+
+@verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
+def diff(
+    path: PathArgument,
+    older: Annotated[str, typer.Argument(metavar="FROM", help="The one version, or its tag.")],
+    newer: Annotated[
+        str | None, typer.Argument(metavar="TO", help="The other; by default the newest.", show_default=False)
+    ] = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Compare two versions: splits, rows, columns and settings that came and went."""
+    output.report(difference(open_table(path, option, older), open_table(path, option, newer)), as_json=json)
+
+
+_ROWS = "Rows"
+
+
+@verb(app, "scan", panel=_ROWS, example="scan logs --where 'status >= 500' --columns ts,message --limit 20")
+def scan(
+    path: PathArgument,
+    where: Where = None,
+    columns: Columns = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-l", min=0, help="At most so many rows; all by default.")
+    ] = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Print rows, all or those that match a condition, as they are read."""
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    rows = table.scan(where=where, columns=names_of(columns), limit=limit)
+    output.batches(rows.schema.names, rows, as_json=json)
+
+
+@verb(app, "changes", panel=_ROWS, example="changes users 12\nchanges users 12 15 --columns id,name --json")
+def changes(
+    path: PathArgument,
+    first: Annotated[int, typer.Argument(metavar="FROM", help="The first version.")],
+    last: Annotated[
+        int | None, typer.Argument(metavar="TO", help="The last; by default the newest.", show_default=False)
+    ] = None,
+    columns: Columns = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Print the rows that came and went with some versions, and what happened to each."""
+    rows = open_table(path, option).changes(first, last, columns=names_of(columns))
+    output.batches(rows.schema.names, rows, as_json=json)
+
+
+@verb(app, "to-parquet-view", panel=_ROWS, example="to-parquet-view logs logs-parquet --version-as-of 12")
+def to_parquet_view(
+    path: PathArgument,
+    directory: Annotated[str, typer.Argument(metavar="FOLDER", help="A new folder.")],
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Write a version as plain Parquet files, for readers that know nothing of deleted rows."""
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.report(table.to_parquet_view(directory), as_json=json)
+
+
+@verb(app, "count", panel=_ROWS, example="count logs --query 'message:timeout' --where \"level = 'ERROR'\"")
+def count(
+    path: PathArgument,
+    query: Query = None,
+    where: Where = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Count rows: all, or those that match."""
+    number = open_table(path, option, version_as_of, timestamp_as_of).count(query=query, where=where)
+    if json:
+        output.value({"count": number}, as_json=True)
+    else:
+        typer.echo(number)
+
+
+@verb(
+    app,
+    "aggregate",
+    panel=_ROWS,
+    example="aggregate logs --terms level\n"
+    'aggregate logs \'{"ms": {"stats": {"field": "latency_ms"}}}\' --query message:timeout\n'
+    "aggregate logs @spec.json --json",
+)
+def aggregate(
+    path: PathArgument,
+    spec: Annotated[
+        str | None,
+        typer.Argument(metavar="SPEC", help="The aggregations as JSON, or @file with it.", show_default=False),
+    ] = None,
+    terms: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Count rows by the values of a column. May be repeated.")
+    ] = None,
+    stats: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", help="Least, greatest, sum and mean of a column. May be repeated."),
+    ] = None,
+    query: Query = None,
+    where: Where = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Aggregate over every match, exactly: terms, histograms, ranges, statistics."""
+    aggregations = {name: {"terms": {"field": name}} for name in terms or ()}
+    aggregations |= {name: {"stats": {"field": name}} for name in stats or ()}
+    aggregations |= {} if spec is None else _specification(spec)
+    if not aggregations:
+        raise InvalidInputError(
+            "Nothing says what to aggregate.", hint="Give --terms COLUMN, --stats COLUMN, or a specification as JSON."
+        )
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.rows(table.aggregate(aggregations, query=query, where=where), as_json=json)
+
+
+@verb(app, "explain", panel=_ROWS, example="explain logs --query message:timeout --where \"day = '2026-11-01'\"")
+def explain(
+    path: PathArgument,
+    query: Query = None,
+    where: Where = None,
+    columns: Columns = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Carry out a scan or search, and say what was pruned, opened and read for it."""
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.report(table.explain(query=query, where=where, columns=names_of(columns)), as_json=json)
+
+
+@verb(app, "prewarm", panel=_ROWS, example="prewarm s3://bucket/logs --columns message")
+def prewarm(
+    path: PathArgument,
+    columns: Columns = None,
+    where: Where = None,
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Fetch the indexes of some columns, or of all, into this machine's cache, ahead of searches."""
+    table = open_table(path, option, version_as_of, timestamp_as_of)
+    output.report(table.prewarm(columns=names_of(columns) or (), where=where), as_json=json)
+
+
+def _specification(text: str) -> dict[str, Any]:
+    if text.startswith("@"):
+        with reading(text[1:]):
+            document = Path(text[1:]).read_bytes()
+    else:
+        document = text.encode()
+    try:
+        return msgspec.json.decode(document, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        hint = 'For example {"levels": {"terms": {"field": "level"}}}.'
+        raise InvalidInputError(f"The specification is not JSON: {error}.", hint=hint) from None
+
+
+@verb(
+    app,
+    "query",
+    panel=_ROWS,
+    example="query 'SELECT level, count(*) AS n FROM logs GROUP BY level' logs\n"
+    "query \"SELECT ts, message FROM logs_search('timeout') ORDER BY _score DESC LIMIT 5\" logs",
+)
+def query(
+    statement: Annotated[
+        str, typer.Argument(metavar="SELECT", help="SQL of DuckDB; a table has the name of its folder.")
+    ],
+    paths: Annotated[list[str], typer.Argument(metavar="PATH...", help="The tables, or folders of tables.")],
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Ask tables in SQL, by DuckDB and without Spark. `NAME_search('query')` is the rows that a search finds."""
+    warehouse = Warehouse(paths, settings_of(option))
+    warehouse.check()
+    connection = None
+    for shown in warehouse.tables():
+        connection = warehouse.open(shown.name).to_duckdb(connection, shown.name)
+    if connection is None:
+        raise InvalidInputError("There is no table there.", hint="Name a table, or a folder that holds tables.")
+    try:
+        kinds = [part.type.name.removeprefix("STATEMENT_TYPE_") for part in connection.extract_statements(statement)]
+        result = connection.sql(statement).to_arrow_table() if kinds in (["SELECT"], ["EXPLAIN"]) else None
+    except Exception as error:
+        if not type(error).__module__.startswith(("duckdb", "_duckdb")):
+            raise
+        hint = f"The tables are {', '.join(shown.name for shown in warehouse.tables())}."
+        raise InvalidInputError(f"DuckDB refuses this: {error}", hint=hint, statement=statement) from None
+    finally:
+        connection.close()
+    if result is None:
+        raise InvalidInputError(
+            "This is no question.", hint="Write a SELECT; tables are only read.", statement=statement
+        )
+    output.rows(result, as_json=json)
