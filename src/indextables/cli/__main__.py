@@ -1,6 +1,4 @@
-"""`python -m indextables.cli`.
-
-The entry point of the process, made for a quick start.
+"""`python -m indextables.cli`: the entry point of the process, made for a quick start.
 
 The garbage collector rests while modules load; the verb turns it on again. Nothing here multiplies matrices, so numpy need
 not start threads that would.

@@ -1,4 +1,14 @@
-"""`indextables VERB PATH ...`: the verbs, and where each of them is."""
+"""`indextables VERB PATH ...`: the verbs, where each of them is, and what a process does not load before it is used.
+
+Where pandas is installed, pyarrow imports it the first time it makes an array of Python values, to recognise a Series or
+a NaT among them. That takes longer than everything else a search does. No verb of ours hands it such a value, so pandas
+is declared absent before pyarrow looks.
+
+`pyarrow.compute` makes a Python function of each of its 300 kernels when it is loaded, and `pyarrow.parquet` loads the file
+systems of all clouds: a tenth of a cold search each, which as a rule uses neither. So their names stand for them until
+somebody does. So do the names of our own rooms that a search has no use for: `Table` has every verb, and with all the
+engines of upkeep behind them it would load half as much again.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The product at work: log lines written with Spark, searched, merged, travelled back in time, damaged and verified.
 
-Realistic log lines from a seed: the data of the demo, the benchmarks and the examples.
+The lines come from a seed (`log_lines`), and are realistic; benchmarks and examples use them too.
 """
 
 from __future__ import annotations

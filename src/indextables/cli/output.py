@@ -1,11 +1,8 @@
-"""Printing: for people on a terminal, plain when piped, and as JSON.
+"""Printing: for people on a terminal, plain when piped, and as JSON; and what the exit code of a command says.
 
 The JSON of rows is a list of objects, one row a line; of a report, an object with its fields. Times are ISO text, decimals
-text, binary base64, and a number that JSON does not know is null. Errors go to stderr, as `{"error": {...}}` with --json.
-
-What the exit code of a command says, in one place: a code for each kind of error, as a handler would tell them apart.
-
-Text that is a date or a time: how it is recognised in files whose columns have no types.
+text, binary base64, and a number that JSON does not know is null. Errors go to stderr, as `{"error": {...}}` with --json,
+and each kind of error has an exit code. `moment` recognises a date or a time in files whose columns have no types.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tables and reports on a terminal.
-
-A progress bar on a terminal.
-"""
+"""Tables, reports and a progress bar on a terminal."""
 
 from __future__ import annotations
 

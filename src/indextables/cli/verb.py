@@ -1,12 +1,7 @@
-"""How a function becomes a verb of the command line: help with an example, and errors that say what to do.
+"""How a function becomes a verb of the command line: the options that verbs share, its help, its errors, its questions.
 
-Hints in the words of the command line, where the library's own speak of Python.
-
-The table that a verb works on.
-
-How far a long piece of work is: a bar on stderr, if a person is looking.
-
-Before anything is destroyed: the plan is shown, and a person agrees.
+A verb opens the table that it names, shows how far it is where a person is looking, and shows its plan and asks before
+anything is destroyed. Hints are in the words of the command line, where the library's own speak of Python.
 """
 
 from __future__ import annotations

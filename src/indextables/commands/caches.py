@@ -1,6 +1,6 @@
-"""The statements about what a process remembers of logs, and what a machine keeps of splits.
+"""The statements about what a process remembers of logs and a machine keeps of splits, and those that fetch splits ahead.
 
-The statements that fetch splits ahead of a search, at once or as jobs in the background of this process.
+Splits are fetched ahead of a search at once, or as jobs in the background of this process.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The statements that users of Delta Lake know, with a path in quotes: VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY
-and DETAIL.
+"""The statements that users of Delta Lake know (VACUUM, OPTIMIZE, RESTORE TABLE, DESCRIBE HISTORY and DETAIL), and refusals.
 
 Each is another way to write a statement of ours and returns the rows of that one; DETAIL shows `table.inspect.detail()`.
 Spark and other packages have statements with the same first words about tables by name: ours have a path in quotes.
 
-And statements of the JVM engine that are known and not offered: each is refused with the reason and the way out. Without
-them such a statement would reach Spark's parser, which can only say that it does not understand the word.
+Statements of the JVM engine that are known and not offered are refused with the reason and the way out. Without them such a
+statement would reach Spark's parser, which can only say that it does not understand the word.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """A statement: one class says how it is written, which columns its rows have, and how it is run.
 
 A statement that was read is a frozen value; `str()` is SQL that parses back to an equal value. Adding a statement is adding
-a class to `upkeep`, `describe`, `caches` or `delta`: the parser knows every class with words that it begins with.
+a class to `upkeep`, `describe`, `caches` or `delta`: the parser knows every class with words that it begins with. It is run
+in a `Session`: settings, and how the name of a table becomes its path.
 
-Where a command runs: settings, and how the name of a table becomes its path.
+A class reads itself with a `StatementCursor`: keywords, tables, numbers, sizes, clauses, and errors that show the place.
+The words are those of a predicate, with `;`, and with names and sizes that begin with a digit (`100M`). A table is named by
+a path in quotes (`TablePath`) or by a name (`TableName`) that whoever runs the statement resolves.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Every setting once: key, type, default, unit, one sentence. One module per room; `REGISTRY` is all of them."""
+"""Every setting once: key, type, default, unit, one sentence. One module per room; `REGISTRY` is all of them.
+
+`VERSION` is the release, which `indextables.__version__` shows and the package is built under.
+"""
 
 from __future__ import annotations
 

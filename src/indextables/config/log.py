@@ -1,7 +1,4 @@
-"""Settings of checkpoints: when and how they are written, compacted, kept and cleaned up.
-
-Settings of the transaction log: commits, retries, caches.
-"""
+"""Settings of the transaction log: commits, retries, caches; and of its checkpoints: writing, compaction, retention."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""Settings of splits: how they are written, and what of remote ones is kept on local disk.
-
-Settings of reading rows.
-
-Settings of the statistics that the log keeps of each split.
-
-Settings of Spark: how splits become tasks, and how a write is spread.
-"""
+"""Settings of splits: how they are written and read, what of them is kept on local disk, which statistics they have."""
 
 from __future__ import annotations
 

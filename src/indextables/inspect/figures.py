@@ -1,13 +1,10 @@
-"""The figures that pictures of a table are drawn from: its versions, its merges, its partitions, its splits' components.
+"""The figures that pictures of a table are drawn from, its charts for notebooks, and how a notebook shows it.
 
 Everything is counted from the log; only `component_figures` and `search_figures` open splits, and never more than asked.
+Charts need matplotlib, which the extra `plots` brings; nothing else here does.
 
-Charts of a table for notebooks. They need matplotlib, which the extra `plots` brings; nothing else here does.
-
-How a notebook shows a table, and rows: `%load_ext indextables` shows searches, scans and histories well.
-
-Those are plain Arrow tables, which have no HTML form of their own, and a library must not give them one unasked: hence an
-extension.
+`%load_ext indextables` shows searches, scans and histories well. Those are plain Arrow tables, which have no HTML form of
+their own, and a library must not give them one unasked: hence an extension.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`table.inspect`: what a table is made of, and what happened to it. Nothing is changed, and no row is read.
+"""`table.inspect`: what a table and its splits are made of, and what happened to it. Nothing is changed, and no row is read.
 
-Looking at splits instead of their rows: what their bytes are spent on, and fetching their indexes ahead of a search.
+It says what the bytes of splits are spent on, and fetches their indexes ahead of a search.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Committing a version so that it can be neither lost nor doubled. The second page to read after `model/snapshot.py`.
+"""Committing: a version file is written to the store so that it can be neither lost nor doubled (`Committer`).
 
-A commit is one version file, created if absent. The rules (numbers as in the protocol's reference page):
+The second page to read after `model/snapshot.py`. A commit is one version file, created if absent; its bytes are made by
+`wire/version_file.py`, what stands in it is gathered by `log/transaction.py`. The rules, numbered as in the reference:
 
 R1  Every version file carries its `txnId`. "Already exists" can mean another writer, our own request that was answered
     twice, or nobody at all; and a lost answer can mean anything. So the file is read back: ours means committed, another's

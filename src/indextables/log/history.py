@@ -1,12 +1,10 @@
 """History and time travel: what was committed when, what can still be read, and which version a moment had.
 
-The log, told action by action: what its files say, in the order in which they are folded into the table.
+A purge says in the log up to where it deletes removed splits: so an older version is known to have lost some.
 
-Whether an older version has lost splits to a purge. A purge says in the log up to where it deletes removed splits.
-
-Actions as rows: one column per field of every kind of action, for people who want to look into a log.
-
-Maps and lists are JSON text. A time outside of the years 1 to 9999, which no reader could show, is null.
+`log_action_rows` tells the log action by action, in the order in which its files are folded into the table: one column per
+field of every kind of action. Maps and lists are JSON text. A time outside of the years 1 to 9999, which no reader could
+show, is null.
 """
 
 from __future__ import annotations

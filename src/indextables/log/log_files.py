@@ -1,6 +1,6 @@
-"""The names of the log's files, and what a name says.
+"""The names of the log's files, what a name says, and one listing of the folder as what the log holds.
 
-One listing of the log folder, read as what the log holds: versions, states, checkpoints of older forms.
+A log holds versions, states, and checkpoints of older forms.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reading version files: from memory where they are known, in parallel where they are far away.
+"""Reading version files: from memory where they are known, in parallel where they are far away; and the store's clock.
 
-The store's clock: ages and the order of times are measured by it, whatever this machine believes.
+Ages and the order of times are measured by the store's clock, whatever this machine believes.
 
 Only a file that was just written tells what time it is in the store. A cleaner writes one (`_transaction_log/_clock`)
 before it deletes anything; if the two clocks differ by more than five minutes it deletes nothing and says so, for then

@@ -3,7 +3,7 @@
 Names are snake_case here and camelCase on disk. Every action keeps the fields it does not know in `unknown`, so that a
 rewritten file loses nothing. Lists and maps that are null on disk arrive as None or empty, never as an error.
 
-Skipped splits: which are left alone for now, and how often each has failed.
+Of skipped splits (`SkipAction`) it is said which are left alone for now, and how often each has failed.
 """
 
 from __future__ import annotations

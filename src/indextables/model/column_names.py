@@ -1,4 +1,4 @@
-"""Column mapping: what people call the columns of a table, and what the splits call them.
+"""Column mapping: what people call the columns of a table, what the splits call them, and their defaults.
 
 A `schemaString` names columns as the splits do. A field that people call otherwise carries that name in its metadata
 (`indextables.name`), at any depth. So a column is renamed without touching a split, and a name that was dropped can come
@@ -7,10 +7,9 @@ back as another column: its splits' name is new, and the old values are never me
 Everything below the edges (log, statistics, doc mappings, partition values, splits) speaks the splits' names; schemas,
 conditions, queries and results that people see speak theirs. `ColumnNames` translates between the two.
 
-Defaults of columns: what rows hold that have no value of a column, because it is younger than they are.
-
-A default stands in the metadata of its field: as our text (`indextables.default`), and as SQL under the keys by which Spark's
-own Parquet reader fills columns that a file does not have. Rows that come without the column get it too.
+A default is what rows hold that have no value of a column, because it is younger than they are. It stands in the metadata
+of its field: as our text (`indextables.default`), and as SQL under the keys by which Spark's own Parquet reader fills
+columns that a file does not have. Rows that come without the column get it too.
 """
 
 from __future__ import annotations

@@ -4,13 +4,9 @@ Statistics that carry null counts follow our rules and are taken as they stand. 
 by UTF-16 units, to cut an upper bound without rounding it up, and to give the first value for both bounds of types they
 cannot compare: their bounds are widened until they hold in every such case, or dropped.
 
-One test against a range: can some value between the bounds pass it, can some value fail it? For all files at once.
-
-What is not known is possible: where a bound is absent, both answers are yes.
-
-The bounds of a whole manifest: for each column the least and greatest value over all its files, right or absent.
-
-Looking into a file list: the texts of its maps and the null counts of its statistics, for all files at once.
+A test against a range asks whether some value between the bounds can pass it, and whether some value can fail it; for all
+files at once. What is not known is possible: where a bound is absent, both answers are yes. A whole manifest has bounds
+too: for each column the least and greatest value over all its files, right or absent.
 """
 
 from __future__ import annotations

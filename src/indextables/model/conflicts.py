@@ -36,7 +36,7 @@ ours superfluous (it is skipped, not refused); a raised protocol is checked agai
 log what it is about to delete, so a commit that would add a split which a purge has taken for an orphan is X, and so is
 one that revives splits of the past (restore) after any purge.
 
-Which files of a version bring rows that were not in the table before.
+`files_of_new_rows` says which files of a version bring rows that were not in the table before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The file list: the live splits of a table as one Arrow table.
+"""The file list: the live splits of a table as one Arrow table, never as objects; from AddActions and back.
 
-AddActions to an Arrow file list and back, column by column: 100,000 files cost milliseconds, not seconds.
-
-The columns of a file list. A snapshot keeps its live splits as one Arrow table of this schema, never as objects.
+The conversion is column by column: 100,000 files cost milliseconds, not seconds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
 """The schema of a table: Spark's JSON on disk, an Arrow schema in memory, and what both must satisfy.
 
-Column names are compared without regard to case, as Spark does, and keep the spelling they were created with.
+Two schemas can be held side by side: every difference between them, and the schema that holds the columns of both. Column
+names are compared without regard to case, as Spark does, and keep the spelling they were created with.
 
-Two schemas side by side: every difference between them, and the schema that holds the columns of both.
+What Arrow cannot say by its type alone travels in the metadata of the Arrow field and comes back unchanged:
+
+- `SPARK::metadata::json` holds the field's Spark metadata (the key that PySpark uses itself);
+- `SPARK::type` holds the spelling of a type that Arrow widens (`varchar(5)`, `interval day to hour`, `variant`, ...);
+- Arrow metadata of others is kept in the Spark metadata under `ARROW::metadata`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Manifests are shared between states and never rewritten in place: an incremental state names the manifests of the state
 before it and one more. A tombstone hides the entries of its path that were added at or before the version it came from.
 
-When a state is rewritten instead of continued, and how much of it. Pure decisions over counts.
+When a state is rewritten instead of continued, and how much of it, is a pure decision over counts.
 """
 
 from __future__ import annotations

@@ -1,13 +1,12 @@
-"""Values as the log writes them: text, typed by the table's schema, for partition values and column bounds.
+"""Values as text: numbers, dates and times of literals, and what the log writes as partition values and column bounds.
 
-Reading is strict: a text that could mean two things means nothing, and the bound counts as absent. What other writers
-are known to leave is read where it is certain: dates as days since 1970, timestamps as microseconds since 1970.
+One strict reader serves all of them: a text that could mean two things means nothing, and a bound counts as absent then.
+What other writers are known to leave is read where it is certain: dates as days since 1970, timestamps as microseconds
+since 1970.
 
-Partition values as text: how they stand in folder names, and what a log entry of any writer means by them.
-
-We record a value as it is and escape it, as Hive and Spark do, only in the folder's name. Another engine records the very
-text that it puts into the folder's name: `a%2Fb` for `a/b`, `__HIVE_DEFAULT_PARTITION__` for null. Which of the two an
-entry does is told by the entry itself: our folders never spell such a value as the log does.
+We record a partition value as it is and escape it, as Hive and Spark do, only in the folder's name. Another engine records
+the very text that it puts into the folder's name: `a%2Fb` for `a/b`, `__HIVE_DEFAULT_PARTITION__` for null. Which of the
+two an entry does is told by the entry itself: our folders never spell such a value as the log does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What one split did for a query: how each part was answered, what matched, what was read. For `explain`.
+"""What a scan did, for `explain`: how the question was understood, which splits were left out and why, what was read.
 
-What a scan did: how the question was understood, which splits were left out and why, what was opened and read.
+Of each split that was opened: how each part of the query was answered, what matched, and what it cost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a scan will read: the splits that can hold a match, and why the others cannot; from the log alone.
 
-Search operators of SQL as a query: each is a query over its own column, and all of them must match.
+Search operators of SQL become a query: each is a query over its own column, and all of them must match.
 """
 
 from __future__ import annotations

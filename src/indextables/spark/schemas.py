@@ -1,7 +1,4 @@
-"""Schemas between the table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them.
-
-Column names as Spark reads them.
-"""
+"""Schemas and column names between table, Spark and Arrow: what Spark is told, and batches exactly as Spark wants them."""
 
 from __future__ import annotations
 

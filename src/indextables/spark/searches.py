@@ -1,6 +1,6 @@
-"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows.
+"""Searching a table from Spark: rows as a DataFrame, counts and aggregations without reading rows, and what it took.
 
-What a scan or search of a table does in Spark, in numbers, and who reads the rows.
+Counts and aggregations are work on splits (`on_splits`): each worker gets a part of the plan and sends back one result.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes as options.
+"""Settings as a session gives them: every `spark.indextables.*` key, under what the caller passes; and its workers' Python.
 
-What Spark's own file systems are told of a store (`spark.hadoop.fs.s3a.access.key`) counts for us too, unless the session has
-settings of ours for that kind of store.
+What Spark's own file systems are told of a store (`spark.hadoop.fs.s3a.access.key`) counts for us too, unless the session
+has settings of ours for that kind of store.
 
-The Python environments of a cluster's workers: whether they have what our tasks need, found out before a task runs.
-
-An environment that travels: the package and what it needs as an archive that Spark unpacks beside every executor.
+Whether the Python environments of a cluster's workers have what our tasks need is found out before a task runs
+(`check_workers`); `pack_environment` makes one that travels, as an archive that Spark unpacks beside every executor.
 """
 
 from __future__ import annotations

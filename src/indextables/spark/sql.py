@@ -1,15 +1,10 @@
-"""SQL over Spark Connect where the server does not have the extension: our statements, run in this process.
+"""The extension in a session: our statements and search operators in its SQL, and reads that this process plans.
 
-The extension in a session: our statements and operators in its SQL, scans that are right, its settings for the planner.
+Our statements run in this process, the one that started Spark's driver, so that they see its caches and its background
+jobs, and so that the large ones can put Spark's workers to work. They do so over Spark Connect too, where the server does
+not have the extension. A read is planned here in the form in which Spark keeps what a planner process says.
 
-Our statements in a session: what `spark.sql()` runs when the extension has recognised one.
-
-They run in this process, the one that started Spark's driver, so that they see its caches and its background jobs, and so
-that the large ones can put Spark's workers to work.
-
-Planning a read in the process that started the driver, in the form in which Spark keeps what a planner process says.
-
-Search operators in anybody's SQL, rewritten as function calls, which every SQL parser understands.
+Search operators in anybody's SQL are rewritten as function calls, which every SQL parser understands:
 
     message TEXTSEARCH 'a AND b'    textsearch(message , 'a AND b')
     level FIELDMATCH 'ERROR'        fieldmatch(level , 'ERROR')

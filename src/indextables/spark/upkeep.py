@@ -1,9 +1,8 @@
-"""Upkeep of large tables: planned and committed by the driver, done by Spark's workers.
+"""Upkeep of large tables: planned and committed by the driver, done by Spark's workers (`on_workers`).
 
-Tasks of upkeep as Spark jobs: named for whoever looks at Spark's pages, and in a pool of their own.
-
-The pool `indextables` matters where the application is scheduled fairly (`spark.scheduler.mode` FAIR): queries then go on
-beside a merge that would otherwise hold every core until it is done.
+Jobs are named for whoever looks at Spark's pages, and run in a pool of their own. The pool `indextables` matters where the
+application is scheduled fairly (`spark.scheduler.mode` FAIR): queries then go on beside a merge that would otherwise hold
+every core until it is done.
 """
 
 from __future__ import annotations

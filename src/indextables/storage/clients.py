@@ -1,11 +1,8 @@
-"""obstore clients, opened in the process that uses them, and where their credentials come from.
+"""obstore clients, opened in the process that uses them: our settings as obstore's, and where their credentials come from.
 
-Keys from AWS's own files, `~/.aws/credentials` and `~/.aws/config`, which obstore does not read.
-
-Only profiles that hold a key pair; one that signs on in the browser needs a provider class such as
-`obstore.auth.boto3:Boto3CredentialProvider`.
-
-Our settings as obstore's. What is not given is left out, so that obstore asks the cloud's own environment for it.
+What is not given is left out, so that obstore asks the cloud's own environment for it. AWS's own files,
+`~/.aws/credentials` and `~/.aws/config`, obstore does not read; of their profiles only those are used that hold a key pair.
+One that signs on in the browser needs a provider class such as `obstore.auth.boto3:Boto3CredentialProvider`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A store on the local disk, in plain Python: quick, safe under fork, and durable where obstore's is not.
 
-Whoever looks sees a whole file or none: data goes to a temporary file beside the target, is synced to the disk, and
-only then gets its name. A writer that dies leaves at most a temporary file, which no listing shows.
-
-Listing a folder of the local disk as an object store would list it: files only, deep, sorted by path.
+Whoever looks sees a whole file or none: data goes to a temporary file beside the target, is synced to the disk, and only
+then gets its name. A writer that dies leaves at most a temporary file, which no listing shows. A folder is listed as an
+object store would list it: files only, deep, sorted by path.
 """
 
 from __future__ import annotations

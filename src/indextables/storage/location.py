@@ -1,8 +1,6 @@
-"""What a path or URL says about where a store is.
+"""Where a store is, and paths inside it: joined with `/`, relative to its root, and never out of it.
 
-Paths inside a store: joined with `/`, relative to its root, and never out of it.
-
-Partition folders, `column=value/...`, escaped as Hive and Spark escape them.
+Partition folders, `column=value/...`, are escaped as Hive and Spark escape them.
 """
 
 from __future__ import annotations

@@ -4,17 +4,15 @@ obstore itself repeats requests after throttling, 5xx answers and lost connectio
 still fails afterwards is sorted here: absent, refused, throttled, unavailable; and for `put_if_absent`, unknown. Only
 deletions, which obstore does not know to be repeatable, are repeated here.
 
-What a failed obstore call means, in the words of our error tree and without anybody's secrets.
+A failed call is told in the words of our error tree and without anybody's secrets. obstore says the kind of a failure with
+a class for some and only with text for others (every failed listing is a `GenericError`), so the status and the store's own
+code are read from the text.
 
-obstore says the kind of a failure with a class for some and only with text for others (every failed listing is a
-`GenericError`), so the status and the store's own code are read from the text.
+Before a repeat there is a random wait below a bound that doubles, so that those who failed at once spread out.
 
-Waiting before a repeat: a random time below a bound that doubles, so that those who failed at once spread out.
-
-A forked child of a process that used obstore hangs in its first request. This turns the hang into an error.
-
-obstore runs its requests on threads that a fork does not copy, so nobody would ever answer. A child of a process that
-has not used it is fine (that is how Spark's workers are made), and so is a child that was spawned.
+A forked child of a process that used obstore would hang in its first request, and gets an error instead: obstore runs its
+requests on threads that a fork does not copy, so nobody would ever answer. A child of a process that has not used it is
+fine (that is how Spark's workers are made), and so is a child that was spawned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A store described but not opened: what travels to a worker, which opens it there.
 
-A store that counts what is asked of it: requests and their time, failures and bytes, by verb.
+A store that was opened counts what is asked of it: requests and their time, failures and bytes, by verb.
 """
 
 from __future__ import annotations

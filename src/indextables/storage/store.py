@@ -2,11 +2,10 @@
 
 Paths are relative to the store's root, separated by `/`, never escaped; one that would lead out of it is an
 `InvalidInputError`. Absence and failure are different answers: `NotFoundError` (or None from `head`) means the store
-looked and the object is not there; every other failure is a `StorageError`. A listing is complete or it raises.
+looked and the object is not there; every other failure is a `StorageError`. A listing is complete or it raises, and an
+answer to a range holds what was asked for.
 
 `indextables.testing.store_contract` holds every store to this. Stores may be used from many threads.
-
-Byte ranges of an object: what may be asked for, and what an answer must hold.
 """
 
 from __future__ import annotations

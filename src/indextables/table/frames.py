@@ -1,9 +1,7 @@
-"""A table as the frames of other libraries: pandas, Polars (lazily, with what is asked for pushed down), DuckDB, Arrow.
+"""A table for other libraries: as frames of pandas, Polars and DuckDB, as an Arrow stream, as plain Parquet files.
 
 What Polars filters by is pushed down where it means the same here: comparisons of columns that are no floating-point
 numbers with literals, and, or, null or not. Polars' own filter is applied to what comes back, so nothing depends on it.
-
-What a table hands on to others: the feed of its changes, and its rows as plain Parquet files.
 """
 
 from __future__ import annotations

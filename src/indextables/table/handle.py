@@ -1,6 +1,6 @@
 """What every verb of a table stands on: the store, the log, and the snapshot the table shows.
 
-Tables that may not open: looking for what is damaged, and making it whole again. The path is all that is needed.
+Tables that may not open are looked at and made whole again by their path alone: `verify_table`, `repair_table`.
 """
 
 from __future__ import annotations

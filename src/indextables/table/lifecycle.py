@@ -1,6 +1,6 @@
 """Verbs over the life of a table: columns that change, rows that grow too old, columns indexed in another way.
 
-`table.admin`: what an operator does to a log now and then, by hand and knowing why.
+`table.admin` is what an operator does to a log now and then, by hand and knowing why.
 """
 
 from __future__ import annotations

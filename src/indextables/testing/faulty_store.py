@@ -5,7 +5,7 @@
 Without faults and latency it is the store inside. `store.calls` holds what was called, so that a test can first count
 the calls of an operation and then let each of them fail in turn.
 
-Stores around a store: one that counts what a verb costs, one that logs every request.
+Other stores around a store count what a verb costs (`CountingStore`) and log every request (`LoggingStore`).
 """
 
 from __future__ import annotations

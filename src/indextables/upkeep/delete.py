@@ -1,12 +1,8 @@
 """Deleting rows, in one version: a split that holds a few of them gets a deletion vector, one with many is written anew.
 
-What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone.
-
-Deleting rows of one split: it is found out which match. Either a vector names them, or a split without them takes its place.
-
-A `DeleteTask` is plain values and travels by pickle.
-
-Retention by time: which rows are too old, by the table's own settings and a clock that is given.
+What the log can tell is not read: a split all of whose rows match is just removed, one that cannot match is left alone. Of
+the others a `DeleteTask`, which is plain values and travels by pickle, finds out which rows match. Retention by time says
+which rows are too old, by the table's own settings and a clock that is given.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What the operations of upkeep share: the words of their reports, and where their tasks run.
+"""What the operations of upkeep share: the words of their reports, where their tasks run, and merges in the background.
 
-The words by which a report says how an operation ended. One that fails raises instead.
-
-Running tasks: in threads of this process, or wherever the caller has room for them.
-
-Merges that this process does by itself: at most one per table at a time, and a table of all of them.
+A report says in these words how an operation ended; one that fails raises instead. Tasks run in threads of this process, or
+wherever the caller has room for them. Of merges that this process does by itself there is at most one per table at a time,
+and a table of all of them.
 
 A job that runs in the background never outlives the process unnoticed: when the interpreter ends it waits for jobs, each
 for as long as its settings allow, and what is not done by then is as if it had never begun (the next merge does it).

@@ -3,14 +3,9 @@
 A merge changes no row. Its commit names the splits it replaces; if another writer was faster and one of them is no longer
 live, its group drops out and the others go on. Two merges of the same splits cannot both succeed.
 
-What a merge did.
-
-Which splits are merged with which: small ones of one partition, oldest first, up to the target size.
-
-One group's merge: its splits become one new split in the store, and a log entry for the driver to commit.
-
-A `MergeTask` is plain values and travels by pickle; the store is opened where it runs. A source that cannot be read is
-left out and named, with the reason; the rest is merged all the same.
+A group is small splits of one partition, oldest first, up to the target size; they become one new split in the store, and a
+log entry for the driver to commit. A `MergeTask` is plain values and travels by pickle; the store is opened where it runs.
+A source that cannot be read is left out and named, with the reason; the rest is merged all the same.
 """
 
 from __future__ import annotations

@@ -1,26 +1,19 @@
-"""Purging: deleting what a plan found, so that nobody at work beside it loses anything.
-
-Before the first file goes, a version of its own says in the log that a purge takes place. It is the record for the history
-and a fence for writers: it removes by name the splits that somebody may have been about to commit, and a commit that adds
-one of them fails instead of naming a file that is gone. Ages are measured by the store's clock, which is asked before
-anything is changed. Before every batch the newest version is looked at again, and whatever has come alive stays. The
-newest checkpoint is proven before anything goes, and written anew if it is damaged.
-
-Which files of a folder belong to the table in it.
-
-What a purge may delete: splits nobody can reach, expired files of the log, leftovers; each with its reason.
+"""Purging: which splits nobody can reach, expired files of the log and leftovers may go, and deleting them safely.
 
 A split may go when no version that was current within the retention period has it and the file itself is as old. A file
 whose age is not known stays, and so does everything below a folder that is a table of its own, and whatever may be a live
 split that the log spells in another way than the store.
 
-When each split was part of the table, as far as the log still tells.
+So what counts for a removed split is not how old it is but when it was removed: the time of the version that did it, by the
+store's clock. Where the log has holes (it was truncated, or another engine wrote states only), a split that is in no
+version before a hole and in none after it may have been removed as late as the first version after the hole. What is said
+of splits holds for the files of their deletion vectors too.
 
-What is said of splits holds for the files of their deletion vectors too. A split must be kept while any version that was
-current within the retention period has it. So what counts for a removed split is not how old it is but when it was removed:
-the time of the version that did it, by the store's clock. Where the log has holes (it was truncated, or another engine
-wrote states only), a split that is in no version before a hole and in none after it may have been removed as late as the
-first version after the hole.
+Nobody at work beside a purge loses anything. Before the first file goes, a version of its own says in the log that a purge
+takes place. It is the record for the history and a fence for writers: it removes by name the splits that somebody may have
+been about to commit, and a commit that adds one of them fails instead of naming a file that is gone. The store's clock is
+asked before anything is changed. Before every batch the newest version is looked at again, and whatever has come alive
+stays. The newest checkpoint is proven before anything goes, and written anew if it is damaged.
 """
 
 from __future__ import annotations

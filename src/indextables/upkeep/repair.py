@@ -1,18 +1,12 @@
 """Repair: a log that is lost or damaged, made again from what there is.
 
-What a repair made of what there was.
-
-What a table must have been like, from what its splits say: schema, partitioning, indexing.
-
-Rebuilding a lost log from the splits alone: they carry their schema, statistics, partition and mapping.
-
-What no split can tell is which of the others were removed before the log was lost. A split that was merged or rewritten
+A lost log is rebuilt from the splits alone: they carry their schema, statistics, partition and mapping. What no split can
+tell is which of the others were removed before the log was lost. A split that was merged or rewritten
 into another one that is there is left out; one that was overwritten or dropped and not yet purged comes back.
 
-A clean copy of a log, in another place: the newest version that can be read, without splits that are gone.
-
-The source is only read. The copy is a log of one version; put in the place of the damaged one it makes the table whole
-again, as far as its splits are there.
+A damaged log is copied clean to another place: the newest version that can be read, without splits that are gone. The
+source is only read. The copy is a log of one version; put in the place of the damaged one it makes the table whole again,
+as far as its splits are there.
 """
 
 from __future__ import annotations

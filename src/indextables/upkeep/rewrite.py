@@ -1,8 +1,7 @@
 """Writing splits anew from splits: what merging many and deleting rows of one have in common.
 
-A `SplitRewriter` is plain values and travels by pickle; the store is opened where the work is done.
-
-Live splits as sources of new ones: by partition, the oldest first.
+Live splits are taken by partition, the oldest first. A `SplitRewriter` is plain values and travels by pickle; the store is
+opened where the work is done.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
 """Verifying a table: reading only, everything that is not as it should be is a finding. Healthy means no findings.
 
-What a verification finds: where, how bad, and what it means.
-
-Is the log sound: can every file be read, is there no hole, does every state say what the versions say?
-
-Some splits, checked: do they open, and on request, is every byte and every count as recorded?
-
-A `VerifyTask` is plain values and travels by pickle.
+A finding says where, how bad, and what it means. Is the log sound: can every file be read, is there no hole, does every
+state say what the versions say? Do splits open, and on request, is every byte and every count as recorded? The splits are
+checked by a `VerifyTask`, which is plain values and travels by pickle.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
     exploration = TableView(table, View(query="timeout"))
     exploration.page(), exploration.count(), exploration.facets(), exploration.histogram()
 
-Each part is asked for by itself, so that hits are shown before anything that takes longer is counted.
-
-What a search page shows, as its address says it: every choice is a part of the address, so a link shows the same.
+Each part is asked for by itself, so that hits are shown before anything that takes longer is counted. Every choice of a
+view is a part of the page's address, so a link shows the same.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Only GET is answered, and no page calls a verb that changes a table: it is read-
 in a thread of a small pool; hits have threads of their own, so that facets, exports and checks, which may take long,
 never stand in their way. What takes longer than its limit, or whose reader has gone, is ended between two splits.
 
-Every hit as a file: CSV, JSON lines or Parquet, written as it is read, so that its size does not matter.
+Every hit can be had as a file: CSV, JSON lines or Parquet, written as it is read, so that its size does not matter.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
 """The report on a table: one page that can be mailed, kept and opened anywhere. It holds everything it shows.
 
-What the bytes of splits are spent on, column by column.
-
-What one search costs: how many splits are left after each kind of pruning, and how little of those is read.
-
-The parts of the page: a head, sections with a chart each, cards of figures, tables.
-
-How the page looks, by day and by night.
+Among its sections are what the bytes of splits are spent on, column by column, and what one search costs: how many splits
+are left after each kind of pruning, and how little of those is read. It has a look for the day and one for the night.
 """
 
 from __future__ import annotations

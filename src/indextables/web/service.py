@@ -3,11 +3,10 @@
 It holds no state but what is remembered of tables, so any number of them may stand before the same tables. Every request
 needs the token: as the first part of the path, or as `Authorization: Bearer`, `ApiKey` or the password of `Basic`.
 
-A server for a browser on the same machine, and the guard before everything it answers.
-
-Every user and every program of a machine reaches its loopback, so the address holds a secret that only who started the
-server was told. Without it nothing is answered. A web site that has its own name lead here is refused by the `Host` that
-the browser sends, and what a page may load or be loaded into is what the server itself sends.
+Here too is the server for a browser on the same machine, and the guard before everything it answers. Every user and every
+program of a machine reaches its loopback, so the address holds a secret that only who started the server was told. Without
+it nothing is answered. A web site that has its own name lead here is refused by the `Host` that the browser sends, and what
+a page may load or be loaded into is what the server itself sends.
 """
 
 from __future__ import annotations

@@ -1,12 +1,6 @@
-"""Drawings of the page: markup that is always escaped, numbers, heat maps, and the timeline of versions.
+"""Drawings of the page: heat maps of partitions, the timeline of versions, what merges did, and numbers as people read them.
 
-Markup as values: every text and attribute that goes into a page passes through here and is escaped on the way.
-
-Numbers as people read them.
-
-The partitions of a table as a heat map: the more rows, the stronger the colour.
-
-The versions of a table in a row: what each did, how many bytes and splits the table had then; and what merges did.
+Markup is made of values: every text and attribute that goes into a page passes through here and is escaped on the way.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """Avro containers: compression, framing, and records one by one.
 
-Compression of Avro blocks. We write zstandard, snappy or null, and read whatever the format knows.
+We write blocks in zstandard, snappy or null, and read whatever the format knows. A container that was cut short at a block
+boundary looks whole to most readers, so this one walks every block itself: sizes and sync markers must agree, the file must
+end right after the last marker, and the rows are counted. What we write also carries a checksum in its header, under a key
+that other readers pass over; a file without it is taken on trust.
 
-The Avro object container: header, blocks, sync markers. Framing only; what the rows mean is decided elsewhere.
-
-A container that was cut short at a block boundary looks whole to most readers, so this one walks every block itself:
-sizes and sync markers must agree, the file must end right after the last marker, and the rows are counted. What we
-write also carries a checksum in its header, under a key that other readers pass over; a file without it is taken on
-trust.
-
-Avro records one by one: the slow, sure way, for a state's own file and for manifests of an unusual schema.
+Records one by one are the slow, sure way, for a state's own file and for manifests of an unusual schema.
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
-"""A manifest as bytes: the Avro records of live splits, written from a file list and read into one.
+"""A manifest as bytes: the Avro records of live splits (FileEntry), written from a file list and read into one.
 
-Partition values of a file list: nulls, which travel beside the map of texts, and what other writers mean by theirs.
-
-FileEntry, the Avro record of one live split in a state's manifest, and how a file list becomes a manifest.
-
-The first 25 fields are the format's; readers resolve them by name. The rest are ours, optional and last, so that an
-action loses nothing on its way through a state: an older reader skips them.
-
-A manifest's bytes -> a file list. Fields are resolved by name with defaults; field ids are never trusted.
+The first 25 fields of a record are the format's; readers resolve them by name, with defaults, and field ids are never
+trusted. The rest are ours, optional and last, so that an action loses nothing on its way through a state: an older reader
+skips them. Nulls among partition values travel beside the map of texts.
 
 The columnar library decodes what it can, straight to Arrow and outside the interpreter's lock; a schema it cannot take
 goes through the row library. Either way the rows must be as many as the file declares and as the caller expects.
 
-Arrow columns -> the bytes of Avro rows, a whole column at a time.
-
-A column becomes a list of pieces; piece k of row i is a run of bytes, and the row is its pieces one after another. So
-the rows of a table are one element-wise join at the end, and no Python code runs per row. A null row of an optional
-column has an empty run in every piece but the first, which holds the number of the union's branch.
+Arrow columns become the bytes of Avro rows a whole column at a time. A column becomes a list of pieces; piece k of row i is
+a run of bytes, and the row is its pieces one after another. So the rows of a table are one element-wise join at the end,
+and no Python code runs per row. A null row of an optional column has an empty run in every piece but the first, which holds
+the number of the union's branch.
 """
 
 from __future__ import annotations

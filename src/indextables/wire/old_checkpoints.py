@@ -1,19 +1,16 @@
 """Checkpoints of older releases as bytes: JSON in one file or several parts, and Parquet.
 
-JSON checkpoints: one file of actions, or a manifest that names part files.
+One file of JSON comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a
+list under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of. Several
+parts have a manifest that names them.
 
-One file comes in two forms: JSON lines like a version file, or a single object with `protocol`, `metaData` and a list
-under `add`. Either may be gzipped. We write lines, and a last one that says what they are the checkpoint of.
+The Parquet checkpoint has one row per action, flattened, with `actionType` telling the rows apart. An `add` row has the
+columns of the design (path, partitionValues, size, numRecords, minValues, maxValues) and every other field of AddAction
+beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString, partitionColumns and format, and
+the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is the checkpoint of stands among
+the file's key-value metadata.
 
-The Parquet checkpoint: one row per action, flattened, with `actionType` telling the rows apart.
-
-An `add` row has the columns of the design (path, partitionValues, size, numRecords, minValues, maxValues) and every other
-field of AddAction beside them, so that nothing is lost. The one `metadata` row has metadataId, schemaString,
-partitionColumns and format, and the whole action as JSON in `actionJson`; so have the rows of all other actions. What it is
-the checkpoint of stands among the file's key-value metadata.
-
-What a checkpoint says that it is of: so that another one in its place, whole in itself, is not taken for it (rule S10).
-
+A checkpoint says what it is of, so that another one in its place, whole in itself, is not taken for it (rule S10).
 Checkpoints of other writers and of older releases do not say it, and are taken at their word.
 """
 

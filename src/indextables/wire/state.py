@@ -1,13 +1,9 @@
-"""A state as bytes: the one record of its own file.
+"""A state as bytes: its own file, `_manifest.avro`, which is one record (or its JSON form, which is only read).
 
-The record of a state's own file: its Avro schema, and the same record as typed fields, for either form of the file.
+Fields of the record after `metadata`, and after `liveEntryCount` in a manifest's item, are ours: optional, with defaults,
+and last, so that an older reader still resolves the record.
 
-Fields after `metadata`, and after `liveEntryCount` in a manifest's item, are ours: optional, with defaults, and last, so
-that an older reader still resolves the record.
-
-A state's own file: `_manifest.avro`, one record, or its JSON form, which is only read.
-
-`_last_checkpoint`, the pointer to the newest checkpoint. It is a hint: what it says is checked, never trusted.
+And `_last_checkpoint`, the pointer to the newest checkpoint. It is a hint: what it says is checked, never trusted.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Version files: one JSON object per line, each with one key that names the action.
+"""Version files as bytes: encoded and compressed for `log/commit.py`, which writes them to the store, and decoded again.
 
-Version files that are about to be written, proven to be readable before the store gets them.
+A version file has one JSON object per line, each with one key that names the action. It is plain, gzip, or the two bytes
+`01 01` and gzip, as are other files of the log: told apart by content, and capped when inflated.
 
 A version file is never changed again, and one that cannot be read ends the table for everybody. Python checks no types, so
-a wrong value of a caller can come this far: the bytes are read as every reader will read them, and refused if that fails.
-The same goes for a file that is larger than readers inflate.
+a wrong value of a caller can come this far: the bytes are read as every reader will read them, and refused if that fails
+(`encode_verified`). The same goes for a file that is larger than readers inflate.
 """
 
 from __future__ import annotations

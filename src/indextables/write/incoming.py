@@ -1,9 +1,8 @@
 """Rows as callers bring them, made into batches of the table's schema or refused with every difference named.
 
-Nulls that only look like nulls: below a struct that is null, its fields hold nothing, whatever they declare.
-
-Arrow leaves them null; a Parquet writer refuses that for a field that may not be null, such as the parts of a variant.
-They are given a value that nobody will ever see.
+Below a struct that is null, its fields hold nothing, whatever they declare: nulls that only look like nulls. Arrow leaves
+them null; a Parquet writer refuses that for a field that may not be null, such as the parts of a variant. They are given a
+value that nobody will ever see.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""CSV files as rows for a table.
+"""CSV files as batches of rows. An empty field is null if it is not quoted; every other text is one, "" and NA and null too.
 
-The texts of a CSV column as values: of a type that is known, or of the type that all of them have.
-
-CSV as batches of rows. An empty field is null if it is not quoted; every other text is one, "" and NA and null too.
+The texts of a column become values of a type that is known, or of the type that all of them have.
 """
 
 from __future__ import annotations

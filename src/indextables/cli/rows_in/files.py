@@ -1,8 +1,6 @@
-"""Files of rows that a command reads: which format each has, and its rows as one stream.
+"""Files of rows that a command reads: which format each has, and their rows, or those of standard input, as one stream.
 
-Files on this machine that a command reads or writes beside its table: what can go wrong with them, in our own words.
-
-Rows from files and from standard input: Parquet, CSV, JSON lines and Arrow, as a stream of batches.
+What can go wrong with a file of this machine that is read or written beside a table is said in our own words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of files for a table, and a file that grows, followed: every line of it becomes a row once, restarts included.
+"""A file that grows, followed: every line of it becomes a row of a table once, restarts included.
 
 What was read is committed together with its rows: the offset behind them is the version of a transaction whose writer is
 the file. After a crash the table itself says where to go on, so no line is lost and none is there twice. A file that was

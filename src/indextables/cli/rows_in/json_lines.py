@@ -1,8 +1,7 @@
 """JSON lines as batches of rows: an object a line. A value that does not fit is named by its line and column.
 
-Values of JSON as values of a column, without loss: what the column cannot hold as it is written is refused.
-
-Arrow alone would cut 2.9 to 2 for a column of whole numbers, make 1.0 of `true`, and take a bare number for microseconds.
+Values become those of their column without loss: what it cannot hold as it is written is refused. Arrow alone would cut 2.9
+to 2 for a column of whole numbers, make 1.0 of `true`, and take a bare number for microseconds.
 """
 
 from __future__ import annotations

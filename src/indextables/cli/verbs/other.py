@@ -1,14 +1,6 @@
 """The verbs that are about no table alone: configure, settings, sql, exit-codes, report, ui, serve, mcp, jar, pack-env, demo.
 
-The settings: all that there are, and those that a table keeps.
-
-sql and exit-codes.
-
-The page of a table: written to a file, or served to a browser on this machine.
-
-The verbs that need Spark: jar, pack-env and demo.
-
-The manual page of the command line, as `man` reads it, made from the verbs themselves: it cannot be out of date.
+And the manual page of the command line, as `man` reads it, made from the verbs themselves: it cannot be out of date.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The verb `search`, and how its matches are printed.
+"""The verb `search`: the best matches with their snippets, every match, or matches as they come in, and how they are shown.
 
-Matches of a search: marked passages on a terminal, lines when piped, JSON.
-
-Matches as a table grows: only rows that are new, so neither a merge nor a deletion brings a row up again.
-
-`indextables search`: the best matches with their snippets, every match, or matches as they come in.
+Matches are marked passages on a terminal, lines when piped, or JSON. As a table grows only rows that are new are shown, so
+neither a merge nor a deletion brings a row up again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The verbs that keep a table in order and take nothing away: merge, checkpoint, compact, tag, verify, repair.
+"""The verbs that keep a table in order (merge, verify, repair ...), and those that take something away (purge, restore ...).
 
-The verbs that take something away: purge, truncate, drop-partitions, restore. Each shows its plan and asks.
+Those that take something away show their plan and ask first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""The verbs that write: create, append, overwrite, delete.
+"""The verbs that write: create, append, overwrite, delete, update, upsert, and alter, which touches no split.
 
-A schema as people type it: `ts timestamp, level string not null, message text`.
-
-The verb that changes columns: alter. No split is touched by it.
+A schema is typed as people write it: `ts timestamp, level string not null, message text`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,14 @@
-"""Checkpoints: deciding when one is due, writing its file, proving it, and moving the pointer to it.
+"""Checkpoints: deciding when one is due, writing it, proving it, and moving the pointer to it; at once or in the background.
 
-Reading and moving `_last_checkpoint`. It only ever saves work: a table opens rightly whatever it says.
+A checkpoint writes down what the table is at a version, so that nobody has to replay how it came about. It is derived work:
+made from versions that are committed already, and created if absent. Losing the race for it is as good as winning: whoever
+made it, it says the same. The pointer to it, `_last_checkpoint`, is moved afterwards, never back, and only ever saves work:
+a table opens rightly whatever it says.
 
-What the newest checkpoint of a table holds, and how far the table has gone beyond it.
-
-Checkpoints: writing down what the table is at a version, so that nobody has to replay how it came about.
-
-A checkpoint is derived work. It is made from versions that are committed already, it is created if absent, and losing the
-race for it is as good as winning: whoever made it, it says the same. The pointer to it is moved afterwards, never back.
-
-Checkpoints that are written beside the commits that made them due, so that no commit pays for one.
-
-At most one at a time for a table, and few at a time in a process. When the interpreter ends it waits for them, each as long
-as its settings allow. What is not done by then is as if it had never begun: the next writer does it. A process that was
-forked has none: its parent goes on with its own.
+`CheckpointQueue` writes checkpoints beside the commits that made them due, so that no commit pays for one: at most one at a
+time for a table, and few at a time in a process. When the interpreter ends it waits for them, each as long as its settings
+allow. What is not done by then is as if it had never begun: the next writer does it. A process that was forked has none:
+its parent goes on with its own.
 """
 
 from __future__ import annotations

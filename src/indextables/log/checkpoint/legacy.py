@@ -1,7 +1,4 @@
-"""Checkpoints of older releases: JSON in one file or several parts, and Parquet. Read always, written on request.
-
-Writing checkpoints in the forms of older releases: JSON in one file or several parts, and Parquet.
-"""
+"""Checkpoints of older releases: JSON in one file or several parts, and Parquet. Read always, written on request."""
 
 from __future__ import annotations
 

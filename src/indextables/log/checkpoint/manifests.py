@@ -1,14 +1,11 @@
 """Manifests, the file lists of a state: sorting their entries, reading them, writing them under the name of their content.
 
-Live entries in the order of their partition values, a bounded part of them in memory at a time.
+Entries are sorted by their partition values with a bounded part of them in memory: first only the partition values are
+read, which gives every row its place; then the rows are gathered in groups of consecutive places. A group reads a part
+again only if the part has rows in it, so a list that is nearly sorted already is read about once.
 
-First only the partition values are read, which gives every row its place; then the rows are gathered in groups of
-consecutive places. A group reads a part again only if the part has rows in it, so a list that is nearly sorted already
-is read about once.
-
-Reading manifests: from memory where they are known, several at a time where they are not.
-
-Writing manifests: file lists cut into manifests, named by content, described with exact counts and bounds.
+Manifests are read from memory where they are known, several at a time where they are not, and written with exact counts and
+bounds.
 """
 
 from __future__ import annotations

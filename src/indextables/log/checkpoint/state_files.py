@@ -1,6 +1,6 @@
 """The file list of a state: its manifests without what its tombstones hide, read when somebody asks, and counted.
 
-Which live files a commit removes, decided on the snapshot it meets: all, those of a predicate, those of partitions.
+And which live files a commit removes, decided on the snapshot it meets: all, those of a predicate, those of partitions.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
 A continued state names the manifests of its predecessor and one more; what was removed since is hidden by tombstones. Only
 if files were removed, or added under a name that may have been used before, are the paths in the older manifests read, to
-keep every count exact. A path that is added again must not lie under a tombstone, nor stand in two manifests: the older
-manifests that hold it are rewritten.
-
-What happened to the manifests of a state since it was written: which of their entries went, exactly counted.
+keep every count exact (`changes_since`). A path that is added again must not lie under a tombstone, nor stand in two
+manifests: the older manifests that hold it are rewritten.
 """
 
 from __future__ import annotations

@@ -1,9 +1,18 @@
-"""Whether a checkpoint can stand for the versions that led to it.
+"""Whether a checkpoint can be trusted: it descends from the versions it claims to cover, and says what they lead to.
 
-Nothing is deleted on the word of a file that nobody has read. A check reads the state and every manifest that it names, or
-every part of a legacy checkpoint, from the store and not from memory; checksums and counts must hold; and where the versions
-are still there, what they lead to by another way must be the same. Whoever deletes asks for the check first; whoever
-writes a checkpoint asks for it before the pointer moves.
+Another engine reads states only and commits by writing one: beside a version of ours it would write a state of the same
+number that knows nothing of it, and the rows of that version would be gone for everybody. So a state is held against the
+version files of the table before it is used (`check_descent`). A state of ours names the transaction of its own version;
+one of another engine does not, and must hold what the newest version that changed files added.
+
+A state of ours whose own version file is gone or cannot be read is taken at its word, and so is a version file without a
+transaction. No writer commits by a checkpoint in an older form: one that does not name the transaction of its version, and
+a state of another table, is simply damage, and is passed over (rule S10).
+
+Nothing is deleted on the word of a file that nobody has read. `CheckpointVerifier` reads the state and every manifest that
+it names, or every part of a legacy checkpoint, from the store and not from memory; checksums and counts must hold; and
+where the versions are still there, what they lead to by another way must be the same. Whoever deletes asks for it first;
+whoever writes a checkpoint asks for it before the pointer moves.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from_arrow_expression(pc.field("n") > 5)             Arrow expression -> tree
 bind(tree, schema)                                   tree -> bound tree: typed, checked
 evaluate(bound, batch)                               bound tree, rows -> TRUE, FALSE or NULL per row
 
-Predicates as callers write them: SQL text, a tree, or an Arrow expression; bound to the table's schema.
+`bound_predicate` takes what callers write: SQL text, a tree, or an Arrow expression.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A bound tree needs fewer forms than a free one: comparisons are =, <, <=, > and 
 column's type, IN has at least two values of that type, and what cannot hold (or cannot fail) for any value of the type
 is written with IS NULL and constants. It still prints as SQL.
 
-Where a literal stands among the values of a column's type.
-
 A literal of another kind is never rounded into the column's type, which would change what it says: `n < 2.5` over whole
 numbers is `n <= 2`, and `n = 2.5` holds for no row. `place` finds the greatest value of the type at or below the
 literal, and whether it is the literal itself; every comparison follows from that.

@@ -13,7 +13,7 @@ only a bound tree can be evaluated. `str()` is SQL in Spark's dialect and parses
     ├─ Like                    any other LIKE pattern
     └─ RLike                   a regular expression that fits somewhere in a text
 
-LIKE patterns: reading them, and the simpler predicate that many of them are.
+A LIKE pattern becomes the simpler predicate that many of them are (`like`).
 """
 
 from __future__ import annotations

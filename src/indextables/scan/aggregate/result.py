@@ -1,10 +1,7 @@
-"""Partial results -> the table a user sees: buckets in order, cut to size, with their metrics beside them.
+"""Aggregations over a table: each split makes its part, the parts add up exactly, and become the table that a user sees.
 
-The values of a metric from its partial results, and the columns they stand in.
-
-The buckets of one aggregation in their order: terms by count or key, histograms by key with gaps filled on demand.
-
-Aggregations over a table: each split makes its part, the parts add up exactly.
+Buckets come in their order (terms by count or key, histograms by key with gaps filled on demand), cut to size, with the
+values of their metrics in columns beside them.
 """
 
 from __future__ import annotations

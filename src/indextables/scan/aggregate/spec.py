@@ -1,6 +1,6 @@
 """The specification of aggregations as a tree: frozen, picklable, checked against a schema, all faults in one error.
 
-Lengths of time by which a date histogram groups.
+A date histogram groups by a fixed length of time or by the calendar.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Small answers: how much a read returns, and the answer itself where it is so little that the driver gives it.
 
-What Spark aggregates, as each task does it over its rows: groups by whole columns, and count, min, max or sum of others.
+What Spark aggregates each task does over its rows: groups by whole columns, and count, min, max or sum of others.
 """
 
 from __future__ import annotations

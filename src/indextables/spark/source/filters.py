@@ -1,8 +1,14 @@
-"""Filters that Spark hands over with a scan, as conditions of the table's own kind.
+"""Filters that Spark hands over with a scan: as conditions of the table's own kind, and over match columns.
 
 What is understood here means exactly what it means in Spark, which then need not apply it again where it is told so. The
 rest is left out: the scan then returns more rows than it must, and Spark filters them. (`java/FilterJson.java` writes the
 JSON.)
+
+A match column says of every row whether a search finds it, for searches that are no condition of their own (under OR, in
+CASE ...). The scan finds the rows of each search by the index, and returns with each row whether it is among them. Filters
+over match columns and columns of the table together (`_match_0 OR level = 'ERROR'`) are decided here too, so that no other
+rows are read: each part by the index or by its own columns, with NOT carried down to the parts, where SQL's null is still
+known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The options of the data source: a few of its own, and every setting. Spark hands them over with lower-case keys.
 
-What a read asks for: which columns it returns, and whether its rows are ranked, scored or shown in snippets.
+`ReadRequest` is what a read asks for: which columns it returns, and whether its rows are ranked, scored or shown in snippets.
 """
 
 from __future__ import annotations

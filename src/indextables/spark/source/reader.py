@@ -1,8 +1,7 @@
 """The batch reader: the planner prunes and groups splits, each task searches and reads its group.
 
-Telling our splits, which are Parquet files, from the bundles of other engines, which Spark cannot read.
-
-Splits into tasks: enough of them for each task to be worth starting, few enough for all cores to have work.
+Groups are large enough for each task to be worth starting, and enough of them for all cores to have work. Our splits, which
+are Parquet files, are told from the bundles of other engines, which Spark cannot read.
 """
 
 from __future__ import annotations

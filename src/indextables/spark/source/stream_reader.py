@@ -10,9 +10,8 @@ back are compared with those that it takes away.
 With `readChangeFeed` every row that came or went is read, with what happened to it (`scan/change_feed.py`): such a stream
 goes on across deletions, updates and restorations.
 
-What a stream asks for: where it starts, how much a batch takes, and which rows it wants.
-
-Which files a stream reads, and in which order: the same files for the same offsets, whenever it is asked.
+`StreamOptions` is what a stream asks for; `StreamFiles` says which files it reads and in which order: the same files for
+the same offsets, whenever it is asked.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Putting a split together: the index after the rows, the hot section after the index, the footer, its checksum.
 
-The footer's checksum is over everything from the footer start to the end of the file, and kept inside that very stretch.
+The footer's checksum is over everything from the footer start to the end of the file, and kept inside that very stretch. It
+is an entry of the Parquet key-value metadata (`indextables.seal`) with a value of fixed width (`footer start`, `crc32`, as
+hex digits). The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the file
+stays a valid Parquet file. With it one read checks the Parquet metadata, the section table and the hot section at once.
 
-It is an entry of the Parquet key-value metadata (`indextables.seal`) with a value of fixed width (`footer start`, `crc32`,
-as hex digits). The value is written as zeros, and filled in when the file is complete: lengths stay as they are, so the
-file stays a valid Parquet file. With it one read checks the Parquet metadata, the section table and the hot section at once.
+`SplitInfo` is a finished split: everything that its entry in the log says.
 """
 
 from __future__ import annotations

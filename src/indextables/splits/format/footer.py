@@ -1,4 +1,4 @@
-"""The end of a split: one read proves it and tells everything that is needed to find the rest."""
+"""The footer of a split, parsed: one read proves it and tells everything that is needed to find the rest."""
 
 from __future__ import annotations
 

@@ -1,15 +1,14 @@
-"""Opening a Parquet file to read it, with the reader that `pyarrow.parquet.ParquetFile` is a cover of.
-
-The cover looks at every column's path and resolves file systems each time; and its module loads those of all clouds, which
-takes as long as a search. What is read here is in memory already.
-
-The rows of a split: Parquet row groups written as batches arrive, and the Parquet footer written last.
+"""The rows of a split as Parquet: row groups written as batches arrive, the Parquet footer last; and opened to be read.
 
 Row groups are large (131,072 rows), for engines that read all of a column; pages are small, for a search that matches few
 rows and decodes only theirs. No footer statistics for floating point columns: Parquet's bounds leave NaN out, and an engine
 that trusts them drops rows. No dictionary for them where a zero occurs: Spark skips a row group whose dictionary lacks 0.0,
-though it holds the equal -0.0, or the other way round. No statistics for full-text and nested columns: they prune nothing and
-would make the footer large.
+though it holds the equal -0.0, or the other way round. No statistics for full-text and nested columns: they prune nothing
+and would make the footer large.
+
+Files are opened with the reader that `pyarrow.parquet.ParquetFile` is a cover of. The cover looks at every column's path
+and resolves file systems each time; and its module loads those of all clouds, which takes as long as a search. What is read
+here is in memory already.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where the bytes of a split come from: a local file, or ranged reads from an object store. Both count their reads.
 
-Index data read out of a split, and proven: no byte is used before the checksum of its range was right.
+Index data that is read out of a split is proven: no byte is used before the checksum of its range was right.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Batches of rows as lines of JSON, the quickest way into tantivy.
-
-Rows into one tantivy segment whose document numbers are the row numbers.
+"""Rows into one tantivy segment whose document numbers are the row numbers; as lines of JSON, the quickest way in.
 
 One writer thread indexes documents in the order they are added. When the heap is full tantivy closes a segment by
 itself, so a large split has several: each is put in its place by the row numbers that a few of its documents carry,

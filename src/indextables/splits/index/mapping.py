@@ -12,7 +12,7 @@
 
 Tantivy fields are named by the column's place (`c0`, `c1`, …), so that any column name works.
 
-The settings that lead to a doc mapping: what a table must have been told for its splits to be as they are.
+The settings that lead to a mapping are told by it: what a table must have been told for its splits to be as they are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Segments of tantivy on local disk: one folder, one segment, as the pieces that indexing and merging hand around.
-
-Merging segments in a given order, without indexing anything again.
+"""Segments of tantivy on local disk (one folder, one segment), and merging them in a given order without indexing again.
 
 Tantivy-py has no merge call, but a writer that opens a folder merges segments of like size by itself. So the segments
 are put into one folder with a `meta.json` that makes each large one look nearly empty (which puts them on one level with

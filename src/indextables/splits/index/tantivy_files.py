@@ -4,9 +4,8 @@ A tantivy file ends in a footer (version and checksum as JSON, its length, a mag
 data of every field one after another, with a directory of places before that footer. Everything here is checked: bytes
 that make no sense are `BadFileError`.
 
-Failures of tantivy and of the local disk it writes to as errors of ours.
-
-A panic in its Rust code arrives as a BaseException that nobody catches.
+Failures of tantivy, and of the local disk it writes to, become errors of ours: a panic in its Rust code arrives as a
+BaseException that nobody catches.
 """
 
 from __future__ import annotations

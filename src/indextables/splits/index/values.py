@@ -4,10 +4,9 @@ Every value is searched as a JSON document under one root key, so that `tags:x` 
 `user.name:x` a key of a struct in the same way. Nulls and numbers that are not finite have no term. A text that is not
 valid JSON is one string. Whole numbers are integers however they are written (`1.0` is `1`).
 
-What tantivy is given for a column, and how many values it cannot hold completely.
-
-The writer indexes what this module returns, scanning reads rows through the same functions, and the count decides
-whether a filter that looks at terms (wildcard, fuzzy, a very long word) can trust the index alone.
+It is also said what tantivy is given for a column, and how many values it cannot hold completely. The writer indexes what
+this module returns, scanning reads rows through the same functions, and the count decides whether a filter that looks at
+terms (wildcard, fuzzy, a very long word) can trust the index alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One clause of a query: what follows a column's colon, or a bare word, as a leaf of the column's kind.
 
-Reading a query's text character by character, and saying where it stopped making sense.
+The text is read character by character, and an error says where it stopped making sense.
 """
 
 from __future__ import annotations

@@ -3,12 +3,11 @@
 A wildcard or fuzzy word is compared with terms after splitting and lower-casing but before stemming: a part of a word
 has no stem.
 
-Words in places: whether a phrase or a row of patterns occurs in a list of tokens. Plain and exact.
+Whether a phrase or a row of patterns occurs in a list of tokens is decided plainly and exactly. A phrase with slop matches
+where each word can be given a place of its own such that, after taking away each word's place in the phrase, the places lie
+within the slop of each other: `"a b"~1` finds `a x b`, `"a b"~2` also `b a`.
 
-A phrase with slop matches where each word can be given a place of its own such that, after taking away each word's
-place in the phrase, the places lie within the slop of each other: `"a b"~1` finds `a x b`, `"a b"~2` also `b a`.
-
-The text of a value in a query as a value of its column's type. ValueError says what is expected instead.
+The text of a value in a query becomes a value of its column's type; ValueError says what is expected instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Leaves about values rather than words, as typed predicates: answered by Parquet statistics and Arrow.
+"""A query as typed predicates: leaves about values rather than words, answered by Parquet statistics and Arrow.
 
-What a query implies about whole values: a predicate that is true for every row it matches.
-
-Splits and row groups whose bounds rule the predicate out need not be opened. It says less than the query, never more.
+What a whole query implies about values is a predicate that is true for every row it matches. Splits and row groups whose
+bounds rule it out need not be opened. It says less than the query, never more.
 """
 
 from __future__ import annotations

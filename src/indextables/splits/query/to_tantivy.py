@@ -1,9 +1,8 @@
-"""Leaf of the tree -> tantivy query, where the index can answer it; exactly, or as a superset that rows then confirm.
+"""A query translated for the index: leaf or whole tree -> tantivy query, exactly, or as a superset that rows then confirm.
 
 What the index cannot answer (numbers, dates, ranges of text, missing values, words longer than it keeps) gives None and
-is answered from the rows. Nothing is ever approximated in silence.
-
-A whole tree as one tantivy query, where every leaf of it is answered exactly; and what the index must have ready.
+is answered from the rows. Nothing is ever approximated in silence. A whole tree is one query where every leaf of it is
+answered exactly; and it is said what the index must have ready.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What another engine's bundle says without tantivy opening it: which rows hold a term, and the stored documents.
+"""Bundles, the splits of other engines (IndexTables on the JVM, Quickwit), read without tantivy: terms and documents.
 
 Their term dictionary is a sorted string table, which tantivy-py cannot open: blocks of terms, each written as what it
 shares with the one before, after the places of their postings. Postings are the numbers of documents in blocks of 128,
 packed to as few bits as the gaps between them need, and a rest of single numbers. The document store is compressed
 blocks of documents. All three are formats of tantivy (`sstable/README.md`, `postings`, `store` of its sources).
 
-The file format of other engines' splits (IndexTables on the JVM, Quickwit): tantivy's files one after another.
+A bundle is tantivy's files one after another:
 
     files · (u32 magic, u32 version, JSON {"files": {name: {start, end}}}) · u32 its length · hotcache · u32 its length
 

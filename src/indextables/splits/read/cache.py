@@ -1,4 +1,4 @@
-"""Parts of splits on local disk, shared by all processes of a user, bounded in size.
+"""What is kept of splits: parts on local disk, shared by all processes of a user, and what a process has in memory; bounded.
 
     <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
     <folder>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
@@ -10,8 +10,8 @@ Nothing is ever cut short or replaced in place, since tantivy maps these files: 
 place, ranges are written into holes, and an evicted entry is unlinked, which leaves it whole for whoever holds links to
 it. Pages that never reached the disk in a crash are no danger: what another boot of the machine left is not used.
 
-What a process keeps of splits between two queries: decoded ends, decoded columns of row groups, opened splits, and index
-views that nobody uses just now.
+In memory a process keeps, between two queries, decoded ends, decoded columns of row groups, opened splits, and index views
+that nobody uses just now.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ their ranges first. Files are shared with other processes through the cache; a r
 bytes are there and their checksum was right. A local split takes the same way: its index data is inside one file, and
 tantivy can only open folders, so the ranges that are used are copied out once.
 
-The index of a split as a segment that can be merged: its files are copied out where the merge wants them.
+For a merge the index is a segment: its files are copied out where the merge wants them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Tantivy-py cannot open their term dictionary; `bundle_files.py` reads it, and th
 is not known there, nothing is ruled out and documents are read by tantivy: the same answer, slower. Merging rewrites
 such a split into one of ours.
 
-Values of another engine's documents as Arrow arrays of the table's types.
+Values of its documents become Arrow arrays of the table's types.
 """
 
 from __future__ import annotations

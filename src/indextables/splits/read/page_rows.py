@@ -1,13 +1,13 @@
-"""Rows by number, out of as few pages as hold them: what a search for its best ten reads.
+"""Rows by number, out of as few pages as hold them, and which rows can hold a value by the bounds of pages and row groups.
 
-Which pages those are is known before anything is read, so all of them are one call to the store. Each is proven by its
-checksum. Decoded pages are kept in memory beside decoded row groups, each a copy, so that none holds others in memory.
+A search for its best ten reads little: which pages hold them is known before anything is read, so all of them are one call
+to the store. Each is proven by its checksum. Decoded pages are kept in memory beside decoded row groups, each a copy, so
+that none holds others in memory.
 
-Which rows of a split can hold a value, from the bounds that Parquet keeps: of every 8,192 rows, or of every row group.
-
-The parts are runs of rows. A split with a page table has parts of one page of most columns; a column whose pages lie
-otherwise (long texts without a dictionary) has the bounds of its row groups, and so have the types that are not decoded here.
-Floating point columns have no bounds: NaN has no place there.
+Bounds are those that Parquet keeps, of every 8,192 rows or of every row group: the parts are runs of rows. A split with a
+page table has parts of one page of most columns; a column whose pages lie otherwise (long texts without a dictionary) has
+the bounds of its row groups, and so have the types that are not decoded here. Floating point columns have no bounds: NaN
+has no place there.
 """
 
 from __future__ import annotations

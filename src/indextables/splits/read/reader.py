@@ -5,12 +5,9 @@
     with reader.open_index(["c3"], positions=True) as view:
         view.index.searcher().search(...)
 
-Every byte that is used is proven by a checksum first. Only what is asked for is read: the row groups that hold the
-wanted rows, the chunks of the wanted columns, the index data of the wanted fields.
-
-The end of a split, read as seldom as possible: kept decoded in memory, and on disk for a remote split.
-
-The rows of a split: proven column chunks, handed to Parquet as if the whole file were there.
+Every byte that is used is proven by a checksum first. Only what is asked for is read: the row groups that hold the wanted
+rows, the chunks of the wanted columns (handed to Parquet as if the whole file were there), the index data of the wanted
+fields. The end of a split is read as seldom as possible: it is kept decoded in memory, and on disk for a remote split.
 """
 
 from __future__ import annotations

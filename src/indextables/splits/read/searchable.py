@@ -2,8 +2,6 @@
 
 `SplitReader` is one; a foreign split (no index that tantivy opens) is another, whose `indexed` is False: its queries are
 answered by its rows with the same analyzers, of which its terms leave only the possible ones.
-
-Rows of a table by their places. A few are cut out one by one, which is quicker than pyarrow's `take` of them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""What a split says of itself: enough for an entry in the log, when there is no log to ask.
+"""What a split says of itself: its entry in the log, when there is no log to ask; whether its bytes are right; their sizes.
 
-Checking a split from the file itself, past every cache: its end, and on request every byte of rows and index.
+A split is checked from the file itself, past every cache: its end, and on request every byte of rows and index. The sizes
+of its components add up to the size of its file:
 
-What the bytes of a split are spent on. The sizes of a split's components add up to the size of its file.
-
-rows        a column's values in Parquet, per column
-term        the dictionary of a column's terms          idx        where each term occurs
-pos         positions, for phrases                      fieldnorm  lengths, for scores
-hot         the hot section: what every search reads first
-footer      Parquet's footer, and everything that is not one of the others
+    rows        a column's values in Parquet, per column
+    term        the dictionary of a column's terms          idx        where each term occurs
+    pos         positions, for phrases                      fieldnorm  lengths, for scores
+    hot         the hot section: what every search reads first
+    footer      Parquet's footer, and everything that is not one of the others
 """
 
 from __future__ import annotations

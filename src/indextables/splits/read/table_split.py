@@ -4,7 +4,7 @@ without the rows that are deleted.
 Rows of a `TableSplit` are numbered without the deleted ones: whoever reads, counts or searches it cannot meet them. The
 numbers in the file are `places`; a deletion vector names rows by those.
 
-Opening a split of either kind: one of ours, or another engine's bundle.
+`open_split` opens either kind: one of ours, or another engine's bundle.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 A tree that the index answers completely is one tantivy query. Otherwise its parts are: what the index knows comes
 first and narrows the rows, and only those rows are read for what is left.
 
-Conditions over parts of texts, narrowed by the index: rows that hold every three neighbouring characters of a literal.
-
-A column with `indexing.substring` has a second field, with all its texts' grams in lower case. What it finds is a superset
-of the rows for which `LIKE`, `contains` and the like are true; the rows decide. A literal of fewer than three characters,
-a negation, or a column without the field says nothing: then the rows alone are asked.
+Conditions over parts of texts are narrowed by the index too. A column with `indexing.substring` has a second field, with
+all its texts' grams in lower case. What it finds is a superset of the rows for which `LIKE`, `contains` and the like are
+true; the rows decide. A literal of fewer than three characters, a negation, or a column without the field says nothing:
+then the rows alone are asked.
 
 A column of kind `text_and_string` or `exact_only` has a field with whole values or their hashes, which says the same of
 equality and IN.

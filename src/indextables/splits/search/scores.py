@@ -3,13 +3,12 @@
 What is answered from the rows (numbers, dates, ranges, missing values) filters and adds nothing. A part that is not
 required adds its score only to rows that really match it.
 
-How rare words are in the whole table, so that scores of different splits can be compared.
+Scores of different splits can be compared, by how rare words are in the whole table (`inverse_document_frequency`). Each
+split counts the documents that hold each scored word; the sums give every word its weight in the table. Tantivy knows only
+its own split, and its score is linear in a word's weight: a factor per word makes it table-wide. The average length of a
+text, which BM25 also looks at, stays the split's own.
 
-Each split counts the documents that hold each scored word; the sums give every word its weight in the table. Tantivy
-knows only its own split, and its score is linear in a word's weight: a factor per word makes it table-wide. The average
-length of a text, which BM25 also looks at, stays the split's own.
-
-Scores without an index, for rows that were found by scanning: BM25 with every text taken as of average length.
+Rows that were found by scanning, without an index, have BM25 with every text taken as of average length.
 """
 
 from __future__ import annotations

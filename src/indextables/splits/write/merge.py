@@ -4,10 +4,9 @@ Rows are copied through Parquet as a stream. The index is merged from the source
 indexing anew; where that is not possible (another engine's split, a text column that a source does not have, an index
 that proves damaged or a merge that fails its checks) the rows are indexed again on their way through.
 
-Rows of several splits in one order, in bounded memory: what a sorted merge writes.
-
-The values to sort by are read first, of all rows; they alone say where each row goes. Then the rows are read in passes, each
-of them the rows of one stretch of the result. Splits that follow each other already are each read once.
+A sorted merge writes the rows of several splits in one order, in bounded memory. The values to sort by are read first, of
+all rows; they alone say where each row goes. Then the rows are read in passes, each of them the rows of one stretch of the
+result. Splits that follow each other already are each read once.
 """
 
 from __future__ import annotations

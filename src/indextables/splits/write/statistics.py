@@ -1,10 +1,4 @@
-"""What the log will say of a split: gathered while its rows are written.
-
-What is collected about a split's values on the way: bounds, nulls, time range, size.
-
-What a finished split is: everything its entry in the log says.
-
-Column statistics of one split, gathered from its batches while they are written.
+"""What the log will say of a split's values: bounds, nulls, time range and size, gathered while its rows are written.
 
 Bounds are right or absent: a column that holds NaN has no upper bound (NaN is the greatest), a zero is written so that
 it bounds -0.0 and 0.0 in every reader's order, a column of NULLs has none, and shortened texts still bound.

@@ -8,9 +8,8 @@
             upload(split)
 
 Rows keep their order within and across splits. The writer's folder, with every split in it, is gone when it closes,
-however it closes. Rows belong to one partition; partition columns are not part of the file, as in Hive and Delta.
-
-Where new splits are put: `<column>=<value>/splits/split-<uuid>.split`.
+however it closes. Rows belong to one partition; partition columns are not part of the file, as in Hive and Delta. A new
+split is put at `<column>=<value>/splits/split-<uuid>.split`.
 """
 
 from __future__ import annotations
