@@ -1,12 +1,17 @@
-"""Logs for the explorer of schedules: nothing in them depends on time, chance or threads."""
+"""Logs and actors for the explorer of schedules: nothing in them depends on time, chance or threads.
+
+A split is a JSON list of its rows.
+"""
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any
 
+from indextables import config
 from indextables.config.log import (
     CompactionSettings,
     LogReadSettings,
@@ -15,19 +20,37 @@ from indextables.config.log import (
     VersionFileSettings,
 )
 from indextables.config.upkeep import PurgeSettings
-from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError
+from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
 from indextables.log.cache import LogCache
-from indextables.log.log_files import CLOCK, MANIFESTS, POINTER
+from indextables.log.log_files import CLOCK, MANIFESTS, POINTER, version_path
 from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction
+from indextables.model.predicate import Predicate, bind, parse
+from indextables.model.protocol import NEW_TABLE_PROTOCOL
+from indextables.model.schema import schema_from_json
+from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
 from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
-from indextables.upkeep import purge, restore
+from indextables.upkeep import merge, purge, restore
+from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
 from indextables.upkeep.purge import Retention
+from indextables.upkeep.rewrite import SourceSplit
+from indextables.wire import version_file
 
 Actors = tuple[Callable[[Store], Any], ...]
 Rows = tuple[int, ...]
 Effects = Mapping[str, Callable[[Rows], Rows]]
 Check = Callable[[Content, Mapping[str, Any]], str | None]
+SCHEMA = json.dumps(
+    {
+        "type": "struct",
+        "fields": [
+            {"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("id", "long"), ("p", "integer"))
+        ],
+    }
+)
+SETTINGS = config.resolve(options={"merge.parallelism": 1})
+NOWHERE = StoreSpec("memory://nowhere")
 
 
 def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS) -> TransactionLog:
@@ -50,6 +73,61 @@ def open_log(store: Store, name: str, *, attempts: int = 4, now_ms: int = NOW_MS
     )
 
 
+def content_of(versions: Sequence[Sequence[LogAction]], splits: Mapping[str, Sequence[int]]) -> Content:
+    """A store with a table: its first version, those that follow, and splits with their rows."""
+    created = (NEW_TABLE_PROTOCOL, MetadataAction(id="t", schema_string=SCHEMA, partition_columns=("p",)))
+    files = {
+        version_path(n): version_file.encode((CommitInfo(txn_id=f"v{n}", timestamp=n), *actions), compress=False)
+        for n, actions in enumerate((created, *versions))
+    }
+    return {**files, **{path: json.dumps(rows).encode() for path, rows in splits.items()}}
+
+
+def condition(text: str) -> Predicate:
+    """A condition over the columns of the table."""
+    return bind(parse(text), schema_from_json(SCHEMA))
+
+
+def put_split(store: Store, entry: AddAction, rows: Sequence[int]) -> AddAction:
+    """Write a split, and return its entry in the log."""
+    store.put(entry.path, json.dumps(rows).encode())
+    return entry
+
+
+def merge_all(
+    store: Store,
+    rows_of: Callable[[SourceSplit], Sequence[int]],
+    entry_of: Callable[[str, Sequence[int]], AddAction],
+    *,
+    lost: type[IndexTablesError] = NotFoundError,
+) -> str:
+    """Merge all splits that can be merged. `rows_of` reads one and raises `lost` for one that is gone."""
+    log = open_log(store, "merger")
+
+    def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
+        for task in work:
+            sources = task.group.sources
+            try:
+                rows = [row for source in sources for row in rows_of(source)]
+            except lost as error:
+                yield MergeOutcome(task.group, failed=(FailedSource(str(error.context.get("path")), "gone"),))
+                continue
+            entry = entry_of(f"merged-{'-'.join(map(str, rows))}.split", rows)
+            yield MergeOutcome(task.group, sources, (put_split(store, entry, rows),))
+
+    planned = merge.plan(log.fresh(), url=store.url, bounds=MergeBounds(1 << 30, 1000, 0.45), now_ms=NOW_MS)
+    return merge.run(planned, log, spec=NOWHERE, settings=SETTINGS, execute=execute).status
+
+
+def quiet_store(content: Content) -> Store:
+    """A store that holds this content and answers every call rightly."""
+
+    def answer(call: tuple[Any, ...]) -> Any:
+        return outcomes(dict(content), call)[0][1]
+
+    return SteppedStore(answer)
+
+
 _read: dict[frozenset[tuple[str, bytes]], list[str]] = {}
 
 
@@ -57,11 +135,7 @@ def live_paths(content: Content) -> list[str]:
     """The splits that a reader of this content finds. Many schedules end with the same content, which is read once."""
     key = frozenset((path, data) for path, data in content.items() if not path.endswith(".split"))
     if key not in _read:
-
-        def answer(call: tuple[Any, ...]) -> Any:
-            return outcomes(dict(content), call)[0][1]
-
-        _read[key] = list(open_log(SteppedStore(answer), "reader").newest().all_files.column("path").to_pylist())
+        _read[key] = list(open_log(quiet_store(content), "reader").newest().all_files.column("path").to_pylist())
     return _read[key]
 
 
@@ -97,9 +171,9 @@ def restorer(store: Store) -> Any:
     return restore.run(restore.plan(log, version=1), log).version
 
 
-def purger(store: Store) -> Any:
+def purger(store: Store, name: str = "purger") -> Any:
     """Deletes whatever nobody needs, however young it is."""
-    log = open_log(store, "purger")
+    log = open_log(store, name)
     planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
     return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
 

@@ -4,45 +4,48 @@ order of the verbs that were acknowledged would have left, no key stands twice, 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from indextables.errors import CommitUnknownError, IndexTablesError, NotFoundError
-from indextables.log.log_files import version_path
+from indextables.errors import CommitUnknownError, IndexTablesError
 from indextables.log.transaction import Changes, RowDeletion
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import deletion_vector
 from indextables.model import protocol as protocols
-from indextables.model.actions import AddAction, CommitInfo, MetadataAction
+from indextables.model.actions import AddAction
 from indextables.model.column_names import NAME_KEY
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import vector_path
 from indextables.model.file_list import to_actions
-from indextables.model.protocol import NEW_TABLE_PROTOCOL, upgraded
+from indextables.model.protocol import upgraded
 from indextables.storage import vector_files
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter, load_vector
-from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
-from indextables.upkeep import delete, merge
-from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
-from indextables.wire import version_file
+from indextables.testing.interleave import Content, explore
+from indextables.upkeep import delete
+from indextables.upkeep.rewrite import SourceSplit
 from tests.interleave.stepped_logs import (
+    SCHEMA,
     Actors,
     Effects,
     Rows,
+    condition,
+    content_of,
     every_schedule,
     failed,
+    merge_all,
     names,
     open_log,
     purger,
+    put_split,
+    quiet_store,
     restorer,
     unfounded,
 )
-from tests.interleave.test_upkeep import NOWHERE, SCHEMA, SETTINGS, condition
 
 START = {"a.split": [0, 2, 4, 6], "b.split": [8, 10]}
 CLEANERS = frozenset(("purger",))
@@ -79,14 +82,7 @@ def add(path: str, rows: Sequence[int], **more: Any) -> AddAction:
 
 
 def lived_in() -> Content:
-    zero = (
-        CommitInfo(txn_id="create", timestamp=0),
-        NEW_TABLE_PROTOCOL,
-        MetadataAction(id="t", schema_string=SCHEMA, partition_columns=("p",)),
-    )
-    one = (CommitInfo(txn_id="one", timestamp=1), *(add(path, rows) for path, rows in START.items()))
-    files = {version_path(n): version_file.encode(a, compress=False) for n, a in enumerate((zero, one))}
-    return {**files, **{path: json.dumps(rows).encode() for path, rows in START.items()}}
+    return content_of([[add(path, rows) for path, rows in START.items()]], START)
 
 
 def living(store: Store, action: AddAction) -> dict[int, int]:
@@ -94,11 +90,6 @@ def living(store: Store, action: AddAction) -> dict[int, int]:
     rows = json.loads(store.get(action.path))
     gone = set() if action.deletion_vector is None else set(load_vector(store, action.deletion_vector).tolist())
     return {row: place for place, row in enumerate(rows) if place not in gone}
-
-
-def written(store: Store, path: str, rows: Sequence[int], **more: Any) -> AddAction:
-    store.put(path, json.dumps(rows).encode())
-    return add(path, rows, **more)
 
 
 def change(
@@ -123,7 +114,7 @@ def change(
         if places:
             stored = (action.num_records or 0) + (action.deleted_records or 0)
             deletions.append(RowDeletion(action.path, np.array(places), stored))
-    adds = [written(store, f"{name}.split", new)] if new and (found or inserts) else []
+    adds = [put_split(store, add(f"{name}.split", new), new)] if new and (found or inserts) else []
     numbers = iter(range(100))
     changes = Changes(
         operation,
@@ -214,22 +205,11 @@ def alterer(store: Store) -> Any:
 
 
 def merger(store: Store) -> Any:
-    log = open_log(store, "merger")
+    def rows_of(source: SourceSplit) -> Sequence[int]:
+        return [*living(store, AddAction(path=source.path, size=0, deletion_vector=source.vector))]
 
-    def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
-        for task in work:
-            sources = task.group.sources
-            try:
-                entries = [AddAction(path=s.path, size=0, deletion_vector=s.vector) for s in sources]
-                rows = [row for entry in entries for row in living(store, entry)]
-            except (NotFoundError, IndexTablesError) as error:
-                yield MergeOutcome(task.group, failed=(FailedSource(str(error.context.get("path")), "gone"),))
-                continue
-            name = f"merged-{'-'.join(map(str, rows))}.split"
-            yield MergeOutcome(task.group, sources, (written(store, name, rows, data_change=False),))
-
-    planned = merge.plan(log.fresh(), url=store.url, bounds=MergeBounds(1 << 30, 1000, 0.45), now_ms=NOW_MS)
-    return merge.run(planned, log, spec=NOWHERE, settings=SETTINGS, execute=execute).status
+    # A vector that is gone is damage; a split that is gone is not found.
+    return merge_all(store, rows_of, lambda path, rows: add(path, rows, data_change=False), lost=IndexTablesError)
 
 
 def _without(*gone: int) -> Callable[[Rows], Rows]:
@@ -250,10 +230,7 @@ EFFECTS: Effects = {
 
 
 def check(content: Content, results: Mapping[str, Any]) -> str | None:
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
-    store = SteppedStore(answer)
+    store = quiet_store(content)
     files = to_actions(open_log(store, "reader").newest().all_files)
     needed = {path for a in files for path in (a.path, vector_path(a.deletion_vector)) if path is not None}
     if needed - set(content):

@@ -11,52 +11,40 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from indextables import config
 from indextables.config.log import RetentionSettings
-from indextables.config.upkeep import PurgeSettings
-from indextables.errors import NotFoundError, VersionNotFoundError
+from indextables.errors import VersionNotFoundError
 from indextables.log.checkpoint.state_files import every_file
-from indextables.log.log_files import version_path
 from indextables.log.transaction import Changes
 from indextables.model import conflicts
-from indextables.model.actions import AddAction, CommitInfo, MetadataAction, RemoveAction
+from indextables.model.actions import AddAction, RemoveAction
 from indextables.model.conflicts import Operation
 from indextables.model.file_list import to_actions
-from indextables.model.predicate import Predicate, bind, parse
-from indextables.model.protocol import NEW_TABLE_PROTOCOL
-from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
-from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content, SteppedStore, outcomes
-from indextables.upkeep import delete, drop_partitions, merge, purge, tags, truncate
+from indextables.testing.interleave import Content
+from indextables.upkeep import delete, drop_partitions, tags, truncate
 from indextables.upkeep.delete import DeleteOutcome, DeleteTask
-from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
-from indextables.upkeep.purge import Retention
-from indextables.wire import version_file
+from indextables.upkeep.rewrite import SourceSplit
 from tests.interleave.stepped_logs import (
+    NOWHERE,
+    SETTINGS,
     Actors,
     Effects,
+    condition,
+    content_of,
     every_schedule,
     failed,
     live_paths,
+    merge_all,
     names,
     open_log,
     purger,
+    put_split,
+    quiet_store,
     restorer,
     unfounded,
 )
 
-SCHEMA = json.dumps(
-    {
-        "type": "struct",
-        "fields": [
-            {"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in (("id", "long"), ("p", "integer"))
-        ],
-    }
-)
-SETTINGS = config.resolve(options={"merge.parallelism": 1})
-NOWHERE = StoreSpec("memory://nowhere")
 PAST, CLEANERS = {"old.split": [7]}, frozenset(("purger", "second_purger", "truncater"))
 START = {"a.split": [0, 2], "b.split": [4], "c.split": [1, 3]}
 ADDED, REPLACED = [6], [8, 9]
@@ -69,28 +57,13 @@ def add(path: str, rows: Sequence[int], **more: Any) -> AddAction:
 
 def lived_in() -> Content:
     """Version 1 had a split that version 2 replaced by those of now: even rows in one partition, odd ones in the other."""
-    zero = (
-        CommitInfo(txn_id="create", timestamp=0),
-        NEW_TABLE_PROTOCOL,
-        MetadataAction(id="t", schema_string=SCHEMA, partition_columns=("p",)),
-    )
-    one = (CommitInfo(txn_id="one", timestamp=1), *(add(path, rows) for path, rows in PAST.items()))
-    two = (
-        CommitInfo(txn_id="two", timestamp=2),
-        *(RemoveAction(path=path) for path in PAST),
-        *(add(path, rows) for path, rows in START.items()),
-    )
-    files = {version_path(n): version_file.encode(a, compress=False) for n, a in enumerate((zero, one, two))}
-    return {**files, **{path: json.dumps(rows).encode() for path, rows in {**PAST, **START}.items()}}
+    one = [add(path, rows) for path, rows in PAST.items()]
+    two = [*(RemoveAction(path=path) for path in PAST), *(add(path, rows) for path, rows in START.items())]
+    return content_of([one, two], {**PAST, **START})
 
 
-def condition(text: str) -> Predicate:
-    return bind(parse(text), schema_from_json(SCHEMA))
-
-
-def written(store: Store, path: str, rows: Sequence[int], **more: Any) -> AddAction:
-    store.put(path, json.dumps(rows).encode())
-    return add(path, rows, **more)
+def written(store: Store, path: str, rows: Sequence[int]) -> AddAction:
+    return put_split(store, add(path, rows), rows)
 
 
 def appender(store: Store) -> Any:
@@ -108,22 +81,10 @@ def overwriter(store: Store) -> Any:
 
 
 def merger(store: Store) -> Any:
-    log = open_log(store, "merger")
+    def rows_of(source: SourceSplit) -> Sequence[int]:
+        return [int(row) for row in json.loads(store.get(source.path))]
 
-    def execute(work: Sequence[MergeTask]) -> Iterator[MergeOutcome]:
-        for task in work:
-            sources = task.group.sources
-            try:
-                rows = [row for source in sources for row in json.loads(store.get(source.path))]
-            except NotFoundError as error:
-                yield MergeOutcome(task.group, failed=(FailedSource(str(error.context["path"]), "gone"),))
-                continue
-            name = f"merged-{len(sources)}-{rows[0]}.split"
-            yield MergeOutcome(task.group, sources, (written(store, name, rows, data_change=False),))
-
-    bounds = MergeBounds(1 << 30, 1000, 0.45)
-    planned = merge.plan(log.fresh(), url=store.url, bounds=bounds, now_ms=NOW_MS)
-    return merge.run(planned, log, spec=NOWHERE, settings=SETTINGS, execute=execute).status
+    return merge_all(store, rows_of, lambda path, rows: add(path, rows, data_change=False))
 
 
 def deleter(store: Store) -> Any:
@@ -147,9 +108,7 @@ def dropper(store: Store) -> Any:
 
 
 def second_purger(store: Store) -> Any:
-    log = open_log(store, "second")
-    planned = purge.plan(log, retention=Retention(0, 0), settings=RetentionSettings(manifest_hours=0))
-    return purge.run(planned, log, settings=PurgeSettings(delete_retries=0, parallelism=1)).status
+    return purger(store, "second")
 
 
 def truncater(store: Store) -> Any:
@@ -196,11 +155,7 @@ def lost_tag(content: Content, results: Mapping[str, Any]) -> str | None:
     """A version that was said to be tagged can be read, and all of its splits are there."""
     if not isinstance(results.get("tagger"), int):
         return None
-
-    def answer(call: tuple[Any, ...]) -> Any:
-        return outcomes(dict(content), call)[0][1]
-
-    log = open_log(SteppedStore(answer), "reader")
+    log = open_log(quiet_store(content), "reader")
     if log.newest().header.tags != {"kept": 1}:
         return f"UNTAGGED: {log.newest().header.tags}"
     try:

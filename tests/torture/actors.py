@@ -198,6 +198,11 @@ def data(first: int, generation: int = 0) -> Any:
     return rows(range(first, first + BATCH), day=generation)
 
 
+def within(first: int) -> str:
+    """The condition that the rows of a batch fulfil."""
+    return f"id >= {first} AND id < {first + BATCH}"
+
+
 def write(actor: Actor) -> None:
     """Append batch after batch, through a handle that is often old."""
     table = actor.open()
@@ -222,85 +227,49 @@ def write_once(actor: Actor) -> None:
 
 def remove(actor: Actor) -> None:
     """Delete a batch that is there."""
-    for _ in actor.rounds():
-        table, known = _look(actor)
-        if table is None or len(known) < 4:
-            time.sleep(0.05)
-            continue
+    for _, table, known in _looks(actor, least=4, pause=0.1):
         first = actor.rng.choice(sorted(known))
-        where = f"id >= {first} AND id < {first + BATCH}"
-        actor.do(lambda: table.delete(where=where).version, kind="delete", batch=first)  # noqa: B023
-        time.sleep(actor.rng.uniform(0, 0.1))
+        actor.do(lambda: table.delete(where=within(first)).version, kind="delete", batch=first)  # noqa: B023
 
 
 def replace(actor: Actor) -> None:
     """Replace a batch that is there by its next generation; now and then the whole table by a batch."""
-    for n in actor.rounds():
-        table, known = _look(actor)
-        if table is None or len(known) < 4:
-            time.sleep(0.05)
-            continue
+    for n, table, known in _looks(actor, least=4, pause=0.2):
         if actor.rng.random() < 0.1:
             whole = actor.batch(n)
             actor.do(lambda: table.overwrite(data(whole)), kind="overwrite", batch=whole)  # noqa: B023
         else:
             first = actor.rng.choice(sorted(known))
-            generation = known[first] + 1
-            where = f"id >= {first} AND id < {first + BATCH}"
-            actor.do(
-                lambda: table.overwrite(data(first, generation), where=where),  # noqa: B023
-                kind="replace",
-                batch=first,
-                generation=generation,
-            )
-        time.sleep(actor.rng.uniform(0, 0.2))
+            new = known[first] + 1
+            act = lambda: table.overwrite(data(first, new), where=within(first))  # noqa: B023, E731
+            actor.do(act, kind="replace", batch=first, generation=new)
 
 
 def update(actor: Actor) -> None:
     """Give a batch that is there its next generation, row by row where it lies."""
-    for _ in actor.rounds():
-        table, known = _look(actor)
-        if table is None or len(known) < 4:
-            time.sleep(0.05)
-            continue
+    for _, table, known in _looks(actor, least=4, pause=0.1):
         first = actor.rng.choice(sorted(known))
-        generation, where = known[first] + 1, f"id >= {first} AND id < {first + BATCH}"
-        actor.do(
-            lambda: table.update(set={"day": generation}, where=where).version,  # noqa: B023
-            kind="update",
-            batch=first,
-            generation=generation,
-        )
-        time.sleep(actor.rng.uniform(0, 0.1))
+        new = known[first] + 1
+        act = lambda: table.update(set={"day": new}, where=within(first)).version  # noqa: B023, E731
+        actor.do(act, kind="update", batch=first, generation=new)
 
 
 def upsert(actor: Actor) -> None:
     """Write a batch by its keys: one that is there gets its next generation, one that is not comes in, or comes back."""
-    for n in actor.rounds():
-        table, known = _look(actor)
-        if table is None:
-            time.sleep(0.05)
-            continue
+    for n, table, known in _looks(actor, pause=0.1):
         there = known and actor.rng.random() < 0.6
         first = actor.rng.choice(sorted(known)) if there else actor.batch(max(0, n - actor.rng.randrange(4)))
-        generation = known.get(first, 0) + 1
-        actor.do(
-            lambda: table.upsert(data(first, generation), on=["id"]).version,  # noqa: B023
-            kind="replace",
-            batch=first,
-            generation=generation,
-        )
-        time.sleep(actor.rng.uniform(0, 0.1))
+        new = known.get(first, 0) + 1
+        act = lambda: table.upsert(data(first, new), on=["id"]).version  # noqa: B023, E731
+        actor.do(act, kind="replace", batch=first, generation=new)
 
 
 def restore(actor: Actor) -> None:
     """Bring back a version of a moment ago."""
     for _ in actor.rounds():
         time.sleep(actor.rng.uniform(0.1, 0.6))
-        try:
-            table = actor.open()
-        except IndexTablesError as error:
-            actor.journal.tell(error=error.kind, message=error.message)
+        table = _opened(actor)
+        if table is None:
             continue
         version = max(0, table.version - actor.rng.randrange(1, 5))
         actor.do(lambda: _restored(table, version), kind="restore", to=version)  # noqa: B023
@@ -327,13 +296,31 @@ def read(actor: Actor) -> None:
         time.sleep(actor.rng.uniform(0, 0.1))
 
 
-def _look(actor: Actor) -> tuple[Table | None, dict[int, int]]:
+def _opened(actor: Actor) -> Table | None:
+    """The table as it is now; none, and a line in the journal, if it cannot be opened."""
     try:
-        table = actor.open()
-        return table, actor.seen(table)
+        return actor.open()
     except IndexTablesError as error:
         actor.journal.tell(error=error.kind, message=error.message)
-        return None, {}
+        return None
+
+
+def _looks(actor: Actor, *, least: int = 0, pause: float = 0.0) -> Iterator[tuple[int, Table, dict[int, int]]]:
+    """Round after round the table and its batches with their generations, once it has `least`; `pause` after each."""
+    for n in actor.rounds():
+        try:
+            table = actor.open()
+            known = actor.seen(table)
+        except IndexTablesError as error:
+            actor.journal.tell(error=error.kind, message=error.message)
+            time.sleep(0.05)
+            continue
+        if len(known) < least:
+            time.sleep(0.05)
+            continue
+        yield n, table, known
+        if pause:
+            time.sleep(actor.rng.uniform(0, pause))
 
 
 def upkeep(act: Callable[[Table], Any], rest: float = 0.1) -> Callable[[Actor], None]:
@@ -341,10 +328,8 @@ def upkeep(act: Callable[[Table], Any], rest: float = 0.1) -> Callable[[Actor], 
 
     def repeat(actor: Actor) -> None:
         for _ in actor.rounds():
-            try:
-                table = actor.open()
-            except IndexTablesError as error:
-                actor.journal.tell(error=error.kind, message=error.message)
+            table = _opened(actor)
+            if table is None:
                 continue
             actor.do(lambda: act(table) and None, kind="upkeep", verb=actor.part.role)  # noqa: B023
             time.sleep(actor.rng.uniform(0.3, 1.0) * rest)
@@ -354,17 +339,12 @@ def upkeep(act: Callable[[Table], Any], rest: float = 0.1) -> Callable[[Actor], 
 
 def do_all(actor: Actor) -> None:
     """Every verb in some order, one after the other, with no retention but that of the settings."""
-    for n in actor.rounds():
-        table, known = _look(actor)
-        if table is None:
-            time.sleep(0.05)
-            continue
-        first = actor.rng.choice(sorted(known) or [0])
-        where, fresh = f"id >= {first} AND id < {first + BATCH}", actor.batch(n)
+    for n, table, known in _looks(actor):
+        first, fresh = actor.rng.choice(sorted(known) or [0]), actor.batch(n)
         verbs: list[tuple[Callable[[], Any], dict[str, Any]]] = [
             (lambda: table.append(data(fresh)), {"kind": "add", "batch": fresh}),  # noqa: B023
             (lambda: table.append(data(fresh)), {"kind": "add", "batch": fresh}),  # noqa: B023
-            (lambda: table.delete(where=where).version, {"kind": "delete", "batch": first}),  # noqa: B023
+            (lambda: table.delete(where=within(first)).version, {"kind": "delete", "batch": first}),  # noqa: B023
             (lambda: table.merge() and None, {"kind": "upkeep", "verb": "merge"}),  # noqa: B023
             (lambda: table.checkpoint() and None, {"kind": "upkeep", "verb": "checkpoint"}),  # noqa: B023
             (lambda: table.compact() and None, {"kind": "upkeep", "verb": "compact"}),  # noqa: B023
