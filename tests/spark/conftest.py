@@ -26,7 +26,7 @@ SETTINGS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the one session in one process: a second one would start a second JVM.
 
-    Modules that start their own servers and drivers are free to run beside it, each in one process for the sake of its fixtures.
+    Modules that start their own servers and drivers are free to run beside it, each in one process.
     """
     here = Path(__file__).parent
     own = {item.path for item in items if here in item.path.parents}
