@@ -9,36 +9,32 @@ from __future__ import annotations
 import datetime as dt
 import json
 import operator
+import os
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-from indextables.errors import InvalidInputError, UnsupportedError
+from indextables.errors import InvalidInputError, RefusedError, UnsupportedError
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
+from indextables.model.report import Report
+from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
+from indextables.splits.read.reader import SplitReader
+from indextables.splits.read.table_split import SplitEntry
+from indextables.storage.location import partition_folder
 from indextables.table import planning
 from indextables.table.handle import TableHandle
 
 if TYPE_CHECKING:
     import duckdb
     import polars as pl
-
-import os
-import shutil
-
-import pyarrow.parquet as pq
-
-from indextables.errors import RefusedError
-from indextables.model.report import Report
-from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
-from indextables.splits.read.reader import SplitReader
-from indextables.splits.read.table_split import SplitEntry
-from indextables.storage.location import partition_folder
 
 
 class ParquetView(Report, frozen=True):

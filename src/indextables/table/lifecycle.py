@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config.indexing import IndexingSettings
+from indextables.config.log import SkipSettings
 from indextables.config.upkeep import ExpirySettings, MergeSettings
-from indextables.errors import InvalidInputError
-from indextables.log.transaction import Changes
+from indextables.errors import InvalidInputError, RefusedError
+from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.transaction import Changes, SkipRequest
 from indextables.model import protocol as protocols
-from indextables.model.actions import MetadataAction
-from indextables.model.arguments import Moment, text, to_epoch_ms, whole_number
+from indextables.model.actions import MetadataAction, ProtocolAction
+from indextables.model.arguments import Moment, number, text, to_epoch_ms, whole_number
 from indextables.model.column_names import column_names, dumped
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
@@ -29,24 +31,15 @@ from indextables.model.schema_registry import without_registry
 from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
 from indextables.table import alter, definition, row_changes
 from indextables.table.frames import FrameVerbs
-from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.table.handle import ENGINE_INFO, TableHandle, log_settings
 from indextables.upkeep import delete, jobs, merge, tags
 
 if TYPE_CHECKING:
+    from indextables.log.checkpoint.checkpointer import CheckpointReport
     from indextables.table.alter import Alteration
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.jobs import Execute
     from indextables.upkeep.merge import MergeOutcome, MergeTask
-from indextables.config.log import SkipSettings
-from indextables.errors import RefusedError
-from indextables.log.checkpoint.state_writer import Compact
-from indextables.log.transaction import SkipRequest
-from indextables.model.actions import ProtocolAction
-from indextables.model.arguments import number
-from indextables.table.handle import log_settings
-
-if TYPE_CHECKING:
-    from indextables.log.checkpoint.checkpointer import CheckpointReport
 
 
 class ReindexReport(Report, frozen=True):
