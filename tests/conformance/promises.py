@@ -78,7 +78,7 @@ protocol 1 and 2 is what is written | otherwise | new tables have 4, older ones 
 protocol and metaData in version 0 only | otherwise | later versions may change both | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win | 003 allows it; tables change
 metaData: id, name, description, format, schemaString, partitionColumns, configuration, createdTime | as written | all of them | golden/test_wire.py::test_version_zero |
 add: core fields | as written | required ones are always written | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
-add: stats, tags, minValues, maxValues, numRecords | as written | written by every append | unit/model/test_stats.py::test_the_json_of_the_add_action |
+add: stats, tags, minValues, maxValues, numRecords | as written | written by every append | unit/splits/write/test_statistics.py::test_the_json_of_the_add_action |
 add: footer and hotcache offsets | as written | kept where they stand | unit/wire/test_version_file.py::test_every_action_survives |
 add: time range, split tags, opstamp, merge operations, mapping, uncompressed size | as written | every field survives reading and writing | unit/wire/test_manifest.py::test_any_file_list_comes_back |
 remove: deletionTimestamp, dataChange, partitionValues, size, tags | as written | all of them | unit/wire/test_version_file.py::test_every_action_survives |
@@ -142,7 +142,7 @@ PURGE removes orphans, old versions and states | as written | by the store's clo
 Schema deduplication by a canonical hash | as written | in version files and states | unit/log/test_recorded_mappings.py::test_a_mapping_is_recorded_once_and_named_by_its_hash |
 400 columns do not bloat the log | as written | 40 splits of 400 columns are below 150 KB | unit/log/test_recorded_mappings.py::test_forty_splits_of_four_hundred_columns_are_a_small_version |
 Statistics are truncated to 32 characters, partition columns never | more | and stay bounds: a cut maximum is rounded up | unit/model/test_values.py::test_shortened_texts_still_bound |
-`dataSkippingNumIndexedCols` (32) | as written | the same | unit/model/test_stats.py::test_which_columns_have_statistics |
+`dataSkippingNumIndexedCols` (32) | as written | the same | unit/splits/write/test_statistics.py::test_which_columns_have_statistics |
 Migration: CHECKPOINT upgrades; `DESCRIBE` shows avro-state | as written | no data file changes | golden/test_upkeep.py |
 Troubleshooting: REPAIR from split files | as written | rows, partitions, statistics and index settings come back | unit/upkeep/test_repair.py::test_how_columns_are_indexed_comes_back |
 Readers see a version whole or not at all | as written | under traffic too | faults/test_states_under_traffic.py::test_readers_see_whole_versions_or_are_told |
@@ -184,7 +184,7 @@ PURGE ... OLDER THAN 7 DAYS | as written | too short a time is refused | unit/up
 `transaction.retry.*`: attempts, base and longest delay | as written | the same keys | faults/test_lost_races.py::test_the_number_of_attempts_stays_a_setting |
 No distributed locks | as written | none | faults/test_contention.py::test_eight_processes_on_local_disk |
 Canonical hash: sorted keys, sorted named arrays | as written | order and spacing do not matter | unit/model/test_schema_registry.py::test_order_and_spacing_do_not_matter_but_content_does |
-`stats.truncation.enabled` and `maxLength` | as written | can be turned off or set | unit/model/test_stats.py::test_truncation_can_be_turned_off_or_set |
+`stats.truncation.enabled` and `maxLength` | as written | can be turned off or set | unit/splits/write/test_statistics.py::test_truncation_can_be_turned_off_or_set |
 Splits are skipped by minValues and maxValues | as written | the same | unit/model/test_pruning.py::test_bounds_and_null_counts |
 Schemas are immutable | more | they can be changed | unit/table/test_alter.py |
 The upgrade changes no data file | as written | the same | golden/test_tables.py::test_a_checkpoint_brings_it_into_the_current_form |
