@@ -173,6 +173,8 @@ class PageRows:
                 f"Pages of the split {self._tail.path} hold other rows than they say.", path=self._tail.path
             )
         values = values if values.type == self._type(p.name) else values.cast(self._type(p.name))
+        if len(pages) == 1 and values.num_chunks == 1:
+            return [values.chunk(0)]
         # Copies, each with memory of its own.
         return [
             pa.concat_arrays(values.slice(end - count, count).chunks)

@@ -498,6 +498,10 @@ class SplitReader:
             raise
         return view
 
+    def term_count(self, field: str, text: str) -> int | None:
+        """How many rows hold a term of a field, where its dictionary is open already; else None."""
+        return IndexDirectory.term_count(self._tail, self._cache, field, text)
+
     @property
     def segment(self) -> StoredSegment:
         """The whole index, for merging."""
