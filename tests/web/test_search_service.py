@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 import random
 import threading
 from collections.abc import Iterator
@@ -310,6 +311,25 @@ def test_two_hundred_random_requests_have_the_answers_of_the_table(app: Any, tab
         assert sum(b["doc_count"] for b in found["aggregations"]["hours"]["buckets"]) == count
         assert found["aggregations"]["all"]["count"] == count
     assert matched > 100
+
+
+def test_nan_is_counted_and_not_measured_as_in_a_table(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("f", pa.float64())]))
+    for values in ([1.0, math.nan, None], [3.0, -math.nan, math.nan]):
+        table.append(pa.table({"f": values}))
+    limits = Limits()
+    app = service_application(Service(Warehouse([str(tmp_path)], max_staleness=0), limits), TOKEN, names=frozenset())
+    client = TestClient(app, headers={"Authorization": f"Bearer {TOKEN}"})
+    kinds = ("value_count", "stats", "max", "cardinality", "terms")
+    body = {"size": 0, "aggs": {kind: {kind: {"field": "f"}} for kind in kinds}}
+    found = client.post("/t/_search", json=body).json()["aggregations"]
+    limits.close()
+    assert found["value_count"]["value"] == 5
+    assert found["stats"] == {"count": 2, "min": 1.0, "max": 3.0, "avg": 2.0, "sum": 4.0}
+    assert (found["max"]["value"], found["cardinality"]["value"]) == (3.0, 3)
+    assert [(b["key"], b["doc_count"]) for b in found["terms"]["buckets"]] == [(None, 3), (1.0, 1), (3.0, 1)]
+    own = table.aggregate({kind: {kind: {"field": "f"}} for kind in kinds[:-1]}).to_pylist()[0]
+    assert (own["value_count"], own["stats.count"], own["max"], own["cardinality"]) == (5, 2, 3.0, 3)
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,13 @@ def _combined_buckets(table: pa.Table, bucket: Bucket, name: str) -> list[tuple[
 def _plain_after(bucket: Bucket) -> list[Any]:
     """The key behind which buckets begin, in the types of keys."""
     types = [_key_type(source) for source in bucket.sources]
-    return [pa.array([value]).cast(kind)[0].as_py() for value, kind in zip(bucket.after or (), types, strict=True)]
+    return [_plain_key(value, kind) for value, kind in zip(bucket.after or (), types, strict=True)]
+
+
+def _plain_key(value: Any, kind: pa.DataType) -> Any:
+    # Arrow takes a whole number for one of 64 bits with a sign, unless it is told another type.
+    array = pa.array([value], kind) if pa.types.is_decimal(kind) else pa.array([value]).cast(kind)
+    return array[0].as_py()
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:
@@ -221,7 +227,8 @@ def _steps(first: Any, last: Any, bucket: Bucket) -> Iterator[Any]:
     if bucket.kind == "histogram":
         start = round((first - bucket.offset) / bucket.interval)
         stop = round((last - bucket.offset) / bucket.interval)
-        yield from (n * bucket.interval + bucket.offset for n in range(start, stop + 1))
+        number = type(first)  # a key of floating point is one also where the interval is a whole number
+        yield from (number(n * bucket.interval + bucket.offset) for n in range(start, stop + 1))
         return
     at = first
     while at <= last:

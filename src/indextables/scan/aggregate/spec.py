@@ -372,7 +372,10 @@ def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
         if not _is_number(value):
             faults.append(f"after has {value!r} for {source.name!r}, which is no number.")
         return value
-    return _typed(value, replace(source.field, type=source.field.element_type), faults)
+    kind = source.field.element_type
+    if pa.types.is_floating(kind) and isinstance(value, float):
+        return value  # NaN and the infinite ones are keys too
+    return _typed(value, replace(source.field, type=kind), faults)
 
 
 def _sources(kind: str, options: Mapping[str, Any], faults: list[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

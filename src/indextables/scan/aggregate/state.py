@@ -39,7 +39,7 @@ from indextables.splits.search.order import OrderBy, ranking
 
 
 def values_of(table: pa.Table, field: Field) -> pa.Array:
-    """The values of a field as one plain array; -0.0 is 0.0, so that they are one value."""
+    """The values of a field as one plain array; -0.0 is 0.0 and NaN has one form, so that each is one value."""
     values = table.column(field.path[0])
     if field.is_json:
         return _document_values(values, field)
@@ -50,7 +50,15 @@ def values_of(table: pa.Table, field: Field) -> pa.Array:
     joined = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     if pa.types.is_dictionary(joined.type):
         joined = joined.dictionary_decode()
-    return pc.add(joined, pa.scalar(0.0, joined.type)) if pa.types.is_floating(joined.type) else joined
+    return _plain_floats(joined)
+
+
+def _plain_floats(values: pa.Array) -> pa.Array:
+    """Floating point values in which equal ones have equal bits: groups are made by those."""
+    if not pa.types.is_floating(values.type):
+        return values
+    plain, nan = pc.add(values, pa.scalar(0.0, values.type)), pc.is_nan(values)
+    return pc.if_else(nan, pa.scalar(float("nan"), values.type), plain) if pc.any(nan).as_py() else plain
 
 
 def _document_values(column: pa.ChunkedArray, field: Field) -> pa.Array:
@@ -85,13 +93,9 @@ def keyed_rows(table: pa.Table, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
     values = values_of(table, bucket.field)
     if pa.types.is_list(values.type):
         elements, parents = pc.list_flatten(values), pc.list_parent_indices(values)
-        rows, keys = _value_keys(_plain_zeros(elements), bucket)
+        rows, keys = _value_keys(_plain_floats(elements), bucket)
         return _once_per_row(parents.take(rows), keys)
     return _value_keys(values, bucket)
-
-
-def _plain_zeros(values: pa.Array) -> pa.Array:
-    return pc.add(values, pa.scalar(0.0, values.type)) if pa.types.is_floating(values.type) else values
 
 
 def _value_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
@@ -331,7 +335,7 @@ def _metric(table: pa.Table, metric: Metric, keys: Mapping[str, pa.Array]) -> pa
     values = values_of(table, metric.field)
     if pa.types.is_list(values.type):
         parents = pc.list_parent_indices(values)
-        values, keys = _plain_zeros(pc.list_flatten(values)), {name: key.take(parents) for name, key in keys.items()}
+        values, keys = _plain_floats(pc.list_flatten(values)), {name: key.take(parents) for name, key in keys.items()}
     if metric.kind == "cardinality":
         return _grouped(pa.table({**keys, "value": values}).drop_null(), [*keys, "value"], [([], "count_all")], ["n"])
     values = values if metric.kind == "value_count" else without_nan(values)

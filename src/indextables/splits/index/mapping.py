@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -225,19 +226,24 @@ class DocMapping(Struct, frozen=True):
 
     @classmethod
     def from_json(cls, text: str) -> DocMapping:
-        """The mapping a split or a log entry recorded."""
-        try:
-            value = json.loads(text)
-            if value["version"] != _FORMAT:
-                raise ValueError(f"version {value['version']}")
-            return cls(tuple(_column_from_json(c) for c in value["columns"]))
-        except (ValueError, KeyError, TypeError) as e:
-            raise BadFileError(f"A doc mapping cannot be read: {e}.", text=text[:200]) from e
+        """The mapping a split or a log entry recorded; one and the same for the splits that record the same."""
+        return _recorded_mapping(text)
 
     @property
     def ref(self) -> str:
         """A short name of the mapping: the hash of its JSON form (`docMappingRef` in the log)."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _recorded_mapping(text: str) -> DocMapping:
+    try:
+        value = json.loads(text)
+        if value["version"] != _FORMAT:
+            raise ValueError(f"version {value['version']}")
+        return DocMapping(tuple(_column_from_json(c) for c in value["columns"]))
+    except (ValueError, KeyError, TypeError) as e:
+        raise BadFileError(f"A doc mapping cannot be read: {e}.", text=text[:200]) from e
 
 
 def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:

@@ -294,6 +294,17 @@ def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:
     return tuple(TermKey(leaf.target, word.text) for word in _index_words(column, leaf.text))
 
 
+def dictionary_term(query: Query, mapping: DocMapping) -> tuple[str, str] | None:
+    """Field and text of the term whose rows are just those that match, where a query is a single word of a text."""
+    while isinstance(query, Boost):
+        query = query.query
+    column = mapping.find(query.target.column) if isinstance(query, Words) else None
+    if column is None or column.kind not in ("text", "string"):
+        return None
+    keys = scored_terms(query, column)  # type: ignore[arg-type]
+    return (column.field, keys[0].text) if len(keys) == 1 else None
+
+
 def field_name(column: ColumnMapping, target: Target) -> str:
     """The name by which tantivy knows a column, or a path in it."""
     return field_path(column.field, target.path) if column.kind == "json" else column.field

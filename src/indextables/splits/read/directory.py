@@ -76,6 +76,24 @@ class IndexDirectory:
         names = [META, _RANGES, *(tail.table.file_name(component) for component in tail.table.components)]
         return cls(source, tail, mapping, cache, key, cache.link(key, names, lambda folder: _build(folder, tail)))
 
+    @staticmethod
+    def term_count(tail: SplitFooter, cache: SplitCache, field: str, text: str) -> int | None:
+        """How many rows hold a term, by the dictionary of a view that waits with the field's data; None if none does."""
+        idle = cache.idle_views.take(tail.digest)
+        if idle is None:
+            return None
+        try:
+            if not isinstance(idle, IndexDirectory) or idle.evicted:
+                return None
+            count = idle._ready.get(((field,), False, False)) or idle._ready.get(((field,), False, True))
+            if count is None:
+                return None
+            cache.count(hits=count, misses=0)
+            with tantivy_errors(tail.path, "A search"):
+                return int(idle.index.searcher().doc_freq(field, text))
+        finally:
+            cache.idle_views.give(tail.digest, idle)
+
     def need(self, fields: Iterable[str], *, positions: bool = False, norms: bool = False) -> None:
         """Make sure that the data of these fields is present and proven."""
         asked = (tuple(fields), positions, norms)

@@ -16,7 +16,7 @@ import bisect
 import struct
 import zlib
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -112,12 +112,13 @@ class PageRows:
         held: dict[int, pa.Array] = {}
         cache, starts, groups = self._cache.pages, p.column.start_list, p.column.group_list
         for page in p.pages:
-            values = cache.get((self._content, p.name, page, "page"))
-            if values is None and (whole := cache.get((self._content, groups[page], p.name))) is not None:
+            if (whole := cache.get((self._content, groups[page], p.name))) is not None:
                 start = starts[page] - int(self._tail.group_starts[groups[page]])
                 part = whole.slice(start, starts[page + 1] - starts[page])
                 values = part.chunk(0) if part.num_chunks == 1 else pa.concat_arrays(part.chunks)
                 values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            else:
+                values = cache.get((self._content, p.name, page, "page"))
             if values is not None:
                 held[page] = values
         return held
@@ -149,14 +150,15 @@ class PageRows:
 
     def _decoded(self, p: PickedPages, pages: Sequence[int], data: dict[int, bytes]) -> list[pa.Array]:
         """The values of each page."""
-        starts, groups = p.column.starts, p.column.groups[pages]
-        rows = starts[np.array(pages) + 1] - starts[pages]
+        starts, groups = p.column.start_list, p.column.group_list
+        rows = [starts[page + 1] - starts[page] for page in pages]
         parts = []
-        for group in dict.fromkeys(groups.tolist()):
-            here = np.flatnonzero(groups == group)
+        for group in dict.fromkeys(groups[page] for page in pages):
+            here = [page for page in pages if groups[page] == group]
             dictionary = int(p.column.dictionaries[group])
-            bodies = [data[int(p.column.pages[pages[n]])] for n in here.tolist()]
-            parts.append((data[dictionary] if dictionary >= 0 else b"", bodies, int(rows[here].sum())))
+            bodies = [data[int(p.column.pages[page])] for page in here]
+            count = sum(starts[page + 1] - starts[page] for page in here)
+            parts.append((data[dictionary] if dictionary >= 0 else b"", bodies, count))
         column = self._column(p.name)
         assert column is not None
         try:
@@ -166,13 +168,18 @@ class PageRows:
             raise BadFileError(
                 f"The rows of the split {self._tail.path} cannot be decoded: {e}.", path=self._tail.path
             ) from e
-        if len(values) != int(rows.sum()):
+        if len(values) != sum(rows):
             raise BadFileError(
                 f"Pages of the split {self._tail.path} hold other rows than they say.", path=self._tail.path
             )
         values = values if values.type == self._type(p.name) else values.cast(self._type(p.name))
-        ends = np.cumsum(rows)
-        return [pa.concat_arrays(values.slice(int(e - n), int(n)).chunks) for e, n in zip(ends, rows, strict=True)]
+        if len(pages) == 1 and values.num_chunks == 1:
+            return [values.chunk(0)]
+        # Copies, each with memory of its own.
+        return [
+            pa.concat_arrays(values.slice(end - count, count).chunks)
+            for end, count in zip(accumulate(rows), rows, strict=True)
+        ]
 
 
 def _pages_of_groups(p: PickedPages) -> int:

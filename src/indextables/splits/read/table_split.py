@@ -206,6 +206,12 @@ class TableSplit:
             return self.reader.open_index(fields, positions=positions, norms=norms)
         return self.reader.open_index(fields, positions=positions, norms=norms, mask=self.mask)
 
+    def term_count(self, field: str, text: str) -> int | None:
+        """How many rows hold a term, if an open dictionary says so; None where it is closed, or rows are deleted."""
+        if self.mask is not None or isinstance(self.reader, ForeignReader):
+            return None
+        return self.reader.term_count(field, text)
+
     def _in_file(self, rows: Rows | Mask | None) -> Rows | Mask | None:
         """Rows as the reader numbers them."""
         if self.mask is None:
@@ -292,15 +298,37 @@ def shared_table_split(
     memory, and tantivy may have unpacked it.
     """
     source = open_source(store, entry.path, size=entry.size)
-    known = cache.opened.get(source.identity)
-    if isinstance(known, _OpenedSplit) and known.serves(store, entry, schema, partition_columns):
-        return known.split
+    known = _opened_before(source, store, entry, schema, partition_columns, cache)
+    if known is not None:
+        return known
     split = _open_table_split(source, entry, schema, partition_columns, cache, store)
     opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
     # A mask has a truth value and a number for each row, which may be far more than the end of the file.
     own = len(split.reader.tail.data) if isinstance(split.reader, SplitReader) else _KEPT_FACTOR * source.size
     cache.opened.put(source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows))
     return split
+
+
+def opened_table_split(
+    store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str], *, cache: SplitCache
+) -> TableSplit | None:
+    """The same if this process has it open; else None."""
+    source = open_source(store, entry.path, size=entry.size)
+    return _opened_before(source, store, entry, schema, partition_columns, cache)
+
+
+def _opened_before(
+    source: SplitSource,
+    store: Store,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    cache: SplitCache,
+) -> TableSplit | None:
+    known = cache.opened.get(source.identity)
+    if not isinstance(known, _OpenedSplit) or not known.serves(store, entry, schema, partition_columns):
+        return None
+    return known.split
 
 
 _KEPT_FACTOR = 4

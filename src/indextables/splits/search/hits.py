@@ -106,6 +106,25 @@ class IndexHits:
         rows, scores = known
         return rows.copy(), scores.copy()
 
+    def end_rows(self, name: Hashable, query: tantivy.Query, count: int, some: int, *, last: bool) -> Rows | None:
+        """Some of the rows that match, ascending, without a gap: the last of `count`, or the first.
+
+        Rows of equal scores come in their order, so an offset leaves out those before. None if they did not.
+        """
+        known = None if name is None else self._view.recall(("end", name, some, last))
+        if known is not None:
+            return np.asarray(known, np.int64)
+        with tantivy_errors(self._path, "A search"), PROFILER.section("search_index"):
+            same = tantivy.Query.const_score_query(query, 1.0)
+            searcher, offset = self._view.index.searcher(), count - some if last else 0
+            hits = searcher.search(same, limit=some, offset=offset, count=False).hits
+            rows = self._living(np.array([address.doc for _, address in hits], np.int64))
+        if len(rows) != some or bool((np.diff(rows) <= 0).any()):
+            return None
+        if name is not None:
+            self._view.remember(("end", name, some, last), rows.astype(np.uint32), 4 * some + _ENTRY_BYTES)
+        return rows
+
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
         count = self.count(query) if count is None else count

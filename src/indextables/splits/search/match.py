@@ -218,6 +218,7 @@ class OpenQuery:
         """The fields of the index that said which rows a condition can be true for, if any did."""
         self._translator = translator
         self._answers: dict[Leaf, IndexAnswer | None] = {}
+        self._known_count: int | None = None
 
     @cached_property
     def name(self) -> str | None:
@@ -271,13 +272,30 @@ class OpenQuery:
             return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
         if whole is not None and self.hits is not None:
-            found = self.hits.named_rows(self.name, whole, self._term_count())
+            known = self._known_count
+            found = self.hits.named_rows(self.name, whole, self._term_count() if known is None else known)
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
 
+    def has_more_than(self, count: int) -> bool:
+        """Whether it is known, without looking at any row, that more rows match than so many."""
+        if isinstance(self.query, AllRows) or self.hits is None or self.whole() is None:
+            return False
+        self._known_count = self.count()
+        return self._known_count > count
+
+    def end_rows(self, some: int, *, last: bool) -> Rows | None:
+        """Some of the rows that match: the last of them, or the first. There must be so many."""
+        whole = self.whole()
+        if whole is None or self.hits is None:
+            return None
+        return self.hits.end_rows(self.name, whole, self.count(), some, last=last)
+
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
+        if where is None and self._known_count is not None:
+            return self._known_count
         if where is None and self.hits is not None:
             # Where no document is deleted, a term is in as many rows as its dictionary says.
             of_term = self._term_count()

@@ -11,8 +11,10 @@ several types and has four: its kind, the number, what a float loses of it, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -69,8 +71,13 @@ class After(Struct, frozen=True):
     row: int
 
 
-def ranking(keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = None) -> Rows:
-    """The places of the rows in order; equal ones by their numbers, or as they are."""
+def ranking(
+    keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = None, *, count: int | None = None
+) -> Rows:
+    """The places of the rows in order, or of the first `count` of them; equal ones by their numbers, or as they are."""
+    plain = _integers(keys) if numbers is None else None
+    if plain is not None:
+        return _integer_ranking(~plain if orders[0].descending else plain, count)
     columns: dict[str, pa.Array | pa.ChunkedArray] = {}
     sort: list[tuple[str, str]] = []
     names = keys.column_names
@@ -88,12 +95,35 @@ def ranking(keys: pa.Table, orders: Sequence[OrderBy], numbers: Rows | None = No
     columns["place"] = pa.array(np.arange(keys.num_rows) if numbers is None else numbers)
     sort.append(("place", "ascending"))
     try:
-        return np.asarray(pc.sort_indices(pa.table(columns), sort_keys=sort), np.int64)
+        return np.asarray(pc.sort_indices(pa.table(columns), sort_keys=sort), np.int64)[:count]
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as e:
         kinds = {name: keys.column(name).type for name in keys.column_names}
         odd = next((n for n, kind in kinds.items() if not _sorts(kind)), next(iter(kinds)))
         message = f"Rows cannot be ordered by {orders[int(odd.partition('.')[0])].column!r}, which is {kinds[odd]}."
         raise InvalidInputError(message, hint="Order by a column of numbers, text, dates or times.") from e
+
+
+def _integers(keys: pa.Table) -> npt.NDArray[np.integer[Any]] | None:
+    """The values of keys that are one column of integers, days or moments, none of them null; else None."""
+    values = keys.column(0) if keys.num_columns == 1 else None
+    if values is None or values.null_count:
+        return None
+    kind = values.type
+    if not pa.types.is_integer(kind):
+        if not pa.types.is_temporal(kind) or pa.types.is_interval(kind):
+            return None
+        kind = pa.int32() if kind.bit_width == 32 else pa.int64()
+    array = values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays([*values.chunks, pa.nulls(0, values.type)])
+    integers: npt.NDArray[np.integer[Any]] = array.view(kind).to_numpy()
+    return integers
+
+
+def _integer_ranking(values: npt.NDArray[np.integer[Any]], count: int | None) -> Rows:
+    """The places of integers in ascending order, equal ones as they are."""
+    if count is None or not 0 < count < len(values):
+        return np.argsort(values, kind="stable").astype(np.int64, copy=False)[:count]
+    near = np.flatnonzero(values <= np.partition(values, count - 1)[count - 1])
+    return near[np.argsort(values[near], kind="stable")[:count]].astype(np.int64, copy=False)
 
 
 def _sorts(kind: pa.DataType) -> bool:
@@ -221,6 +251,45 @@ def first_rows(
     return _ranked(near, order_keys(split, near, orders, scores), orders, count, after)
 
 
+_FEWEST_PARTS = 4
+"""Of fewer parts the best is at an end of the split by chance."""
+
+
+def first_at_an_end(
+    split: Searchable, ends: Callable[[bool], Rows | None], orders: Sequence[OrderBy], count: int
+) -> tuple[Rows, pa.Table] | None:
+    """The same where rows lie about in their order, out of a few at an end of the split; None where that is not certain.
+
+    `ends` gives the last of the rows that match (True) or the first of them, without a gap; None if it has none.
+    """
+    order = orders[0]
+    usable = order.is_plain and order.column in split.schema.names and count > 0
+    usable = usable and has_usable_bounds(split.schema.field(order.column).type)
+    groups = split.group_bounds(order.column) if usable else None
+    if groups is None or len(groups[0]) < _FEWEST_PARTS:
+        return None
+    starts, bounds = groups
+    best = int(best_first(bounds, order)[0])
+    rows = ends(best > 0) if best in (0, len(starts) - 1) else None
+    if rows is None or len(rows) < count:
+        return None
+    first, keys = first_rows(split, rows, orders, count)
+    value, edge = keys.column("0.0")[count - 1], int(rows[0] if best else rows[-1])
+    part = int(np.searchsorted(starts, edge, side="right")) - 1
+    possible = can_compete(bounds, order, value)
+    if (possible[:part] if best else possible[part + 1 :]).any():
+        return None
+    if possible[part]:
+        # Of the part in which these rows end, the others are looked at, whether they match or not.
+        end = int(starts[part + 1]) if part + 1 < len(starts) else split.num_rows
+        others = np.arange(starts[part], edge) if best else np.arange(edge + 1, end)
+        values = order_keys(split, others, orders[:1]).column("0.0")
+        near = pc.greater_equal(values, value) if order.descending else pc.less_equal(values, value)
+        if pc.any(near).as_py():
+            return None
+    return first, keys
+
+
 def best_first(bounds: ColumnRange, order: OrderBy) -> Rows:
     """Parts of a table in the order of the best value that each can hold: unknown ones first, those of nulls last."""
     ends = bounds.high if order.descending else bounds.low
@@ -262,7 +331,7 @@ def _ranked(
     rows: Rows, keys: pa.Table, orders: Sequence[OrderBy], count: int, after: After | None
 ) -> tuple[Rows, pa.Table]:
     if after is None:
-        best = ranking(keys, orders)
+        best = ranking(keys, orders, count=count)
     else:
         # The place is ranked among the rows: what comes behind it is behind it by every key, nulls and NaN included.
         both = pa.concat_tables([after.keys, keys], promote_options="permissive")

@@ -22,7 +22,7 @@ from indextables.splits.index.mapping import ColumnMapping
 from indextables.splits.query.tree import Query
 from indextables.splits.read.searchable import Rows, Searchable, rows_at
 from indextables.splits.search.match import OpenQuery, open_query
-from indextables.splits.search.order import After, OrderBy, first_rows, key_types, keys_of, ranking
+from indextables.splits.search.order import After, OrderBy, first_at_an_end, first_rows, key_types, keys_of, ranking
 from indextables.splits.search.scores import (
     Hits,
     TermStatistics,
@@ -162,7 +162,7 @@ def find_hits(
 
 def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
     """Which hits are the result of a request with a limit, in order: of which split, and which of its hits."""
-    if len(hits) == 1 and not request.orders:  # the best come first already
+    if len(hits) == 1:  # the best come first already
         only = np.arange(len(hits[0].rows))[request.offset : request.wanted]
         return np.zeros(len(only), np.int64), only
     lengths = [len(found.rows) for found in hits]
@@ -215,6 +215,9 @@ def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
     """The rows to read, in order."""
     if request.by_score:
         return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
+    at_end = _first_at_an_end(opened, request)
+    if at_end is not None:
+        return at_end
     rows, keys = opened.rows(request.where), None
     if request.ranked:
         every = Hits(rows, scored_rows(opened, rows))
@@ -225,6 +228,25 @@ def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
         rows, keys = _first(opened, rows, request)
     scores = scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32)
     return Hits(rows, scores, keys)
+
+
+_END_ROWS = 256
+"""So many rows at an end of a split are looked at, at least, before all that match are."""
+
+
+def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
+    """The first rows in the order of a request, where they are found without all rows that match."""
+    wanted = request.wanted
+    if not request.orders or wanted is None or request.ranked or request.where is not None or request.after is not None:
+        return None
+    some = max(_END_ROWS, 2 * wanted)
+    if not opened.has_more_than(2 * some):
+        return None
+    first = first_at_an_end(opened.split, lambda last: opened.end_rows(some, last=last), request.orders, wanted)
+    if first is None:
+        return None
+    rows, keys = first
+    return Hits(rows, scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32), keys)
 
 
 def _first(

@@ -382,6 +382,73 @@ def test_metrics_of_values_none_of_which_is_a_number(tmp_path: Path) -> None:
     assert [(row["n"], row["mean"]) for row in answer] == [(1, None)]
 
 
+BIG = 1 << 63
+NANS = np.array([0x7FF8 << 48, 0xFFF8 << 48, (0x7FF8 << 48) + 1], np.uint64).view(np.float64)
+"""NaN of Python, of a division on x86, and one with a payload."""
+
+
+def _numbers_of_all_kinds(path: Path) -> Table:
+    table = Table.create(str(path), schema=pa.schema([("u", pa.uint64()), ("f", pa.float64())]))
+    whole = pa.array([1, BIG - 1, BIG, BIG + 5, 2 * BIG - 1], pa.uint64())
+    table.append(pa.table({"u": whole, "f": [1.0, 2.0, math.nan, None, math.inf]}))
+    table.append(pa.table({"u": pa.array([BIG, None], pa.uint64()), "f": [math.nan, -math.inf]}))
+    return table
+
+
+def _pages(table: Table, *names: str) -> list[tuple[Any, ...]]:
+    """The keys and counts of a composite aggregation, one page after another of one bucket each."""
+    composite: dict[str, Any] = {"sources": [{name: {"terms": {"field": name}}} for name in names], "size": 1}
+    rows: list[tuple[Any, ...]] = []
+    while page := table.aggregate({"by": {"composite": composite}}).to_pylist():
+        rows += [(*row["by"].values(), row["count"]) for row in page]
+        composite["after"] = page[-1]["by"]
+        assert len(rows) < 20
+    return rows
+
+
+def test_pages_go_on_behind_large_whole_numbers(tmp_path: Path) -> None:
+    pages = _pages(_numbers_of_all_kinds(tmp_path / "t"), "u")
+    assert pages == [(1, 1), (BIG - 1, 1), (BIG, 2), (BIG + 5, 1), (2 * BIG - 1, 1)]
+
+
+def test_pages_go_on_behind_nan_and_infinity(tmp_path: Path) -> None:
+    table = _numbers_of_all_kinds(tmp_path / "t")
+    assert list(map(repr, _pages(table, "f"))) == ["(-inf, 1)", "(1.0, 1)", "(2.0, 1)", "(inf, 1)", "(nan, 2)"]
+    both = [(repr(f), int(u), count) for f, u, count in _pages(table, "f", "u")]
+    assert both == [("1.0", 1, 1), ("2.0", BIG - 1, 1), ("inf", 2 * BIG - 1, 1), ("nan", BIG, 2)]
+
+
+def test_a_histogram_of_large_whole_numbers_fills_its_gaps(tmp_path: Path) -> None:
+    table = _numbers_of_all_kinds(tmp_path / "t")
+    rows = table.aggregate({"h": {"histogram": {"field": "u", "interval": 1 << 62}}}).to_pylist()
+    assert [(row["h"], row["count"]) for row in rows[:3]] == [(0.0, 1), (2.0**62, 0), (2.0**63, 4)]
+
+
+def test_nan_is_one_value_whatever_its_bits(tmp_path: Path) -> None:
+    schema = pa.schema([("f", pa.float64()), ("many", pa.list_(pa.float64()))])
+    table = Table.create(str(tmp_path / "t"), schema=schema)
+    for some in (NANS, NANS[1:]):
+        table.append(pa.table({"f": some, "many": [[value] for value in some]}, schema))
+    for name in schema.names:
+        inside = {"n": {"value_count": {"field": "f"}}}
+        (row,) = table.aggregate({"by": {"terms": {"field": name}, "aggs": inside}}).to_pylist()
+        assert (repr(row["by"]), row["count"], row["n"]) == ("nan", 5, 5)
+        assert table.aggregate({"different": {"cardinality": {"field": name}}})["different"].to_pylist() == [1]
+
+
+def test_nan_counts_as_a_value_and_is_measured_by_nothing(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("g", pa.string()), ("f", pa.float64())]))
+    table.append(pa.table({"g": ["a", "a", "b"], "f": [1.0, math.nan, math.nan]}))
+    table.append(pa.table({"g": ["a", "b", "a"], "f": [3.0, None, -math.nan]}))
+    inside = {kind: {kind: {"field": "f"}} for kind in ("value_count", "stats", "min", "max", "sum", "avg")}
+    rows = table.aggregate({"g": {"terms": {"field": "g", "order": {"_key": "asc"}}, "aggs": inside}}).to_pylist()
+    assert [(row["count"], row["value_count"], row["stats.count"]) for row in rows] == [(4, 4, 2), (2, 1, 0)]
+    a, b = rows
+    for part, value in {"min": 1.0, "max": 3.0, "sum": 4.0, "avg": 2.0}.items():
+        assert (a[f"stats.{part}"], a[part]) == (value, value)
+        assert (b[f"stats.{part}"], b[part]) == (None, None)
+
+
 # Keys of several parts, hits, documents, lists, zones: over a table of three splits, against plain Python.
 
 DOCUMENTS = pa.schema(
