@@ -178,6 +178,36 @@ def test_the_driver_answers_without_a_task(spark: SparkSession, views: None) -> 
         assert "LocalTableScan" in shown and "BatchScan" not in shown and "Exchange" not in shown, shown
 
 
+def test_what_the_driver_asks_is_told_at_once(
+    spark: SparkSession, views: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search with more settings takes no more trips between Spark's driver and Python."""
+    client = type(spark.sparkContext._gateway._gateway_client)  # type: ignore[union-attr]
+    send, sent = client.send_command, []
+
+    def counted(self: object, command: str, *rest: object, **options: object) -> object:
+        sent.append(command)
+        return send(self, command, *rest, **options)
+
+    def trips() -> int:
+        sent.clear()
+        assert spark.sql("SELECT id FROM t WHERE message TEXTSEARCH 'timeout' AND id > 5").count() > 0
+        return sum(
+            not command.startswith("m\n") for command in sent
+        )  # those tell of objects that nobody needs any more
+
+    monkeypatch.setattr(client, "send_command", counted)
+    few = [trips() for _ in range(2)][-1]
+    settings = {f"spark.indextables.read.{name}": "0" for name in ("splitsPerTask", "maxSplitsPerTask")}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        assert trips() == few
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+
+
 def test_many_splits_are_aggregated_in_tasks(spark: SparkSession, views: None) -> None:
     spark.conf.set(DRIVER, "0")
     try:

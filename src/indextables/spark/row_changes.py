@@ -197,28 +197,28 @@ class RowMerge:
         count = source.count()
         source = source.alias(self.source_alias)
         other = f.broadcast(source) if count <= _BROADCAST_ROWS else source
-        pairs = self.target.rows().join(other, self.on, "inner")
-        with kept(pairs.select("*", action(self.matched).alias(ACTION))) as matches:
+        pairs = self.target.rows().join(other, self.on, "inner").select("*", action(self.matched).alias(ACTION))
+        # What is kept is all that is asked for later, so that the scan leaves out the columns that no clause takes.
+        with kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._made(self.matched))) as matches:
             return self._commit(source, matches)
 
     def _commit(self, source: DataFrame, matches: DataFrame) -> RowChangeReport:
-        changed = matches.filter(f.col(ACTION) >= 0)
-        self._check_once(changed)
-        parts = [changed]
-        updated = [self._new_rows(changed, self.matched)]
+        places, counts = self._matched_places(matches)
+        updated = [self._new_rows(matches, self.matched)]
         added: list[DataFrame | None] = []
         if self.not_matched:
             ids = matches.select(f.col(SOURCE).alias("__matched"))
             alone = source.join(ids, f.col(SOURCE) == f.col("__matched"), "left_anti")
-            inserted = alone.select("*", action(self.not_matched).alias(ACTION)).filter(f.col(ACTION) >= 0)
-            parts.append(inserted)
+            inserted = self._acted(alone, self.not_matched)
+            counts["insert"] += inserted.count()
             added.append(self._new_rows(inserted, self.not_matched))
         if self.not_matched_by_source:
             rest = without_places(self.target.rows(), matches.select(FILE, ROW))
-            rest = rest.select("*", action(self.not_matched_by_source).alias(ACTION)).filter(f.col(ACTION) >= 0)
-            parts.append(rest)
+            rest = self._acted(rest, self.not_matched_by_source)
+            alone_places = rest.select(FILE, ROW, ACTION).toArrow()
+            self._count(counts, alone_places[ACTION], self.not_matched_by_source)
+            places = pa.concat_tables([places, alone_places.select([FILE, ROW]).cast(PLACES)])
             updated.append(self._new_rows(rest, self.not_matched_by_source))
-        places, counts = self._places(parts)
         return commit_rows(
             self.target,
             Operation.MERGE_INTO,
@@ -230,21 +230,21 @@ class RowMerge:
             merge_schema=self.merge_schema,
         )
 
-    def _places(self, parts: Sequence[DataFrame]) -> tuple[pa.Table, dict[str, int]]:
-        """The places of target rows that go, and how many rows each kind of clause concerns."""
-        # Several source rows may delete one row of the target, which is then deleted once.
-        places = [parts[0].select(FILE, ROW, ACTION).distinct().toArrow()]
+    def _acted(self, rows: DataFrame, clauses: Sequence[Clause]) -> DataFrame:
+        """The rows that a clause concerns, with their places where they have any, and as the clause makes them."""
+        chosen = rows.select("*", action(clauses).alias(ACTION)).filter(f.col(ACTION) >= 0)
+        return chosen.select(*[name for name in (FILE, ROW) if name in rows.columns], ACTION, *self._made(clauses))
+
+    def _matched_places(self, matches: DataFrame) -> tuple[pa.Table, dict[str, int]]:
+        """The places of matched rows that change or go, each once, and how many rows each kind of clause concerns."""
         counts = {"update": 0, "delete": 0, "insert": 0}
-        self._count(counts, places[0][ACTION], self.matched)
-        others = list(parts[1:])
-        if self.not_matched:
-            inserted = others.pop(0).groupBy(ACTION).count().collect()
-            counts["insert"] += sum(row["count"] for row in inserted)
-        if self.not_matched_by_source:
-            places.append(others.pop(0).select(FILE, ROW, ACTION).toArrow())
-            self._count(counts, places[-1][ACTION], self.not_matched_by_source)
-        everything = pa.concat_tables([place.select([FILE, ROW]).cast(PLACES) for place in places])
-        return everything.group_by([FILE, ROW]).aggregate([]), counts
+        if not self.matched:
+            return PLACES.empty_table(), counts
+        changed = matches.filter(f.col(ACTION) >= 0).groupBy(FILE, ROW)
+        places = changed.agg(f.min(ACTION).alias(ACTION), f.count("*").alias(SOURCE)).toArrow()
+        self._check_once(pc.sum(pc.greater(places[SOURCE], 1)).as_py() or 0)
+        self._count(counts, places[ACTION], self.matched)
+        return places.select([FILE, ROW]).cast(PLACES), counts
 
     def _count(self, counts: dict[str, int], actions: pa.ChunkedArray, clauses: Sequence[Clause]) -> None:
         for entry in pc.value_counts(actions).to_pylist():
@@ -264,12 +264,10 @@ class RowMerge:
             if name in (*self.source.columns, *self.target.schema.names):
                 raise InvalidInputError(f"A column cannot be called {name!r} here.", column=name)
 
-    def _check_once(self, changed: DataFrame) -> None:
+    def _check_once(self, doubled: int) -> None:
+        # Several source rows may delete one row of the target, which is then deleted once.
         only_deletes = len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
-        if only_deletes or not self.matched:
-            return
-        doubled = changed.groupBy(FILE, ROW).count().filter("count > 1").count()
-        if doubled:
+        if doubled and not only_deletes:
             raise InvalidInputError(
                 f"{doubled} rows of {self.target.table.path} match several rows of the source, which would change them "
                 "several times.",
@@ -283,17 +281,20 @@ class RowMerge:
         made = [place for place, clause in enumerate(clauses) if clause.kind != "delete"]
         if not made:
             return None
-        values = {place: self._values(clauses[place]) for place in made}
-        chosen = rows.filter(f.col(ACTION).isin(made))
+        return rows.filter(f.col(ACTION).isin(made)).select(*[quoted(name) for name in self._columns()])
+
+    def _made(self, clauses: Sequence[Clause]) -> list[Column]:
+        """Every column as clauses make it of the rows that they concern; none if these only delete."""
+        values = {place: self._values(clause) for place, clause in enumerate(clauses) if clause.kind != "delete"}
+        if not values:
+            return []
         columns = []
         for name in self._columns():
-            value = reduce(
-                lambda otherwise, place: f.when(f.col(ACTION) == place, values[place][name]).otherwise(otherwise),
-                made[1:],
-                values[made[0]][name],
-            )
-            columns.append(value.alias(name))
-        return chosen.select(*columns)
+            # Only the values of the clause that a row takes are worked out: those of another may be an error.
+            choices = [(f.col(ACTION) == place, value[name]) for place, value in values.items()]
+            chosen = reduce(lambda branches, choice: branches.when(*choice), choices[1:], f.when(*choices[0]))
+            columns.append(chosen.alias(name))
+        return columns
 
     def _columns(self) -> list[str]:
         """The columns of the target, and those that a merged schema takes from the source."""

@@ -427,24 +427,28 @@ def serve_driver() -> None:
 
 
 class StatementDriver:
-    """Python's end of the extension: the driver calls it with a session and a request (what, statement)."""
+    """Python's end of the extension: the driver calls it with a session and a request (what, statement).
+
+    A request is a text, JSON, or an array of the driver's where objects of its belong to it.
+    """
 
     def apply(self, session: Any, request: Any) -> Any:
         """The columns of a statement (as JSON), its rows, or the error that a misspelt one deserves."""
-        what, sql = str(request[0]), str(request[1])
+        request = json.loads(request) if isinstance(request, str) else list(request)
+        what, sql = request[0], request[1]
         if what == "prepare":
             return told_or_raised(lambda: register(_session_of(session)))
         if what == "read":
-            return plan_read(sql, [str(text) for text in request[2:]])
+            return plan_read(sql, request[2:])
         if what == "change":
             return told_or_raised(lambda: changed_rows(_session_of(session), *request[1:]))
         if what in ("size", "filters"):
-            return asked_of_read(what, sql, [str(text) for text in request[2:]])
+            return asked_of_read(what, sql, request[2:])
         if what in ("catalog", "frame"):
-            return self._catalog(SparkSession(SparkContext.getOrCreate(), session), list(request))
+            return self._catalog(SparkSession(SparkContext.getOrCreate(), session), request)
         try:
             if what == "rows of a read":
-                return rows_of_read(sql, [str(text) for text in request[2:]])
+                return rows_of_read(sql, request[2:])
             if what == "columns":
                 return spark_columns(parse_command(sql)).json()
             if what == "near miss":
@@ -458,9 +462,9 @@ class StatementDriver:
     def _catalog(spark: SparkSession, request: list[Any]) -> Any:
         what, first, second, *frame = request
         if what == "frame":
-            return told_or_raised(lambda: native_frame(spark, str(first), str(second)))
+            return told_or_raised(lambda: native_frame(spark, first, second))
         rows = ClassicDataFrame(frame[0], spark) if frame else None
-        return told_or_raised(lambda: session_answer(spark, str(first), str(second), rows))
+        return told_or_raised(lambda: session_answer(spark, first, second, rows))
 
     class Java:
         """What py4j asks of a class that Java calls."""

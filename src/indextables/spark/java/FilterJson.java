@@ -25,6 +25,8 @@ import org.apache.spark.sql.types.TimestampType;
  * "..."} for a constant, null for what has no such form. What they mean is decided in Python (source/filters.py).
  */
 class FilterJson {
+  private static final ObjectMapper MAPPER = new ObjectMapper();
+
   static String of(org.apache.spark.sql.connector.expressions.filter.Predicate[] filters) {
     List all = new ArrayList();
     for (int i = 0; i < filters.length; i++) all.add(value(filters[i]));
@@ -33,7 +35,7 @@ class FilterJson {
 
   static String written(Object value) {
     try {
-      return new ObjectMapper().writeValueAsString(value);
+      return MAPPER.writeValueAsString(value);
     } catch (Exception e) {
       throw new IllegalStateException(e);
     }

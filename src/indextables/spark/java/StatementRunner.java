@@ -20,7 +20,10 @@ public class StatementRunner {
   private static final Map PREPARED = Collections.synchronizedMap(new WeakHashMap()); // FALSE while it is done
   private static final Object PREPARING = new Object();
 
-  /** Python's end: called with a session and a request, it returns a DataFrame, or a text that begins with a letter. */
+  /**
+   * Python's end: called with a session and a request, it returns a DataFrame, or a text that begins with a letter. A request
+   * of texts alone is one text, JSON: of an array Python would have to ask for every element, a round trip each.
+   */
   private static volatile BiFunction driver;
 
   static void attach(Object given) {
@@ -42,7 +45,7 @@ public class StatementRunner {
       if (PREPARED.containsKey(session)) return; // or this very thread is at it
       PREPARED.put(session, Boolean.FALSE);
       try {
-        checked(python.apply(session, new String[] {"prepare", ""}));
+        checked(python.apply(session, FilterJson.written(new String[] {"prepare", ""})));
         PREPARED.put(session, Boolean.TRUE);
       } finally {
         PREPARED.remove(session, Boolean.FALSE);
@@ -71,7 +74,7 @@ public class StatementRunner {
 
   /** The text of the error that Python has for a statement that Spark does not understand; null if it has none. */
   static String nearMiss(SparkSession session, String sql) {
-    return driver == null ? null : (String) driver.apply(session, new String[] {"near miss", sql});
+    return driver == null ? null : (String) driver.apply(session, FilterJson.written(new String[] {"near miss", sql}));
   }
 
   /**
@@ -83,7 +86,7 @@ public class StatementRunner {
     all.add(what);
     all.addAll(request);
     try {
-      return (byte[]) driver.apply(null, all.toArray(new String[0]));
+      return (byte[]) driver.apply(null, FilterJson.written(all));
     } catch (Py4JException gone) { // the process has ended, or listens no more
       return null;
     }
@@ -94,18 +97,18 @@ public class StatementRunner {
     List all = new ArrayList();
     all.add("rows of a read");
     all.addAll(request);
-    return (byte[]) checked(driver.apply(null, all.toArray(new String[0])));
+    return (byte[]) checked(driver.apply(null, FilterJson.written(all)));
   }
 
   /** What Python says to a request of the catalog, JSON; with the rows that a write has. */
   static Object catalog(SparkSession session, String verb, String request, Dataset frame) {
-    Object[] told = frame == null ? new Object[] {"catalog", verb, request} : new Object[] {"catalog", verb, request, frame};
-    return driver().apply(session, told);
+    if (frame == null) return driver().apply(session, FilterJson.written(new String[] {"catalog", verb, request}));
+    return driver().apply(session, new Object[] {"catalog", verb, request, frame});
   }
 
   /** The rows of a version of a table as Spark reads them itself; null where it does not, or nobody can be asked. */
   static Object frame(SparkSession session, String path, String frame) {
-    Object answer = driver().apply(session, new String[] {"frame", path, frame});
+    Object answer = driver().apply(session, FilterJson.written(new String[] {"frame", path, frame}));
     if (answer != null && !(answer instanceof Dataset)) CatalogRequest.checked(answer);
     return answer;
   }
@@ -116,7 +119,7 @@ public class StatementRunner {
   }
 
   private static Object asked(SparkSession session, String what, String sql) {
-    return checked(driver().apply(session, new String[] {what, sql}));
+    return checked(driver().apply(session, FilterJson.written(new String[] {what, sql})));
   }
 
   private static Object checked(Object answer) {
