@@ -215,7 +215,7 @@ def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
     """The rows to read, in order."""
     if request.by_score:
         return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
-    at_end = _first_at_an_end(opened, request)
+    at_end = None if request.order_by is None else _first_at_an_end(opened, request)
     if at_end is not None:
         return at_end
     rows, keys = opened.rows(request.where), None
@@ -237,7 +237,7 @@ _END_ROWS = 256
 def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
     """The first rows in the order of a request, where they are found without all rows that match."""
     wanted = request.wanted
-    if not request.orders or wanted is None or request.ranked or request.where is not None or request.after is not None:
+    if wanted is None or not request.orders or request.ranked or request.where is not None or request.after is not None:
         return None
     some = max(_END_ROWS, 2 * wanted)
     if not opened.has_more_than(2 * some):
