@@ -141,13 +141,18 @@ class TableSearch(Struct, frozen=True):
         if request.limit is None:
             parts = task.in_order(lambda n: read_hits(task.open(splits[n]), find(n), request), numbers, rows=True)
             return merge_results(list(parts), request, task.schema)
-        return self._read_best(task, self._hits(task, find))
+        hits = self._hits(task, find)
+        if len(hits) == 1 and request.orders and hits[0].keys is None:
+            return merge_results([read_hits(task.open(splits[0]), hits[0], request)], request, task.schema)
+        return self._read_best(task, hits)
 
     def _finder(self, task: ScanTask) -> Callable[[int], Hits]:
+        alone = len(self.plan.splits) == 1 and not self.request.paged
+
         def find(number: int) -> Hits:
             entry = self.plan.splits[number]
             own = self.split_statistics.get(entry.path)
-            return find_hits(task.open(entry), self._request(entry), self.statistics, own)
+            return find_hits(task.open(entry), self._request(entry), self.statistics, own, alone=alone)
 
         return find
 

@@ -173,6 +173,27 @@ _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
 
 
+def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
+    """Make a file of some bytes; they are its end, and before them is a hole, where it has a length.
+
+    Hundreds of them are made for a first search: by plain calls, which take half of what files of Python do.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        if length is not None:
+            os.ftruncate(file, length)
+        write_at(file, 0 if length is None else length - len(data), data)
+    finally:
+        os.close(file)
+
+
+def write_at(file: int, start: int, data: bytes) -> None:
+    """Write bytes at a place of an open file, all of them."""
+    while data:
+        written = os.pwrite(file, data, start)
+        data, start = data[written:], start + written
+
+
 class CacheUsage(Struct, frozen=True):
     """What the cache holds, and how often this process found something in it."""
 
@@ -199,7 +220,8 @@ class SplitCache:
         self.opened: RecentItems[object] = RecentItems(_TAIL_BYTES)
         """Opened splits by their place, each with what it was opened for."""
         self.idle_views: IdleItems[DisposableView] = IdleItems(_IDLE_VIEWS, lambda view: view.dispose())
-        self._home: tuple[int, Path, int] | None = None
+        self._home: tuple[int, Path, int, Path] | None = None
+        """The process, its folder of views, the lock beside it, and the folder of entries."""
         self._unchecked_bytes = max_bytes
         self._lock = threading.Lock()
         _LOCK_OWNERS.add(self)
@@ -233,13 +255,13 @@ class SplitCache:
     def link(self, key: str, names: Collection[str], build: Callable[[Path], None]) -> Path:
         """A private folder with links to the files of an entry, which `build` makes where there is none yet."""
         with _folder_errors(self.directory):
-            home = self._process_home()
-            if not (self._entries / key).exists():
+            home, entry = self._process_home(), self._entry(key)
+            if not entry.exists():
                 self._build_entry(key, build)
             while True:
                 folder = home / uuid.uuid4().hex
                 folder.mkdir()
-                if self._link_entry(self._entries / key, names, folder):
+                if self._link_entry(entry, names, folder):
                     return folder
                 shutil.rmtree(folder)
                 self._build_entry(key, build)
@@ -247,8 +269,9 @@ class SplitCache:
     def read(self, key: str) -> bytes | None:
         """Bytes that were kept under a key."""
         try:
-            data = (self._entries / key / "data").read_bytes()
-            os.utime(self._entries / key / _RANGES)
+            entry = self._entry(key)
+            data = (entry / "data").read_bytes()
+            os.utime(f"{entry}/{_RANGES}")
         except FileNotFoundError:
             return None
         return data
@@ -257,8 +280,8 @@ class SplitCache:
         """Keep bytes under a key."""
 
         def build(folder: Path) -> None:
-            (folder / "data").write_bytes(data)
-            (folder / _RANGES).touch()
+            write_new(f"{folder}/data", data)
+            write_new(f"{folder}/{_RANGES}", b"")
 
         with _folder_errors(self.directory):
             self._build_entry(key, build)
@@ -302,6 +325,12 @@ class SplitCache:
         self.close_searchers()
         return sum(size for _, size, path in self._measure() if self._evict(path))
 
+    def _entry(self, key: str) -> Path:
+        """The folder of an entry. A process that has its own folder beside the entries need not look whose they are again."""
+        home = self._home
+        known = home is not None and home[0] == os.getpid()
+        return (home[3] if known and home is not None else self._entries) / key
+
     def _link_entry(self, entry: Path, names: Collection[str], folder: Path) -> bool:
         """Whether there is an entry, whole; one of which somebody removed a part is given up."""
         try:
@@ -311,7 +340,7 @@ class SplitCache:
             return False
         try:
             for name in names:
-                os.link(name, folder / name, src_dir_fd=directory)
+                os.link(name, f"{folder}/{name}", src_dir_fd=directory)
             os.utime(_RANGES, dir_fd=directory)
         except FileNotFoundError:
             self._evict(entry)
@@ -321,16 +350,17 @@ class SplitCache:
         return True
 
     def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
-        aside = self._process_home() / f"new-{uuid.uuid4().hex}"
+        aside, entry = self._process_home() / f"new-{uuid.uuid4().hex}", self._entry(key)
         aside.mkdir()
         try:
             build(aside)
-            self._entries.mkdir(parents=True, exist_ok=True)
-            aside.rename(self._entries / key)
+            if not entry.parent.exists():
+                entry.parent.mkdir(parents=True, exist_ok=True)
+            aside.rename(entry)
         except BaseException as e:
             shutil.rmtree(aside, ignore_errors=True)
             # Another process was first: a folder with files in it cannot be replaced.
-            if not isinstance(e, OSError) or not (self._entries / key).exists():
+            if not isinstance(e, OSError) or not entry.exists():
                 raise
 
     def _process_home(self) -> Path:
@@ -347,7 +377,7 @@ class SplitCache:
             lock = os.open(home.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX)
             home.mkdir()
-            self._home = os.getpid(), home, lock
+            self._home = os.getpid(), home, lock, self._entries
             weakref.finalize(self, _leave, home, lock, os.getpid())
             return home
 

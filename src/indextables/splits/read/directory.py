@@ -31,7 +31,7 @@ from indextables.splits.format.source import SplitSource, batches, read_ranges
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import META, open_folder
 from indextables.splits.index.tantivy_files import alive_bitset, check_store, tantivy_errors
-from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.cache import SplitCache, write_at, write_new
 from indextables.splits.read.searchable import Mask, Rows
 
 _PRESENT = b"\x01"
@@ -158,8 +158,9 @@ class IndexDirectory:
         self.close()
 
     def _fetch(self, numbers: Sequence[int]) -> None:
-        with self._marks.open("r+b", buffering=0) as marks:
-            present = os.pread(marks.fileno(), len(self._ranges), 0)
+        marks = os.open(self._marks, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            present = os.pread(marks, len(self._ranges), 0)
             missing = [i for i in numbers if present[i : i + 1] != _PRESENT]
             self._cache.count(hits=len(numbers) - len(missing), misses=len(missing))
             for batch in batches([self._ranges[i][1] for i in missing]):
@@ -169,21 +170,24 @@ class IndexDirectory:
                 ):
                     self._write(self._ranges[few[number]][0], start, data)
                 for i in few:
-                    os.pwrite(marks.fileno(), _PRESENT, i)
+                    os.pwrite(marks, _PRESENT, i)
+        finally:
+            os.close(marks)
         if missing:
             self._cache.added(self._key, sum(self._ranges[i][1].length for i in missing))
 
     def _write(self, component: Component, start: int, data: bytes) -> None:
-        path = self.folder / self._tail.table.file_name(component)
+        path = f"{self.folder}/{self._tail.table.file_name(component)}"
         try:
-            with path.open("r+b", buffering=0) as f:
-                while data:
-                    written = os.pwrite(f.fileno(), data, start)
-                    data, start = data[written:], start + written
+            file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                write_at(file, start, data)
+            finally:
+                os.close(file)
         except OSError as e:
             message = f"The cache folder {self._cache.directory} cannot be written: {e}."
             hint = "Free some space, or set cache.directoryPath to another disk."
-            raise StorageError(message, hint=hint, path=str(path)) from e
+            raise StorageError(message, hint=hint, path=path) from e
 
 
 class RowMask(Struct, frozen=True, dict=True):
@@ -304,12 +308,10 @@ def _build(folder: Path, tail: SplitFooter) -> None:
         count += len(component.ranges)
         if component.name == "store":
             check_store(tail.hot(component.tail), component.tail.length, f"{tail.path} (.store)")
-        with (folder / tail.table.file_name(component)).open("wb") as f:
-            f.truncate(component.length)
-            f.seek(component.length - component.tail.length)
-            f.write(tail.hot(component.tail))
-    (folder / META).write_bytes(tail.hot(tail.table.meta))
-    (folder / _RANGES).write_bytes(bytes(count))
+        end = tail.hot(component.tail)
+        write_new(f"{folder}/{tail.table.file_name(component)}", end, length=component.length)
+    write_new(f"{folder}/{META}", tail.hot(tail.table.meta))
+    write_new(f"{folder}/{_RANGES}", bytes(count))
 
 
 class StoredSegment(Struct, frozen=True):
@@ -336,14 +338,8 @@ class StoredSegment(Struct, frozen=True):
             for component in self.tail.table.components:
                 file = opened.enter_context((folder / f"{stem}.{component.name}").open("wb", buffering=0))
                 files[component.name] = file.fileno()
-                _write(file.fileno(), component.length - component.tail.length, self.tail.hot(component.tail))
+                write_at(file.fileno(), component.length - component.tail.length, self.tail.hot(component.tail))
             for batch in batches([wanted for _, wanted in parts]):
                 some = [parts[at] for at in batch]
                 for number, start, data in read_ranges(self.source, [wanted for _, wanted in some], self.tail.path):
-                    _write(files[some[number][0].name], start, data)
-
-
-def _write(file: int, start: int, data: bytes) -> None:
-    while data:
-        written = os.pwrite(file, data, start)
-        data, start = data[written:], start + written
+                    write_at(files[some[number][0].name], start, data)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -36,6 +36,8 @@ from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.searchable import FEW_ROWS
 
 Rows = npt.NDArray[np.int64]
+_MARK_BYTES = 200
+"""What it takes to remember that a row group was asked for, about."""
 _DENSE = 2
 """From this share of the pages on (one in so many), whole row groups are read."""
 
@@ -57,14 +59,21 @@ class PageRows:
     """Reads rows of a split that has a page table."""
 
     def __init__(
-        self, source: SplitSource, tail: SplitFooter, table: PageTable, cache: SplitCache, content: str
+        self,
+        source: SplitSource,
+        tail: SplitFooter,
+        table: PageTable,
+        cache: SplitCache,
+        content: str,
+        decode_groups: Callable[[Sequence[int], Sequence[str]], object],
     ) -> None:
-        """`content` names the rows of this very file in memory."""
+        """`content` names the rows of this very file in memory, where `decode_groups` keeps columns of row groups."""
         self._source = source
         self._tail = tail
         self._table = table
         self._cache = cache
         self._content = content
+        self._decode_groups = decode_groups
         self._columns: dict[str, PageColumn | None] = {}
 
     def plan(self, numbers: Rows, names: Sequence[str]) -> dict[str, PickedPages]:
@@ -77,6 +86,11 @@ class PageRows:
         """The rows of a plan, column by column."""
         decoded = {p.name: self._held(p) for p in picked}
         missing = [(p, pages) for p in picked if (pages := [n for n in p.pages if n not in decoded[p.name]])]
+        if missing and not self._source.remote:
+            for p, pages in missing:
+                if self._kept_whole(p, pages):
+                    decoded[p.name] = self._held(p)
+            missing = [(p, left) for p, pages in missing if (left := [n for n in pages if n not in decoded[p.name]])]
         if missing:
             data = self._proven(sorted({number for p, pages in missing for number in _numbers(p.column, pages)}))
             for p, pages in missing:
@@ -84,6 +98,21 @@ class PageRows:
                     decoded[p.name][page] = values
                     self._cache.pages.put((self._content, p.name, page, "page"), values, values.nbytes)
         return {p.name: _rows(p, [decoded[p.name][n] for n in p.pages], self._type(p.name)) for p in picked}
+
+    def _kept_whole(self, p: PickedPages, pages: Sequence[int]) -> bool:
+        """Whether row groups of a column of numbers or moments were decoded whole, because more of them is asked for again.
+
+        A row group takes as long as a few of its pages do.
+        """
+        if not pa.types.is_primitive(self._type(p.name)):
+            return False
+        groups = {p.column.group_list[page] for page in pages}
+        again = [group for group in groups if self._cache.pages.get((self._content, group, p.name, "asked"))]
+        for group in groups.difference(again):
+            self._cache.pages.put((self._content, group, p.name, "asked"), True, _MARK_BYTES)
+        if again:
+            self._decode_groups(again, [p.name])
+        return bool(again)
 
     def _column(self, name: str) -> PageColumn | None:
         if name not in self._columns:

@@ -37,7 +37,7 @@ from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask, StoredSegment
-from indextables.splits.read.page_rows import PageRows, PickedPages, RowBounds
+from indextables.splits.read.page_rows import PageRows, RowBounds
 from indextables.splits.read.searchable import FEW_ROWS, rows_at
 
 
@@ -121,8 +121,6 @@ _FEW_PAGES = 3
 """A split with no more pages than this for each column is read by row groups: there is nothing to leave out."""
 _THREADS_BYTES = 1 << 20
 """Fewer compressed bytes are decoded in less time than a pool of threads takes to wake up."""
-_MARK_BYTES = 200
-"""What it takes to remember that a row group was asked for, about."""
 Groups = npt.NDArray[np.int64]
 
 
@@ -373,7 +371,6 @@ class SplitReader:
         groups = self._groups_of(numbers) if groups is None and len(plan) < len(names) else groups
         if not plan:
             return self._picked_from_groups(groups, numbers, names, codes=codes)
-        self._decode_whole(plan)
         rest = [name for name in names if name not in plan]
         others = self._picked_from_groups(groups, numbers, rest) if rest else None
         with no_damaged_copy(self._source):
@@ -383,32 +380,12 @@ class SplitReader:
         schema = pa.schema([self._tail.schema.field(name) for name in names])
         return pa.table([columns[name] for name in names], schema=schema)
 
-    def _decode_whole(self, plan: Mapping[str, PickedPages]) -> None:
-        """Decode whole row groups of columns of numbers and moments that are asked for a second time, and keep them.
-
-        All of a row group takes as long as a few of its pages do. A remote split is asked for its pages alone.
-        """
-        if self._source.remote:
-            return
-        pages, content = self._cache.pages, self._content
-        for name, picked in plan.items():
-            if not pa.types.is_primitive(self.schema.field(name).type):
-                continue
-            for group in {picked.column.group_list[page] for page in picked.pages}:
-                asked = (content, group, name, "asked")
-                if pages.get((content, group, name)) is not None:
-                    continue
-                if pages.get(asked) is None:
-                    pages.put(asked, True, _MARK_BYTES)
-                else:
-                    self._decoded_groups([group], [name])
-
     @cached_property
     def _pages(self) -> PageRows | None:
         table = self._tail.pages
         if table is None or len(table.lengths) <= self._tail.metadata.num_columns * _FEW_PAGES:
             return None
-        return PageRows(self._source, self._tail, table, self._cache, self._content)
+        return PageRows(self._source, self._tail, table, self._cache, self._content, self._decoded_groups)
 
     def _picked_from_groups(
         self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False

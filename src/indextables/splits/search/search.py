@@ -123,7 +123,8 @@ def merge_results(tables: Sequence[pa.Table], request: SearchRequest, schema: pa
     if not nothing.num_columns:  # tables of no columns are counted, and lose their count when they are concatenated
         batches = [batch for table in tables for batch in table.to_batches()]
         return pa.Table.from_batches(batches, nothing.schema).slice(request.offset, request.limit)
-    found = pa.concat_tables([nothing, *tables], promote_options="permissive")
+    same = len(tables) == 1 and tables[0].schema.equals(nothing.schema)
+    found = tables[0] if same else pa.concat_tables([nothing, *tables], promote_options="permissive")
     if request.by_score:
         order = np.argsort(-found.column(SCORE).to_numpy(), kind="stable")
         found = rows_at(found, order)
@@ -147,17 +148,23 @@ def _without_keys(table: pa.Table) -> pa.Table:
 
 
 def find_hits(
-    split: Searchable, request: SearchRequest, statistics: TermStatistics | None, own: TermStatistics | None
+    split: Searchable,
+    request: SearchRequest,
+    statistics: TermStatistics | None,
+    own: TermStatistics | None,
+    *,
+    alone: bool = False,
 ) -> Hits:
     """The rows of one split that can be in the result, without reading what is returned of them.
 
-    `own` are the split's statistics, where its scores depend on them.
+    `own` are the split's statistics, where its scores depend on them. Of a split that is `alone`, rows that are all in the
+    result may come without what they are ordered by: it is read with them.
     """
     if own is not None and not can_match(request.query, split, own):
         return Hits(np.empty(0, np.int64), np.empty(0, np.float32))
     weights = inverse_document_frequency(statistics or own, own) if own is not None else {}
     with open_query(split, request.query, where=request.where, norms=request.scores, idf=weights) as opened:
-        return _hits(opened, request)
+        return _hits(opened, request, alone=alone)
 
 
 def best_of(hits: Sequence[Hits], request: SearchRequest) -> tuple[Rows, Rows]:
@@ -211,11 +218,11 @@ def _weighs(split: Searchable, request: SearchRequest, statistics: TermStatistic
     return request.scores and (statistics is not None or weighs_values(split, request.query))
 
 
-def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
+def _hits(opened: OpenQuery, request: SearchRequest, *, alone: bool) -> Hits:
     """The rows to read, in order."""
     if request.by_score:
         return _best_after(opened, request) if request.paged else best_hits(opened, request.wanted or 0, request.where)
-    at_end = _first_at_an_end(opened, request)
+    at_end = None if request.order_by is None else _first_at_an_end(opened, request)
     if at_end is not None:
         return at_end
     rows, keys = opened.rows(request.where), None
@@ -224,7 +231,7 @@ def _hits(opened: OpenQuery, request: SearchRequest) -> Hits:
         if request.wanted is not None:
             rows, keys = _first(opened, every.rows, request, lambda some: every.of(some).score_column())
         return Hits(rows, every.of(rows).scores, keys)
-    if request.orders and request.wanted is not None:
+    if request.orders and request.wanted is not None and not (alone and len(rows) <= request.wanted):
         rows, keys = _first(opened, rows, request)
     scores = scored_rows(opened, rows) if request.score else np.zeros(len(rows), np.float32)
     return Hits(rows, scores, keys)
@@ -237,7 +244,7 @@ _END_ROWS = 256
 def _first_at_an_end(opened: OpenQuery, request: SearchRequest) -> Hits | None:
     """The first rows in the order of a request, where they are found without all rows that match."""
     wanted = request.wanted
-    if not request.orders or wanted is None or request.ranked or request.where is not None or request.after is not None:
+    if wanted is None or not request.orders or request.ranked or request.where is not None or request.after is not None:
         return None
     some = max(_END_ROWS, 2 * wanted)
     if not opened.has_more_than(2 * some):
