@@ -23,6 +23,10 @@ from indextables.errors import (
     VersionNotFoundError,
 )
 from indextables.log.log_files import version_path
+from indextables.model.actions import AddAction
+from indextables.table import verify_table
+from indextables.web.report import write_report
+from indextables.web.warehouse import Warehouse
 from tests.support.rows import ids, rows, table_of
 
 KINDS = ({"indexing.typemap.message": "none"}, {"spark.indextables.indexing.typemap.message": "string"})
@@ -193,7 +197,8 @@ def test_no_columns_are_still_so_many_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~")]
+    ("path", "said"),
+    [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~"), ("~root/t", "./~root")],
 )
 def test_what_only_looks_like_a_local_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
@@ -203,6 +208,41 @@ def test_what_only_looks_like_a_local_path_is_refused(
         Table.create(path, schema=pa.schema([("id", pa.int64())]))
     assert said in refused.value.hint and not list(tmp_path.iterdir())
     assert Table.create(f"./{path}", schema=pa.schema([("id", pa.int64())])).count() == 0
+
+
+NUL = "a\0b"
+DOORS: dict[str, Any] = {
+    "open": lambda t: Table.open(f"{t.path}{NUL}"),
+    "create": lambda t: Table.create(f"{t.path}{NUL}", schema=t.schema),
+    "repair": lambda t: Table.repair(NUL),
+    "repair at": lambda t: Table.repair(t.path, at=NUL),
+    "repair from": lambda t: Table.repair(t.path, from_replica=NUL),
+    "verify": lambda t: verify_table(f"file:///{t.path}%00"),
+    "replica": lambda t: Table.open(t.path, options={"checkpoint.replica.location": NUL}),
+    "view": lambda t: t.to_parquet_view(NUL),
+    "temporary folder": lambda t: Table.open(t.path, options={"indexWriter.tempDirectoryPath": NUL}),
+    "cache": lambda t: Table.open(t.path, options={"cache.directoryPath": NUL}),
+    "statement": lambda t: indextables.sql(f"DESCRIBE INDEXTABLES STATE '{t.path}{NUL}'"),
+    "report": lambda t: write_report(t, NUL),
+    "explorer": lambda t: Warehouse([NUL]).tables(),
+    "split": lambda t: t.transaction().add(AddAction(path=NUL, size=1)),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_nul_in_a_path_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = table_of(tmp_path / "t", appends=1)
+    with pytest.raises(InvalidInputError) as raised:
+        DOORS[door](table)
+    assert "\0" not in str(raised.value) and "\\x00" in str(raised.value)
+    assert Table.open(table.path).version == table.version
+
+
+def test_a_replica_on_another_host_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    with pytest.raises(InvalidInputError, match="names the host 'backup'"):
+        Table.open(table.path, options={"checkpoint.replica.location": f"file://backup{tmp_path}/r"})
 
 
 def test_creating_a_table_that_is_there_with_another_index_is_refused(tmp_path: Path) -> None:
