@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indextables import Table
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from tests.support.rows import ROWS, TEXT, WORDS
 
 Content = dict[int, dict[str, Any]]
@@ -347,6 +348,8 @@ def played(seed: int, steps: int) -> dict[str, Any]:
             program.run(steps)
         except Exception:  # whatever ends a program is what is looked for
             error = traceback.format_exc()
+        if program is not None:
+            CHECKPOINTS.settle(program.table.path)
     told = program.told if program is not None else []
     return {"seed": seed, "steps": told, "error": error, "cpu_s": round(time.process_time() - begun, 2)}
 

@@ -104,11 +104,13 @@ class LogCheck(Struct):
     def _holes(self, listing: LogListing) -> None:
         """Versions that are there and cannot be reached any more, because one before them is gone.
 
-        A file before all that can be read is none: a writer that was ended while others cleaned the log may leave one.
+        Where all version files before them are gone too it is none: so much a cleaning leaves that was ended half way, for
+        it goes from the oldest up, or a writer that was ended while others cleaned. The next cleaning takes it away.
         """
+        oldest = min(listing.versions, default=-1)
         for before, after in pairwise(readable_versions(listing)):
-            unreachable = [version for version in listing.versions if before < version < after]
-            if unreachable:
+            unreachable = sorted(version for version in listing.versions if before < version < after)
+            if unreachable and oldest < unreachable[0]:
                 message = (
                     f"The version files {before + 1} to {unreachable[0] - 1} are missing: versions {before + 1} to "
                     f"{after - 1} cannot be read any more. The newest one is not affected."

@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.table import planning
 from indextables.wire import old_checkpoints
 from tests.support.fault_server import FaultServer
@@ -154,6 +155,7 @@ class _Round:
 
     def _damage(self) -> None:
         """Damage a file, if the table can be read without it; what is the only copy of something is given back."""
+        CHECKPOINTS.settle(self.place.url)  # or its cleaning takes away what is about to be damaged
         done = damage(self.ground, self.rng)
         if done is None:
             return

@@ -95,6 +95,26 @@ def append_in_child(path: str) -> None:
     Table.open(path).append(rows(range(100, 110)))
 
 
+@pytest.mark.parametrize("tagged", [False, True])
+def test_what_an_interrupted_cleaning_leaves_is_no_hole(tmp_path: Path, tagged: bool) -> None:
+    """It takes versions from the oldest up, then states: one that is ended half way leaves the end of what was to go."""
+    table = table_of(tmp_path, appends=3, options={"checkpoint.enabled": False})
+    table.checkpoint()
+    version, before = table.version, ids(table)
+    if tagged:
+        table.tag("kept", version=version)
+    for n in range(4):
+        table.append(rows([100 + n]))
+    table.checkpoint()
+    for gone in range(version + 2):
+        (tmp_path / version_path(gone)).unlink()
+    table.invalidate_cache()
+    assert Table.open(str(tmp_path)).verify(full=True).findings == ()
+    table.truncate_time_travel()
+    assert table.verify(full=True).findings == ()
+    assert (len(ids(table)), not tagged or ids(Table.open(str(tmp_path), version="kept")) == before) == (34, True)
+
+
 def test_a_forked_process_writes(tmp_path: Path) -> None:
     """As `multiprocessing.Pool` does on Linux: the threads of its parent's libraries are not there."""
     table_of(tmp_path, appends=1)
