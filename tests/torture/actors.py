@@ -279,22 +279,14 @@ def upsert(actor: Actor) -> None:
 
 def expire(actor: Actor) -> None:
     """Let the oldest batches go, by their time."""
-    for _ in actor.rounds():
-        time.sleep(actor.rng.uniform(0, 0.3))
-        table, _known = _look(actor)
-        if table is None:
-            continue
+    for _, table, _known in _looks(actor, pause=0.3):
         edge = actor.rng.randrange(1, 8)
         actor.do(lambda: table.expire(now=clock(edge)).version, kind="expire", to=edge)  # noqa: B023
 
 
 def alter(actor: Actor) -> None:
     """Add a column, give it another name, take it away: which columns of others stay as they are changes no row of theirs."""
-    for n in actor.rounds():
-        time.sleep(actor.rng.uniform(0.05, 0.4))
-        table, _known = _look(actor)
-        if table is None:
-            continue
+    for n, table, _known in _looks(actor, pause=0.4):
         own = [name for name in table.schema.names if name not in SCHEMA.names]
         name = f"extra_{actor.part.number}_{n}"
         verbs: list[Callable[[], Any]] = [lambda: table.alter.add_column(name, "bigint", default=n)]  # noqa: B023
@@ -308,11 +300,7 @@ def alter(actor: Actor) -> None:
 def tag(actor: Actor) -> None:
     """Give the newest version or one of a moment ago a name, and take some of the own names away again."""
     names: list[str] = []
-    for n in actor.rounds():
-        time.sleep(actor.rng.uniform(0.05, 0.4))
-        table, _known = _look(actor)
-        if table is None:
-            continue
+    for n, table, _known in _looks(actor, pause=0.4):
         if len(names) > 3 or (names and actor.rng.random() < 0.3):
             name = names.pop(actor.rng.randrange(len(names)))
             actor.do(lambda: table.untag(name) and None, kind="upkeep", verb="untag")  # noqa: B023
