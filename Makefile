@@ -7,7 +7,7 @@ UV_VERSION := 0.13.7
 STAMP := $(VENV)/.ready
 export PYTHONDONTWRITEBYTECODE :=
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-all check api dist-test torture bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
+.PHONY: help setup java demo test test-all check api dist-test torture programs bench bench-log bench-search bench-spark bench-upkeep numbers docs lock clean dist
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +40,10 @@ SUITE ?= all
 SEED ?= 1
 torture: setup ## look for ways to lose a row: MINUTES=60 SUITE=actors,faults SEED=1; JSON in bench/results/
 	@$(BIN)/python -m tests.torture --minutes $(MINUTES) --suite $(SUITE) --seed $(SEED)
+
+PROGRAMS ?= 2000
+programs: setup ## random programs over the whole of Table against a dict of rows: PROGRAMS=2000 SEED=1; goes on where it was stopped
+	@$(BIN)/python -m tests.model.row_programs --programs $(PROGRAMS) --seed $(SEED)
 
 check: setup ## ruff, mypy --strict, the import contract, the size ceilings
 	@$(BIN)/ruff check src tests bench examples tools

@@ -33,7 +33,7 @@ LIMIT = float(os.environ.get("LIMIT", "1.05"))
 AT_ONCE, TURNS = 10, 5
 
 _SIDE = """
-import json, shutil, sys, time
+import inspect, json, shutil, sys, time
 import pyarrow as pa, pyarrow.parquet as pq
 from indextables import AddAction, Table
 
@@ -55,7 +55,9 @@ def action(n):
         size=1_000_000, modification_time=1, num_records=1_000, min_values=low, max_values=low)
 
 def commit(table, numbers):
-    with table.transaction() as tx:
+    # The splits of this measurement are not there; releases from which on that is looked at are told so.
+    looks = "check_splits" in inspect.signature(Table.transaction).parameters
+    with table.transaction(**({"check_splits": False} if looks else {})) as tx:
         for n in numbers:
             tx.add(action(n))
 

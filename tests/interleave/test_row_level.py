@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import msgspec
@@ -156,6 +157,12 @@ def upserter(name: str) -> Callable[[Store], Any]:
 first_upserter, second_upserter = upserter("first_upserter"), upserter("second_upserter")
 
 
+def upserter_of_2(store: Store) -> Any:
+    """Writes row 2, which is there unless somebody takes it away."""
+    log, keys = open_log(store, "up2"), condition("id = 2")
+    return change(log, store, "up2", Operation.UPSERT, [2], [2], inserts=True, keys=keys)
+
+
 def appender(store: Store) -> Any:
     return change(open_log(store, "appender"), store, "new", Operation.APPEND, [], [12], inserts=True)
 
@@ -223,6 +230,7 @@ EFFECTS: Effects = {
     "updater_of_2": lambda rows: tuple(22 if row == 2 else row for row in rows),
     "first_upserter": lambda rows: (*_without(50)(rows), 50),
     "second_upserter": lambda rows: (*_without(50)(rows), 50),
+    "upserter_of_2": lambda rows: (*_without(2)(rows), 2),
     "appender": lambda rows: (*rows, 12),
     "expirer": lambda rows: tuple(row for row in rows if row <= 5),
     "restorer": lambda rows: tuple(row for own in START.values() for row in own),
@@ -253,45 +261,30 @@ def run(*actors: Callable[[Store], Any], faults: int = 0, states: int = 400_000)
     every_schedule(actors, check, lived_in(), cleaners=CLEANERS, faults=faults, states=states)
 
 
-PAIRS: list[Actors] = [
+VERBS: Actors = (deleter_of_2, updater_of_2, upserter_of_2, merger, restorer, purger, expirer)
+# A restoration to what is there already does nothing: with a purge there is one end. `test_upkeep` has the two.
+PAIRS: list[Actors] = [pair for pair in combinations(VERBS, 2) if pair != (restorer, purger)]
+PAIRS += [
     (deleter_of_2, deleter_of_4),
     (deleter_of_2, deleter_of_2_and_8),
-    (deleter_of_2, updater_of_2),
     (updater_of_2, deleter_of_4),
-    (deleter_of_2, merger),
-    (updater_of_2, merger),
-    (deleter_of_2, restorer),
-    (deleter_of_2, purger),
-    (updater_of_2, purger),
     (first_upserter, second_upserter),
     (first_upserter, appender),
     (first_upserter, merger),
     (first_upserter, purger),
-    (expirer, deleter_of_2),
+    (first_upserter, expirer),
     (expirer, deleter_of_2_and_8),
-    (expirer, updater_of_2),
-    (expirer, first_upserter),
-    (expirer, merger),
-    (expirer, restorer),
-    (expirer, purger),
-    (alterer, deleter_of_2),
-    (alterer, updater_of_2),
-    (alterer, first_upserter),
-    (alterer, merger),
-    (alterer, restorer),
-    (alterer, purger),
-    (alterer, expirer),
+    *((alterer, verb) for verb in VERBS),
 ]
-TRIPLES: list[Actors] = [
+TRIPLES: list[Actors] = [*combinations(VERBS, 3)]
+TRIPLES += [
     (deleter_of_2, deleter_of_4, merger),
     (updater_of_2, deleter_of_4, restorer),
     (first_upserter, second_upserter, merger),
     (deleter_of_2, deleter_of_4, purger),
     (expirer, deleter_of_4, merger),
-    (expirer, updater_of_2, restorer),
     (alterer, expirer, merger),
     (alterer, updater_of_2, first_upserter),
-    (expirer, deleter_of_2, purger),
 ]
 
 

@@ -200,7 +200,6 @@ LARGE: list[Actors] = [
     (deleter, merger, purger),
     (overwriter, merger, purger),
     (appender, dropper, purger),
-    (appender, purger, second_purger),
 ]
 
 
@@ -234,6 +233,12 @@ def test_three(actors: Actors) -> None:
 @pytest.mark.parametrize("actors", LARGE, ids=names)
 def test_three_with_many_schedules(actors: Actors) -> None:
     run(*actors, states=2_000_000)
+
+
+@pytest.mark.slow
+def test_an_appender_and_two_purgers() -> None:
+    """All of its 2.5 million states."""
+    run(appender, purger, second_purger, states=4_000_000)
 
 
 @pytest.mark.parametrize("actors", [(deleter, merger), (overwriter, merger)], ids=names)

@@ -8,6 +8,7 @@ together `tests.torture.history` reconstructs the serial history.
 from __future__ import annotations
 
 import ctypes
+import datetime as dt
 import json
 import os
 import random
@@ -21,6 +22,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from msgspec import Struct
 
 from indextables import Table
@@ -31,11 +33,16 @@ from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome
 from indextables.upkeep.jobs import NO_ACTION
-from tests.support.rows import rows
+from tests.support.rows import ROWS, rows
 from tests.torture.conditions import CONDITIONS
+from tests.torture.history import age
 
 BATCH = 5
 STRIDE = 1_000_000
+SCHEMA = ROWS.append(pa.field("ts", pa.timestamp("us")))
+BEGIN = dt.datetime(2026, 1, 1)
+RETENTION: dict[str, Any] = {"retention.column": "ts", "retention.period": "30 days"}
+"""Every batch has a day, by which it grows old; few have the same."""
 
 
 class Part(Struct, frozen=True):
@@ -195,7 +202,13 @@ def state_of(pairs: list[tuple[int, int]]) -> tuple[dict[int, int], list[str]]:
 
 def data(first: int, generation: int = 0) -> Any:
     """The rows of a batch."""
-    return rows(range(first, first + BATCH), day=generation)
+    day = BEGIN + dt.timedelta(days=age(first))
+    return rows(range(first, first + BATCH), day=generation).append_column(SCHEMA.field("ts"), [[day] * BATCH])
+
+
+def clock(edge: int) -> dt.datetime:
+    """When the time of all batches is over whose day comes before an edge."""
+    return BEGIN + dt.timedelta(days=edge + 30)
 
 
 def within(first: int) -> str:
@@ -262,6 +275,42 @@ def upsert(actor: Actor) -> None:
         new = known.get(first, 0) + 1
         act = lambda: table.upsert(data(first, new), on=["id"]).version  # noqa: B023, E731
         actor.do(act, kind="replace", batch=first, generation=new)
+
+
+def expire(actor: Actor) -> None:
+    """Let the oldest batches go, by their time."""
+    for _, table, _known in _looks(actor, pause=0.3):
+        edge = actor.rng.randrange(1, 8)
+        actor.do(lambda: table.expire(now=clock(edge)).version, kind="expire", to=edge)  # noqa: B023
+
+
+def alter(actor: Actor) -> None:
+    """Add a column, give it another name, take it away: which columns of others stay as they are changes no row of theirs."""
+    for n, table, _known in _looks(actor, pause=0.4):
+        own = [name for name in table.schema.names if name not in SCHEMA.names]
+        name = f"extra_{actor.part.number}_{n}"
+        verbs: list[Callable[[], Any]] = [lambda: table.alter.add_column(name, "bigint", default=n)]  # noqa: B023
+        if own:
+            verbs.append(lambda: table.alter.rename_column(own[0], name))  # noqa: B023
+            verbs.append(lambda: table.alter.drop_column(own[0]))  # noqa: B023
+        act = verbs[0] if not own else actor.rng.choice(verbs if len(own) < 4 else verbs[2:])
+        actor.do(lambda: act() and None, kind="upkeep", verb="alter")  # noqa: B023
+
+
+def tag(actor: Actor) -> None:
+    """Give the newest version or one of a moment ago a name, and take some of the own names away again."""
+    names: list[str] = []
+    for n, table, _known in _looks(actor, pause=0.4):
+        if len(names) > 3 or (names and actor.rng.random() < 0.3):
+            name = names.pop(actor.rng.randrange(len(names)))
+            actor.do(lambda: table.untag(name) and None, kind="upkeep", verb="untag")  # noqa: B023
+            actor.journal.tell(untagged=name)
+            continue
+        name = f"tag-{actor.part.number}-{n}"
+        version = max(0, table.version - actor.rng.choice([0, 0, 0, 1, 3]))
+        if actor.do(lambda: table.tag(name, version=version) and None, kind="upkeep", verb="tag"):  # noqa: B023
+            names.append(name)
+            actor.journal.tell(tagged=name, version=version)
 
 
 def restore(actor: Actor) -> None:
@@ -372,6 +421,9 @@ ROLES: dict[str, Callable[[Actor], None]] = {
     "replace": replace,
     "update": update,
     "upsert": upsert,
+    "expire": expire,
+    "alter": alter,
+    "tag": tag,
     "restore": restore,
     "read": read,
     "flood": flood,

@@ -14,8 +14,14 @@ State = Mapping[int, int]
 """Batches, by their first id, and the generation of each."""
 MAX_HISTORIES = 4096
 START = (0, 5, 2 * 5, 3 * 5)
+AGES = 40
 MADE = [dict.fromkeys(START[:version], 0) for version in range(len(START) + 1)]
 """The table at its first versions."""
+
+
+def age(batch: int) -> int:
+    """The day of a batch, by which it grows old."""
+    return batch // 5 * 7 % AGES
 
 
 class Op(Struct):
@@ -59,6 +65,9 @@ class Told(Struct):
     messages: dict[str, str] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
+    tags: dict[str, int] = field(default_factory=dict)
+    """Versions that somebody was told to have named, by the names that nobody took away again."""
+    roles: set[str] = field(default_factory=set)
     longest: float = 0.0
     """The seconds that the slowest operation took, of those that were timed."""
 
@@ -84,6 +93,10 @@ def _read(lines: Sequence[Mapping[str, Any]], number: int, told: Told) -> None:
         elif "put" in line:
             if line["op"] in ops and line["created"]:
                 ops[line["op"]].created.append(line["put"])
+        elif "tagged" in line:
+            told.tags[line["tagged"]] = line["version"]
+        elif "untagged" in line:  # also if nobody knows whether it was taken away
+            told.tags.pop(line["untagged"], None)
         elif "saw" in line:
             told.sights.append((line["saw"], dict(line["state"])))
         else:
@@ -105,6 +118,8 @@ def _ended(line: Mapping[str, Any], ops: Mapping[int, Op], told: Told) -> None:
     for key in ("stops", "dies"):
         if key in line:
             told.counts[f"{key} at a call"] += 1
+    if "role" in line:
+        told.roles.add(line["role"])
     if "error" in line:
         told.errors[line["error"]] += 1
         told.messages.setdefault(line["error"], line["message"])
@@ -127,6 +142,8 @@ def effect(op: Op, state: State, past: Sequence[State]) -> State:
         return {**state, op.batch: 0}
     if op.kind == "delete":
         return {first: generation for first, generation in state.items() if first != op.batch}
+    if op.kind == "expire":
+        return {first: generation for first, generation in state.items() if age(first) >= op.to}
     if op.kind == "overwrite":
         return {op.batch: 0}
     if op.kind == "update":

@@ -95,7 +95,7 @@ RULES: dict[str, Rule] = {
     "R10": Rule(
         "the recorded version of an application is not looked at",
         "tests/unit/table/test_log_verbs.py::test_exactly_once",
-        without(Changes, "_is_recorded", always(False)),
+        without(Changes, "is_recorded", always(False)),
         lambda folder: test_log_verbs.test_exactly_once(str(folder / "t")),
     ),
     "R11": Rule(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, integer, names, size, text
+from indextables.config.values import boolean, integer, local_path, names, size, text
 
 
 class SplitWriterSettings(SettingsGroup, frozen=True):
@@ -13,7 +13,10 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split that is being written."
     )
     temp_directory: str = setting(
-        "indexWriter.tempDirectoryPath", text(), "", "Where splits are built before upload; empty: the system's choice."
+        "indexWriter.tempDirectoryPath",
+        local_path(),
+        "",
+        "Where splits are built before upload; empty: the system's choice.",
     )
     target_bytes: int = setting(
         "write.targetSplitSize",
@@ -44,7 +47,7 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
 
     directory: str = setting(
         "cache.directoryPath",
-        text(),
+        local_path(),
         "",
         "Where parts of splits are kept; empty: a folder in the system's temp folder.",
     )

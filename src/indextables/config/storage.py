@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, integer, text
+from indextables.config.values import boolean, duration_ms, integer, local_path, text
 
 
 class AwsSettings(SettingsGroup, frozen=True):
@@ -69,10 +69,10 @@ class HdfsSettings(SettingsGroup, frozen=True):
     """How HDFS is reached, beyond what Hadoop's own configuration files say."""
 
     config_directory: str | None = setting(
-        "hdfs.configDirectory", text(), None, "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR."
+        "hdfs.configDirectory", local_path(), None, "Folder of core-site.xml and hdfs-site.xml; unset: HADOOP_CONF_DIR."
     )
     kerberos_principal: str | None = setting("hdfs.kerberosPrincipal", text(), None, "Principal to log in as.")
-    kerberos_keytab: str | None = setting("hdfs.kerberosKeytab", text(), None, "Keytab file of the principal.")
+    kerberos_keytab: str | None = setting("hdfs.kerberosKeytab", local_path(), None, "Keytab file of the principal.")
     kerberos_cache: str | None = setting("hdfs.kerberosCache", text(), None, "Ticket cache; unset: the user's own.")
 
 

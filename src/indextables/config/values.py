@@ -129,6 +129,17 @@ def text() -> ValueType:
     return ValueType("text", "any text", str)
 
 
+def local_path() -> ValueType:
+    """The path of a local file or folder."""
+
+    def parse(value: object) -> str:
+        if "\0" in str(value):
+            raise ValueError(value)
+        return str(value)
+
+    return ValueType("path", "a local path", parse)
+
+
 def word_of(*words: str) -> ValueType:
     """One of a few words, in any case."""
 

@@ -97,9 +97,9 @@ class Changes(Struct, frozen=True):
 
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
         """The actions of this transaction on top of a snapshot."""
-        txn = transaction_id(self.txn)
-        if txn is not None and self._is_recorded(snapshot, *txn):
+        if self.is_recorded(snapshot):
             return Plan((), CommitInfo())
+        txn = transaction_id(self.txn)
         removed, masked = self._removals(snapshot), self._masked(snapshot)
         adds = [*self.adds, *(new for _, new in masked if new is not None)]
         protocol = self._protocol(snapshot, adds)
@@ -130,10 +130,11 @@ class Changes(Struct, frozen=True):
             revives=self.revives and bool(self.adds),
         )
 
-    @staticmethod
-    def _is_recorded(snapshot: Snapshot, app_id: str, version: int) -> bool:
-        newest = snapshot.header.txns.get(app_id)
-        return newest is not None and newest.version >= version
+    def is_recorded(self, snapshot: Snapshot) -> bool:
+        """Whether a version up to a snapshot did all this before, by the `txn`."""
+        txn = transaction_id(self.txn)
+        newest = None if txn is None else snapshot.header.txns.get(txn[0])
+        return txn is not None and newest is not None and newest.version >= txn[1]
 
     def _removals(self, snapshot: Snapshot) -> list[AddAction]:
         selection = [] if self.selected is None else to_actions(self.selected(snapshot))

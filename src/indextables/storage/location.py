@@ -86,6 +86,7 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
     text = os.fspath(url)
     if not text:
         raise InvalidInputError("The path of the table is empty.", hint="Give a local path or a URL.")
+    check_characters(text)
     match = _SCHEME.match(text)
     if match is None or (match[2] is None and match[1].lower() != "file"):
         _check_local(text, None if match is None else match[1])
@@ -95,7 +96,7 @@ def parse_location(url: str | os.PathLike[str]) -> Location:
         schemes = ", ".join(f"{scheme}://" for scheme in _KINDS)
         raise InvalidInputError(f"There is no store for {match[1]}:// URLs.", hint=f"Known are local paths, {schemes}.")
     if kind == "local":
-        return _local(unquote(urlsplit(text).path))
+        return _local(_path_of_file_url(text))
     return _remote(kind, match[1].lower(), text[match.end() :])
 
 
@@ -105,10 +106,30 @@ def _check_local(path: str, scheme: str | None) -> None:
         meant = f"{scheme}://{path[len(scheme) + 1 :].lstrip('/')}"
         message = f"{path!r} is neither a URL nor a local path."
         raise InvalidInputError(message, hint=f"Write {meant}, or ./{path} for a folder of that name.", path=path)
-    if path == "~" or path.startswith("~/"):
+    expanded = os.path.expanduser(path)  # noqa: PTH111
+    if expanded != path:
         message = f"{path!r} is not expanded as a shell does it."
-        hint = f"Write {os.path.expanduser(path)}, or ./{path} for a folder of that name."  # noqa: PTH111
-        raise InvalidInputError(message, hint=hint, path=path)
+        raise InvalidInputError(message, hint=f"Write {expanded}, or ./{path} for a folder of that name.", path=path)
+
+
+def check_characters(path: str) -> str:
+    """The path itself; no system can open one that holds a NUL character."""
+    if "\0" in path:
+        message = f"The path {path!r} holds a NUL character, with which no file or folder can be named."
+        raise InvalidInputError(message, hint="Take it out of the path. Nothing was changed.", path=path)
+    return path
+
+
+def _path_of_file_url(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.netloc and parts.netloc.lower() != "localhost":
+        path = unquote(parts.path)
+        message = f"{url!r} names the host {parts.netloc!r}; files of another host cannot be reached by a file:// URL."
+        hint = (
+            f"Write file:///{parts.netloc}{path} or file://{path} for a folder here; for a share, where it is mounted."
+        )
+        raise InvalidInputError(message, hint=hint, url=url)
+    return check_characters(unquote(parts.path))
 
 
 def _local(path: str) -> Location:

@@ -28,7 +28,7 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
-from indextables.storage.location import partition_folder
+from indextables.storage.location import check_characters, partition_folder
 from indextables.table import planning
 from indextables.table.handle import TableHandle
 
@@ -261,7 +261,7 @@ class FrameVerbs(TableHandle):
 
             t.to_parquet_view("/data/logs-parquet")
         """
-        return parquet_view(self, Path(text("directory", directory)))
+        return parquet_view(self, Path(check_characters(text("directory", directory))))
 
     def __len__(self) -> int:
         return ScanTask(planning.plan_scan(self, columns=()), self._log.store).count()

@@ -37,6 +37,7 @@ from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.arguments import Moment, to_epoch_ms, whole_number
 from indextables.model.column_names import ColumnNames, column_names
+from indextables.model.deletion_vector import named_paths
 from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.report import Progress, silent
 from indextables.model.retention import HOUR_MS
@@ -45,7 +46,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store
-from indextables.upkeep import repair, tags, verify
+from indextables.upkeep import repair, restore, tags, verify
 
 if TYPE_CHECKING:
     from indextables.upkeep.jobs import Execute
@@ -320,6 +321,23 @@ class TableHandle:
         committed = self._log.commit(self._snapshot, changes, written=[action.path for action in written])
         self._show(committed.snapshot)
         return committed.version
+
+    def _commit_existing(self, changes: Changes) -> int | None:
+        """Commit, if every split that is added is in the store as its action says."""
+        sizes = dict.fromkeys(named_paths(changes.adds)) | {action.path: action.size for action in changes.adds}
+        stored = restore.stored_sizes(self._log.store, sizes)
+        wrong = next((path for path, size in sizes.items() if size not in (None, stored.get(path))), None)
+        wrong = wrong or next((path for path in sizes if path not in stored), None)
+        # What was committed before under the same id is skipped, wherever its splits are by now.
+        if wrong is not None and not (changes.txn and changes.is_recorded(self._log.fresh())):
+            what = f"has {stored[wrong]} bytes and not {sizes[wrong]}" if wrong in stored else "is not there"
+            raise InvalidInputError(
+                f"{wrong} cannot be added to {self.path}: it {what}.",
+                hint="Write the file before the transaction is committed; transaction(check_splits=False) believes the "
+                "actions without looking. Nothing was changed.",
+                path=wrong,
+            )
+        return self._commit(changes)
 
     def _moved_on(self, report: R) -> R:
         """Show the newest version, which an operation has made; returns what the operation reports."""

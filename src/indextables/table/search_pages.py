@@ -1,8 +1,9 @@
 """Pages of a search: each goes on behind the last row of the one before, at the version and the clock of the first.
 
-A token says where a page ended. It names the table, the version, the moment that `now` means in the query, the search
-itself (a digest of it), and the last row: its sort values, its split and its number there. So every row is on one page,
-whatever is appended, deleted or merged meanwhile; and a token of another search is refused instead of misread.
+A token says where a page ended. It names the table, the version and the transaction that made it (a repair may give its
+number to another), the moment that `now` means in the query, the search itself (a digest of it), and the last row: its sort
+values, its split and its number there. So every row is on one page, whatever is appended, deleted or merged meanwhile; and a
+token of another search is refused instead of misread.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Meta, Struct
 
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, VersionNotFoundError
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Where
 from indextables.model.values import decode_value, encode_value
@@ -48,6 +49,8 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
     split: str
     row: Annotated[int, Meta(ge=0, lt=1 << 60)]
     keys: dict[str, str | None]
+    txn: str = ""
+    """The newest transaction in the history of the version, where the log tells it."""
 
     @classmethod
     def parse(cls, token: str) -> PageToken:
@@ -90,7 +93,7 @@ class SearchPages(TableHandle):
 
         `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
         page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
-        for a token of another search or table, and VersionNotFoundError if that version was cleaned away meanwhile.
+        for a token of another search or table, and VersionNotFoundError if that version was cleaned away or lost meanwhile.
 
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
             page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
@@ -136,13 +139,28 @@ def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None
     if token is not None:
         if token.search != digest:
             raise _another_search()
+        _check_version(table, token)
         end = token.end(types)
     rows, end = search.page(table._log.store, end)
     if end is None:
         return SearchPage(rows, None, table._snapshot.version)
     keys = {name: _shown(end.keys.column(name)[0]) for name in end.keys.column_names}
     table_id, version = table._snapshot.metadata.id, table._snapshot.version
-    return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys)), version)
+    txn = next(reversed(table._snapshot.header.recent_txn_ids), "")
+    return SearchPage(rows, str(PageToken(table_id, version, now_ms, digest, end.split, end.row, keys, txn)), version)
+
+
+def _check_version(table: TableHandle, token: PageToken) -> None:
+    """Refuse a version that has only the number of the one that the page was of."""
+    txn_ids = table._snapshot.header.recent_txn_ids
+    if token.txn and txn_ids and token.txn not in txn_ids:
+        raise VersionNotFoundError(
+            f"Version {token.version} of {table.path} is not the one that the page was of: another has its number since the "
+            "table was repaired or brought back from a copy.",
+            hint="Begin anew without search_after.",
+            path=table.path,
+            version=token.version,
+        )
 
 
 def _digest(search: TableSearch) -> str:

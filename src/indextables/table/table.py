@@ -348,12 +348,14 @@ class Table(SearchPages, LifecycleVerbs):
         operation: str = Operation.APPEND,
         user_metadata: str | None = None,
         txn: tuple[str, int] | None = None,
+        check_splits: bool = True,
     ) -> Transaction:
         """The low-level door to the log: actions that are collected in a `with` block and committed as one version.
 
         `operation` is its name in the history and `user_metadata` a note there. `txn=(app_id, version)` makes it
-        exactly-once: a version at or below the recorded one is skipped. Leaving the block raises ConflictError or
-        CommitUnknownError; an error within it commits nothing.
+        exactly-once: a version at or below the recorded one is skipped. Leaving the block raises InvalidInputError for a
+        split that is not in the store with the size its action says (`check_splits=False` does not look), ConflictError
+        or CommitUnknownError; an error within it commits nothing.
 
             with t.transaction() as tx: tx.add(action); tx.remove(path)
         """
@@ -366,7 +368,8 @@ class Table(SearchPages, LifecycleVerbs):
         )
         cooldown = self.settings.group(SkipSettings).cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
-        return Transaction(changes, self._commit, accept=accept, cooldown_hours=cooldown)
+        commit = self._commit_existing if check_splits else self._commit
+        return Transaction(changes, commit, accept=accept, cooldown_hours=cooldown)
 
     # Changing what the table is.
 

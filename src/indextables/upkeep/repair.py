@@ -40,7 +40,7 @@ from indextables.model.file_list import to_actions
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
 from indextables.model.schema_registry import with_mappings
-from indextables.model.snapshot import Snapshot
+from indextables.model.snapshot import TAG_TXNS, Snapshot
 from indextables.pools import SPLITS
 from indextables.splits.format.section_table import path_mark
 from indextables.splits.format.source import open_source
@@ -50,6 +50,7 @@ from indextables.storage.location import partition_values
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.purge import own_files
+from indextables.upkeep.tags import lost_tags
 
 
 class LeftOut(Struct, frozen=True):
@@ -218,6 +219,8 @@ class RecoveryPlan(Report, frozen=True):
     unnamed_splits: int
     """Splits at the table that it does not name: replaced, dropped, or written after the newest version that it knows."""
     left_out: tuple[LeftOut, ...]
+    lost_tags: tuple[str, ...]
+    """Tags of versions that are not there any more."""
     hidden: ClassVar[tuple[str, ...]] = ("snapshot",)
 
     def report(self, status: str, version: int) -> RepairReport:
@@ -228,6 +231,9 @@ class RecoveryPlan(Report, frozen=True):
             f"{self.unnamed_splits} splits that are there are not part of it: they were replaced or dropped, or are of "
             "versions that are lost."
         )
+        named = ", ".join(f"{name!r} (version {self.snapshot.header.tags[name]})" for name in self.lost_tags)
+        if named:
+            message += f" The tags {named} name versions that are lost: untag(name) gives them up, and lets purges run."
         return RepairReport(
             source_path=self.replica_path,
             target_path=self.table_path,
@@ -269,7 +275,10 @@ def plan_recovery(log: TransactionLog, replica: Replica, *, is_readable: bool) -
         ]
         if len(left_out) < len(named) or (found.is_known and not named):
             unnamed = sum(1 for path in sizes if path.endswith(".split") and path not in named)
-            plans.append(RecoveryPlan(log.store.url, found.url, found.snapshot, len(named), unnamed, tuple(left_out)))
+            lost = tuple(lost_tags(log, found.snapshot.header.tags))
+            plans.append(
+                RecoveryPlan(log.store.url, found.url, found.snapshot, len(named), unnamed, tuple(left_out), lost)
+            )
     if len(plans) != 1:
         why = "none of the splits that it names is there" if not plans else "several tables in it have splits there"
         raise RefusedError(
@@ -382,6 +391,8 @@ class CopyPlan(Report, frozen=True):
         """The figures."""
         lost = self.newest_version - self.source_version
         message = f"Version {self.source_version} was the newest that could be read; {lost} after it are lost. "
+        tags = ", ".join(map(repr, self.snapshot.header.tags))
+        untagged = f"The copy begins with version 0, without the versions that had the tags {tags}. " if tags else ""
         moved = f"Put {self.target_path}/_transaction_log in the place of the log of {self.source_path} to use it."
         return RepairReport(
             source_path=self.source_path,
@@ -391,7 +402,7 @@ class CopyPlan(Report, frozen=True):
             valid_splits=self.valid_splits,
             missing_splits=len(self.left_out),
             status=status,
-            message=(message if lost else "") + moved,
+            message=(message if lost else "") + untagged + moved,
             left_out=self.left_out,
         )
 
@@ -439,7 +450,9 @@ def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> 
     header = planned.snapshot.header
     paths = {action.path for action in planned.adds}
     skips = [skip for skip in header.skips.values() if skip.path in paths]
-    actions: list[LogAction] = [*header.txns.values(), *planned.adds, *skips]
+    # A tag names a version by its number, and the numbers of the copy are others.
+    txns = [txn for app_id, txn in header.txns.items() if not app_id.startswith(TAG_TXNS)]
+    actions: list[LogAction] = [*txns, *planned.adds, *skips]
     first = FirstVersion(
         operation=Operation.REPAIR,
         protocol=header.protocol,

@@ -6,7 +6,7 @@ what exactly-once writers recorded stays recorded.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -113,9 +113,7 @@ def check_splits(store: Store, snapshot: Snapshot) -> None:
     files = snapshot.files(columns=["path", "size", "deletion_vector"])
     recorded_sizes: dict[str, int | None] = dict.fromkeys(listed_paths(files))
     recorded_sizes |= dict(zip(files.column("path").to_pylist(), files.column("size").to_pylist(), strict=True))
-    actual_sizes = (
-        dict(_present(store, recorded_sizes)) if len(recorded_sizes) <= _FEW else {i.path: i.size for i in store.list()}
-    )
+    actual_sizes = stored_sizes(store, recorded_sizes)
     missing = sorted(
         path
         for path, size in recorded_sizes.items()
@@ -137,11 +135,12 @@ def _gone(url: str, snapshot: Snapshot, missing: Sequence[str]) -> MissingSplitE
     )
 
 
-def _present(store: Store, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    for path in paths:
-        info = store.head(path)
-        if info is not None:
-            yield path, info.size
+def stored_sizes(store: Store, paths: Collection[str]) -> dict[str, int]:
+    """The sizes of those of some files that are in the store: a few are asked for, many are listed with all others."""
+    if len(paths) > _FEW:
+        return {info.path: info.size for info in store.list()}
+    found = (store.head(path) for path in paths)
+    return {info.path: info.size for info in found if info is not None}
 
 
 class _Restoration(Struct, frozen=True):

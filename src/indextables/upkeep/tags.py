@@ -7,6 +7,8 @@ the log, whichever comes first: a purge spares what was tagged before its versio
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from indextables.errors import (
@@ -69,6 +71,17 @@ def tagged_files(log: TransactionLog, newest: Snapshot) -> frozenset[str]:
                 tag=name,
             ) from error
     return files
+
+
+def lost_tags(log: TransactionLog, tags: Mapping[str, int]) -> dict[str, str]:
+    """Tags of versions that cannot be read, each with the reason: a repair, or damage, has lost what they named."""
+    lost = {}
+    for name, version in tags.items():
+        try:
+            log.at_version(version).files(columns=["path"])
+        except (VersionNotFoundError, CorruptTableError, NotFoundError) as error:
+            lost[name] = error.message
+    return lost
 
 
 def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> int:

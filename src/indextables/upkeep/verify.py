@@ -44,6 +44,7 @@ from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.jobs import DRY_RUN, Execute, in_threads
 from indextables.upkeep.rewrite import are_foreign
+from indextables.upkeep.tags import lost_tags
 from indextables.wire.state import UnusablePointer, decode_pointer
 
 ERROR = "error"
@@ -80,6 +81,7 @@ class LogCheck(Struct):
         newest = self.newest()
         if newest is not None:
             self._holes(listing)
+            self._tags(newest)
         versions = self._versions(listing)
         bases = self._bases(listing)
         self._descent(bases, listing)
@@ -104,16 +106,24 @@ class LogCheck(Struct):
     def _holes(self, listing: LogListing) -> None:
         """Versions that are there and cannot be reached any more, because one before them is gone.
 
-        A file before all that can be read is none: a writer that was ended while others cleaned the log may leave one.
+        Where all version files before them are gone too it is none: so much a cleaning leaves that was ended half way, for
+        it goes from the oldest up, or a writer that was ended while others cleaned. The next cleaning takes it away.
         """
+        oldest = min(listing.versions, default=-1)
         for before, after in pairwise(readable_versions(listing)):
-            unreachable = [version for version in listing.versions if before < version < after]
-            if unreachable:
+            unreachable = sorted(version for version in listing.versions if before < version < after)
+            if unreachable and oldest < unreachable[0]:
                 message = (
                     f"The version files {before + 1} to {unreachable[0] - 1} are missing: versions {before + 1} to "
                     f"{after - 1} cannot be read any more. The newest one is not affected."
                 )
                 self.findings.append(Finding("version", WARNING, log_files.version_path(before + 1), message))
+
+    def _tags(self, newest: Snapshot) -> None:
+        """Tags whose versions cannot be read any more."""
+        for name, reason in lost_tags(self.log, newest.header.tags).items():
+            message = f"{reason} It has the tag {name!r}: untag({name!r}) gives it up, and lets purges run."
+            self.findings.append(Finding("tag", WARNING, None, message))
 
     def _versions(self, listing: LogListing) -> dict[int, CommittedVersion]:
         files = [*listing.versions.items()]

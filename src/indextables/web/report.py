@@ -24,6 +24,7 @@ from indextables.inspect.figures import (
 )
 from indextables.log.checkpoint.checkpointer import StateReport
 from indextables.scan.explain import ScanReport
+from indextables.storage.location import check_characters
 from indextables.table import Table
 from indextables.web.svg import (
     LETTER,
@@ -223,7 +224,7 @@ def write_report(table: Table, out: str | Path, *, query: str | None = None, max
     `query` is the search whose cost is shown; without one an example is made from the table's own words. Splits are
     opened to see what their bytes are spent on: the largest ones, `max_splits` at most, and the page says how many.
     """
-    path = Path(out)
+    path = Path(check_characters(str(out)))
     path.write_text(report_html(table, query=query, max_splits=max_splits), encoding="utf-8")
     return path
 

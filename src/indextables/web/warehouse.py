@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from indextables.errors import InvalidInputError, NotFoundError, nearest
 from indextables.model.arguments import whole_number
+from indextables.storage.location import check_characters
 from indextables.table import Table
 
 LOG_FOLDER = "_transaction_log"
@@ -90,7 +91,7 @@ def _is_folder_of_tables(path: str) -> bool:
     """Whether a path is a local folder that is no table; stores elsewhere are taken at their word."""
     if "://" in path:
         return False
-    folder = Path(path)
+    folder = Path(check_characters(path))
     if not folder.exists():
         raise NotFoundError(
             f"There is no folder {path!r}.", hint="Name a table, or a folder that holds tables.", path=path

@@ -11,16 +11,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from indextables import Table
-from indextables.errors import IndexTablesError
+from indextables.errors import IndexTablesError, VersionNotFoundError
 from indextables.log.transaction import Changes
 from indextables.model.conflicts import Operation
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.table import verify_table
 from indextables.table.handle import open_log
 from tests.support.places import StorePlace
-from tests.support.rows import ROWS, TEXT
+from tests.support.rows import TEXT
 from tests.torture import history
-from tests.torture.actors import BATCH, data, pairs_of, state_of
+from tests.torture.actors import BATCH, RETENTION, SCHEMA, data, pairs_of, state_of
 from tests.torture.stage import KINDS, Stage, fresh_folder, place_of
 from tests.torture.suite import Kind, Tally
 
@@ -44,6 +44,9 @@ CROWD = (
     "upsert",
     "upsert",
     "replace",
+    "expire",
+    "alter",
+    "tag",
     "restore",
     "merge",
     "compact",
@@ -77,9 +80,9 @@ def made(place: StorePlace, rng: random.Random, **settings: Any) -> Table:
     """The table, with a few batches in it."""
     partitioned = rng.random() < 0.3
     ways = {"checkpoint.interval": rng.choice([2, 3, 5, 10]), "delete.mode": rng.choice(["auto", "vector", "rewrite"])}
-    options = {**TEXT, **place.options, **ways, **settings}
+    options = {**TEXT, **RETENTION, **place.options, **ways, **settings}
     columns = ["level"] if partitioned else []
-    table = Table.create(place.url, schema=ROWS, partition_columns=columns, options=options)
+    table = Table.create(place.url, schema=SCHEMA, partition_columns=columns, options=options)
     for first in history.START:
         table.append(data(first))
     return table
@@ -114,7 +117,7 @@ def crowd(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, 
     settle(place, folder, tally, seed=seed)
 
 
-VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore", "update", "upsert")
+VICTIMS = ("write", "delete", "replace", "merge", "write_once", "restore", "update", "upsert", "expire", "alter", "tag")
 
 
 def sleepers(place: StorePlace, folder: Path, rng: random.Random, tally: Tally, *, seed: int, deadline: float) -> None:
@@ -160,7 +163,7 @@ def recreation(
         held = Table.open(place.url, options={**place.options, **OPTIONS})
         store.delete([info.path for info in store.list()])
         columns = rng.choice([[], ["level"]])
-        Table.create(place.url, schema=ROWS, partition_columns=columns, options={**TEXT, **place.options})
+        Table.create(place.url, schema=SCHEMA, partition_columns=columns, options={**TEXT, **place.options})
         fresh = Table.open(place.url, options={**place.options, **OPTIONS})
         for _ in range(rng.choice([0, 1, held.version, held.version + 3])):
             fresh.append(other.slice(0, 1))
@@ -277,6 +280,7 @@ def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int,
     if wrong:
         tally.violation("wrong", f"at the end: {wrong}", seed=seed)
     last = table.version if newest is None else newest
+    _look_at_tags(table, told, tally, seed=seed)
     verdict = history.judge(told, state, start=history.MADE, newest=last)
     tally.count("versions in the history", last)
     tally.count("commits whose end is not known", verdict.doubts)
@@ -291,6 +295,23 @@ def _compared(place: StorePlace, told: history.Told, tally: Tally, *, seed: int,
     if findings:
         tally.violation("wrong", f"verify finds {findings[:3]}", seed=seed, refused=_refused(told))
     return last
+
+
+def _look_at_tags(table: Table, told: history.Told, tally: Tally, *, seed: int) -> None:
+    """Versions that were named are there, and become something that a reader saw; but see docs/how-to/change.md."""
+    found = table.tags()
+    for name, version in told.tags.items():
+        tally.count("tags looked at")
+        if found.get(name) != version:
+            tally.violation("lost", f"tag {name} of version {version} is one of {found.get(name)}", seed=seed)
+            continue
+        try:
+            named = Table.open(table.path, version=name, options=table._options)
+            told.sights.append((version, state_of(pairs_of(named))[0]))
+        except VersionNotFoundError as error:
+            if "truncate" not in told.roles:
+                tally.violation("lost", f"tag {name} of version {version}: {error.message}", seed=seed)
+            tally.count("tags of versions that a truncation took at the same moment")
 
 
 def seen_of(table: Table) -> history.State:

@@ -11,12 +11,14 @@ from unittest.mock import patch
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
+from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.table import planning
 from indextables.wire import old_checkpoints
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
-from tests.support.rows import ROWS, TEXT
-from tests.torture.actors import BATCH, data, pairs_of, state_of
+from tests.support.rows import TEXT
+from tests.torture.actors import BATCH, RETENTION, SCHEMA, clock, data, pairs_of, state_of
+from tests.torture.history import age
 from tests.torture.stage import fresh_folder
 from tests.torture.suite import Tally
 from tests.torture.weather import Bucket, Folder, Ground, Storm, damage
@@ -84,9 +86,10 @@ class _Round:
         self.place, self.ground, self.storm, self.rng, self.tally, self.seed = place, ground, storm, rng, tally, seed
         written = "json" if form == "multi-part" else form
         self.options = {**place.options, **OPTIONS}
-        kept = {**TEXT, "checkpoint.interval": rng.choice([2, 3, 5]), "state.format": written}
+        kept = {**TEXT, **RETENTION, "checkpoint.interval": rng.choice([2, 3, 5]), "state.format": written}
+        kept["delete.mode"] = rng.choice(["auto", "vector", "rewrite"])
         kept["state.entriesPerManifest"] = rng.choice([2, 50_000])
-        Table.create(place.url, schema=ROWS, options={**self.options, **kept})
+        Table.create(place.url, schema=SCHEMA, options={**self.options, **kept})
         self.rows: State = {}
         self.past: dict[int, State] = {0: {}}
         self.deeds: list[str] = []
@@ -152,6 +155,7 @@ class _Round:
 
     def _damage(self) -> None:
         """Damage a file, if the table can be read without it; what is the only copy of something is given back."""
+        CHECKPOINTS.settle(self.place.url)  # or its cleaning takes away what is about to be damaged
         done = damage(self.ground, self.rng)
         if done is None:
             return
@@ -195,6 +199,28 @@ class _Round:
         table.overwrite(data(first, self.rows[first] + 1), where=f"id >= {first} AND id < {first + BATCH}")
         return self._wanted
 
+    def _update(self, table: Table) -> State:
+        if not self.rows:
+            return self.rows
+        first = self.rng.choice(sorted(self.rows))
+        self._wanted = {**self.rows, first: self.rows[first] + 1}
+        table.update(set={"day": self.rows[first] + 1}, where=f"id >= {first} AND id < {first + BATCH}")
+        return self._wanted
+
+    def _upsert(self, table: Table) -> State:
+        first = self.rng.choice([*sorted(self.rows), self.next])
+        self.next = max(self.next, first + BATCH)
+        generation = self.rows.get(first, 0) + 1
+        self._wanted = {**self.rows, first: generation}
+        table.upsert(data(first, generation), on=["id"])
+        return self._wanted
+
+    def _expire(self, table: Table) -> State:
+        edge = self.rng.randrange(1, 12)
+        self._wanted = {batch: generation for batch, generation in self.rows.items() if age(batch) >= edge}
+        table.expire(now=clock(edge))
+        return self._wanted
+
     def _restore(self, table: Table) -> State:
         version = self.rng.choice(sorted(self.past)[-6:])
         self._wanted = self.past[version]
@@ -221,5 +247,5 @@ UPKEEP: dict[str, Callable[[Table], Any]] = {
     "describe": lambda table: (table.state(), table.history(), planning.log_actions(table, include_all=True)),
     "dry runs": lambda table: (table.purge(dry_run=True), table.truncate_time_travel(dry_run=True)),
 }
-VERBS = ("append", "append", "append", "delete", "replace", "restore", *UPKEEP)
+VERBS = ("append", "append", "append", "delete", "replace", "update", "upsert", "expire", "restore", *UPKEEP)
 SUITE = Faults()

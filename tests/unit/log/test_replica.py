@@ -269,6 +269,31 @@ def test_rows_that_were_deleted_stay_deleted_and_tags_stay(tmp_path: Path) -> No
     assert (ids(fresh), fresh.tags(), fresh.metadata.id) == (before, tags, table.metadata.id)
 
 
+def test_a_repair_and_verify_tell_of_tags_whose_versions_are_lost(tmp_path: Path) -> None:
+    table_of(tmp_path / "t", appends=3)
+    table = Table.open(
+        str(tmp_path / "t"), options={SETTING: str(tmp_path / "r"), "purge.retentionCheckEnabled": False}
+    )
+    table.tag("release")
+    table.append(rows([500]))
+    table.checkpoint()
+    damage(table, "the whole log gone")
+    for dry_run in (True, False):
+        report = Table.repair(table.path, from_replica=str(tmp_path / "r"), dry_run=dry_run)
+        assert "'release' (version 3)" in report.message and "untag" in report.message
+    fresh = Table.open(table.path, options={"purge.retentionCheckEnabled": False})
+    with pytest.raises(IndexTablesError, match="Version 3"):
+        Table.open(table.path, version="release")
+    (finding,) = fresh.verify().findings
+    assert (finding.check, finding.severity) == ("tag", "warning")
+    assert "Version 3" in finding.message and "untag('release')" in finding.message
+    with pytest.raises(RefusedError, match="release"):
+        fresh.purge(older_than_hours=0)
+    fresh.untag("release")
+    fresh.purge(older_than_hours=0)
+    assert (fresh.verify().findings, len(ids(fresh))) == ((), 31)
+
+
 def test_what_cannot_be_meant_is_refused(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=1)
     with pytest.raises(InvalidInputError, match="Nothing says where"):

@@ -27,6 +27,7 @@ SECRETS = {"aws.accessKey": "AKIA-KEY", "aws.secretKey": "S3CRET", "aws.sessionT
         ("/data/a:b%20c", "local", "/data/a:b%20c"),
         ("file:///data/a%20b", "local", "/data/a b"),
         ("file:/data/t", "local", "/data/t"),
+        ("file://localhost/data/t", "local", "/data/t"),
         ("s3://bucket/a/t", "s3", "s3://bucket/a/t"),
         ("s3a://bucket/a/t/", "s3", "s3a://bucket/a/t"),
         ("s3n://bucket", "s3", "s3n://bucket"),
@@ -72,12 +73,26 @@ def test_a_relative_path_is_made_absolute_where_it_is_given(tmp_path: Path, monk
         ("az://container/t?sig=secret", "nothing else"),
         ("s3://bucket/../t", "not a path"),
         ("gs://bucket/a//b", "not a path"),
+        ("/data/a\0b", "NUL"),
+        ("a\0b", "NUL"),
+        ("file:///data/a%00b", "NUL"),
+        ("file:/data/a\0b", "NUL"),
+        ("s3://bucket\0/t", "NUL"),
+        ("memory://a\0b/t", "NUL"),
+        ("file://host/t", "host 'host'"),
+        ("file://data/t", "host 'data'"),
     ],
 )
 def test_urls_that_are_refused(url: str, match: str) -> None:
     with pytest.raises(InvalidInputError, match=match) as caught:
         StoreSpec.from_url(url)
     assert "secret" not in str(caught.value).replace("aws.secretKey", "")
+
+
+def test_a_file_url_with_a_host_says_what_may_be_meant() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        StoreSpec.from_url("file://data/my%20t")
+    assert "file:///data/my t" in (caught.value.hint or "")
 
 
 def test_settings_are_taken_as_the_kind_of_store_needs_them() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from indextables import AddAction, Table
 from indextables.commands import sql
@@ -32,10 +33,12 @@ from indextables.log.cache import LogCache
 from indextables.log.log_files import version_path
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import ProtocolAction
+from indextables.model.file_list import to_actions
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo
 from indextables.testing.faulty_store import CountingStore
 from indextables.wire import version_file
+from tests.support.rows import ids, table_of
 from tests.support.tables import SCHEMA, append, live, merge, split
 
 
@@ -153,7 +156,7 @@ def test_an_old_version_cannot_be_written(path: str) -> None:
 
 def test_history_tells_who_did_what(path: str) -> None:
     table = Table.create(path, schema=SCHEMA)
-    with table.transaction(user_metadata="nightly") as tx:
+    with table.transaction(user_metadata="nightly", check_splits=False) as tx:
         tx.add(split("a", size=7, records=3))
     append(table, "b")
     merge(table, ["a", "b"], "c")
@@ -181,7 +184,7 @@ def test_two_merges_of_the_same_sources(path: str) -> None:
 def test_exactly_once(path: str) -> None:
     table = Table.create(path, schema=SCHEMA)
     for version, name, landed in [(1, "a", 1), (1, "b", None), (0, "c", None), (2, "d", 2)]:
-        with table.transaction(txn=("query", version)) as tx:
+        with table.transaction(txn=("query", version), check_splits=False) as tx:
             tx.add(split(name))
         assert tx.version == landed
     assert live(Table.open(path)) == {"a", "d"}
@@ -189,15 +192,15 @@ def test_exactly_once(path: str) -> None:
 
 def test_a_transaction_that_fails_commits_nothing(path: str) -> None:
     table = Table.create(path, schema=SCHEMA)
-    with pytest.raises(RuntimeError), table.transaction() as tx:
+    with pytest.raises(RuntimeError), table.transaction(check_splits=False) as tx:
         tx.add(split("a"))
         raise RuntimeError("the writer broke")
-    with pytest.raises(InvalidInputError, match="added twice"), table.transaction() as tx:
+    with pytest.raises(InvalidInputError, match="added twice"), table.transaction(check_splits=False) as tx:
         tx.add(split("a"))
         tx.add(split("a"))
     with pytest.raises(InvalidInputError, match="not part of version 0"), table.transaction() as tx:
         tx.remove("splits/ghost.split")
-    with pytest.raises(InvalidInputError), table.transaction() as tx:
+    with pytest.raises(InvalidInputError), table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path="../elsewhere.split", size=1))
     with table.transaction() as tx:
         pass
@@ -207,10 +210,10 @@ def test_a_transaction_that_fails_commits_nothing(path: str) -> None:
 
 def test_paths_under_the_root_are_made_relative(path: str) -> None:
     table = Table.create(path, schema=SCHEMA)
-    with table.transaction() as tx:
+    with table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path=f"{path}/splits/x.split", size=1))
     assert table.files().column("path").to_pylist() == ["splits/x.split"]
-    with pytest.raises(InvalidInputError, match="outside"), table.transaction() as tx:
+    with pytest.raises(InvalidInputError, match="outside"), table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path="/elsewhere/x.split", size=1))
 
 
@@ -226,9 +229,9 @@ def test_absolute_paths_of_other_writers_are_read_and_escapes_refused(path: str)
 
 def test_partition_values_must_name_the_partition_columns(path: str) -> None:
     table = Table.create(path, schema=SCHEMA, partition_columns=["day"])
-    with pytest.raises(InvalidInputError, match="day"), table.transaction() as tx:
+    with pytest.raises(InvalidInputError, match="day"), table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path="x.split", size=1))
-    with table.transaction() as tx:
+    with table.transaction(check_splits=False) as tx:
         tx.add(AddAction(path="x.split", size=1, partition_values={"day": None}))
     assert tx.version == 1
 
@@ -419,3 +422,31 @@ def test_a_look_beside_never_hides_a_newer_one(path: str) -> None:
     log._refresh(older)
     assert log.newest(max_staleness_seconds=60).version == 1
     assert log._from_cache() is not older
+
+
+def test_a_split_that_is_not_there_is_not_added(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    (there,) = to_actions(table._snapshot.all_files)
+    copy = tmp_path / "t" / "splits" / "copy.split"
+    new = replace(there, path="splits/copy.split", added_at_version=None, added_at_timestamp=None)
+    missing = pytest.raises(InvalidInputError, match=r"splits/copy.split cannot be added .* not there")
+    with missing as refused, table.transaction() as tx:
+        tx.add(new)
+    assert "check_splits=False" in (refused.value.hint or "")
+    copy.write_bytes((tmp_path / "t" / there.path).read_bytes()[:-1])
+    short = pytest.raises(InvalidInputError, match=f"{there.size - 1} bytes and not {there.size}")
+    with short, table.transaction() as tx:
+        tx.add(new)
+    assert (table.refresh().version, table.refresh().count()) == (1, 10)
+    copy.write_bytes((tmp_path / "t" / there.path).read_bytes())
+    with table.transaction(txn=("copier", 1)) as tx:
+        tx.add(new)
+    assert (tx.version, table.count(), len(ids(table))) == (2, 20, 20)
+    table.delete(where="id >= 0")
+    copy.unlink()
+    with Table.open(table.path).transaction(txn=("copier", 1)) as tx:
+        tx.add(new)
+    assert tx.version is None, "what was committed before is skipped, wherever its splits are by now"
+    with table.transaction(check_splits=False) as tx:
+        tx.add(replace(new, path="splits/later.split"))
+    assert table.count() == 10

@@ -6,6 +6,7 @@ import base64
 import datetime
 import json
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import IndexTablesError, InvalidInputError
+from indextables.errors import IndexTablesError, InvalidInputError, VersionNotFoundError
 
 SCHEMA = pa.schema(
     [
@@ -264,3 +265,29 @@ def test_a_page_of_a_version_that_was_purged_is_an_error_that_says_so(tmp_path: 
             split.unlink()
     with pytest.raises(IndexTablesError):
         Table.open(str(tmp_path / "t")).search_page("*", limit=5, order_by="id", search_after=token)
+
+
+def test_a_token_is_of_a_version_and_not_of_its_number(tmp_path: Path) -> None:
+    """A repair from a replica goes on behind an older version: its versions have the numbers of those that were lost."""
+    options = {"checkpoint.replica.location": str(tmp_path / "replica"), "checkpoint.enabled": False}
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={**OPTIONS, **options})
+    table.append(pa.Table.from_pylist(rows(60, 1), SCHEMA))
+    table.checkpoint()
+    table.append(pa.Table.from_pylist(rows(60, 2, 1000), SCHEMA))
+    lost = table.search_page("timeout", limit=5, order_by="-id")
+    shutil.rmtree(tmp_path / "t" / "_transaction_log")
+    table.invalidate_cache()
+    Table.repair(table.path, from_replica=str(tmp_path / "replica"))
+    again = Table.open(table.path)
+    while again.version < lost.version:
+        again.append(pa.Table.from_pylist(rows(60, 3, 2000), SCHEMA))
+    assert again.version == lost.version
+    again.append(pa.Table.from_pylist(rows(1, 4, 3000), SCHEMA))
+    for handle in (Table.open(again.path, version=lost.version), again):
+        with pytest.raises(VersionNotFoundError, match=r"Version 2 .* another has its number") as caught:
+            handle.search_page("timeout", limit=5, order_by="-id", search_after=lost.next)
+        assert "without search_after" in (caught.value.hint or "")
+    page = again.search_page("timeout", limit=5, order_by="id")
+    rest = again.search("timeout", limit=1000, order_by="id", columns=["id"], search_after=page.next)
+    expected = again.search("timeout", limit=1000, order_by="id")
+    assert rest.column("id").to_pylist() == expected.column("id").to_pylist()[5:]

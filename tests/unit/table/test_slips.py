@@ -23,6 +23,10 @@ from indextables.errors import (
     VersionNotFoundError,
 )
 from indextables.log.log_files import version_path
+from indextables.model.actions import AddAction
+from indextables.table import verify_table
+from indextables.web.report import write_report
+from indextables.web.warehouse import Warehouse
 from tests.support.rows import ids, rows, table_of
 
 KINDS = ({"indexing.typemap.message": "none"}, {"spark.indextables.indexing.typemap.message": "string"})
@@ -89,6 +93,26 @@ def test_verify_tells_of_a_hole_in_the_versions(tmp_path: Path) -> None:
 
 def append_in_child(path: str) -> None:
     Table.open(path).append(rows(range(100, 110)))
+
+
+@pytest.mark.parametrize("tagged", [False, True])
+def test_what_an_interrupted_cleaning_leaves_is_no_hole(tmp_path: Path, tagged: bool) -> None:
+    """It takes versions from the oldest up, then states: one that is ended half way leaves the end of what was to go."""
+    table = table_of(tmp_path, appends=3, options={"checkpoint.enabled": False})
+    table.checkpoint()
+    version, before = table.version, ids(table)
+    if tagged:
+        table.tag("kept", version=version)
+    for n in range(4):
+        table.append(rows([100 + n]))
+    table.checkpoint()
+    for gone in range(version + 2):
+        (tmp_path / version_path(gone)).unlink()
+    table.invalidate_cache()
+    assert Table.open(str(tmp_path)).verify(full=True).findings == ()
+    table.truncate_time_travel()
+    assert table.verify(full=True).findings == ()
+    assert (len(ids(table)), not tagged or ids(Table.open(str(tmp_path), version="kept")) == before) == (34, True)
 
 
 def test_a_forked_process_writes(tmp_path: Path) -> None:
@@ -193,7 +217,8 @@ def test_no_columns_are_still_so_many_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~")]
+    ("path", "said"),
+    [("s3:/bucket/t", "s3://bucket/t"), ("~/t", "/t"), ("GS:/b", "GS://b"), ("~", "./~"), ("~root/t", "./~root")],
 )
 def test_what_only_looks_like_a_local_path_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, said: str
@@ -203,6 +228,41 @@ def test_what_only_looks_like_a_local_path_is_refused(
         Table.create(path, schema=pa.schema([("id", pa.int64())]))
     assert said in refused.value.hint and not list(tmp_path.iterdir())
     assert Table.create(f"./{path}", schema=pa.schema([("id", pa.int64())])).count() == 0
+
+
+NUL = "a\0b"
+DOORS: dict[str, Any] = {
+    "open": lambda t: Table.open(f"{t.path}{NUL}"),
+    "create": lambda t: Table.create(f"{t.path}{NUL}", schema=t.schema),
+    "repair": lambda t: Table.repair(NUL),
+    "repair at": lambda t: Table.repair(t.path, at=NUL),
+    "repair from": lambda t: Table.repair(t.path, from_replica=NUL),
+    "verify": lambda t: verify_table(f"file:///{t.path}%00"),
+    "replica": lambda t: Table.open(t.path, options={"checkpoint.replica.location": NUL}),
+    "view": lambda t: t.to_parquet_view(NUL),
+    "temporary folder": lambda t: Table.open(t.path, options={"indexWriter.tempDirectoryPath": NUL}),
+    "cache": lambda t: Table.open(t.path, options={"cache.directoryPath": NUL}),
+    "statement": lambda t: indextables.sql(f"DESCRIBE INDEXTABLES STATE '{t.path}{NUL}'"),
+    "report": lambda t: write_report(t, NUL),
+    "explorer": lambda t: Warehouse([NUL]).tables(),
+    "split": lambda t: t.transaction().add(AddAction(path=NUL, size=1)),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_nul_in_a_path_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, door: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = table_of(tmp_path / "t", appends=1)
+    with pytest.raises(InvalidInputError) as raised:
+        DOORS[door](table)
+    assert "\0" not in str(raised.value) and "\\x00" in str(raised.value)
+    assert Table.open(table.path).version == table.version
+
+
+def test_a_replica_on_another_host_is_refused(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=1)
+    with pytest.raises(InvalidInputError, match="names the host 'backup'"):
+        Table.open(table.path, options={"checkpoint.replica.location": f"file://backup{tmp_path}/r"})
 
 
 def test_creating_a_table_that_is_there_with_another_index_is_refused(tmp_path: Path) -> None:

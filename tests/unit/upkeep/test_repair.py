@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import LogGapError, RefusedError, TableExistsError, TableNotFoundError
+from indextables.errors import LogGapError, RefusedError, TableExistsError, TableNotFoundError, VersionNotFoundError
 from tests.support.rows import ROWS, ids, rows, table_of
 from tests.support.stores import contents, splits_on_disk
 
@@ -207,3 +207,19 @@ def test_a_copy_goes_where_no_table_is(tmp_path: Path) -> None:
         Table.repair(table.path, at=table.path)
     with pytest.raises(TableNotFoundError):
         Table.repair(str(tmp_path / "nowhere"), at=str(tmp_path / "copy"))
+
+
+def test_a_copy_has_no_tags_of_versions_that_it_does_not_have(tmp_path: Path) -> None:
+    """Its versions count from 0 again: the tag would name another version, as soon as there is one of its number."""
+    table = table_of(tmp_path / "t", appends=3)
+    table.tag("release", version=2)
+    report = Table.repair(table.path, at=str(tmp_path / "copy"), dry_run=True)
+    assert "'release'" in report.message
+    assert "'release'" in Table.repair(table.path, at=str(tmp_path / "copy")).message
+    shutil.copytree(tmp_path / "t" / "splits", tmp_path / "copy" / "splits")
+    copy = Table.open(str(tmp_path / "copy"))
+    for n in range(3):
+        copy.append(rows([100 + n]))
+    assert (copy.version, copy.tags(), copy.verify().findings) == (3, {}, ())
+    with pytest.raises(VersionNotFoundError, match="no tag"):
+        Table.open(copy.path, version="release")
