@@ -207,9 +207,14 @@ class Snapshot(Struct, frozen=True, dict=True):
         """Every live file as an Arrow table (see `model.files`)."""
         return self.delta.over(self.base.source.files())
 
+    @property
+    def holds_files(self) -> bool:
+        """Whether the whole file list is in memory, because somebody asked for it."""
+        return "all_files" in self.__dict__
+
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """Live files, at least those in the parts of the list that `part_filter` keeps; just these columns, if named."""
-        if (part_filter is None and columns is None) or "all_files" in self.__dict__:
+        if (part_filter is None and columns is None) or self.holds_files:
             return _selected(self.all_files, columns)
         read = None if columns is None else list(dict.fromkeys(["path", *columns]))
         return _selected(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)

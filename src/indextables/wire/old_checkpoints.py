@@ -33,7 +33,14 @@ from indextables.model.actions import ACTION_KEYS, FileFormat, LogAction, Metada
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import version_file
 from indextables.wire.manifest import FIELDS, NULL_PARTITIONS, intended_partition_values
-from indextables.wire.version_file import INFLATION_CAP_BYTES, check_entries, check_untyped, deflate, inflate
+from indextables.wire.version_file import (
+    INFLATION_CAP_BYTES,
+    Deflater,
+    check_entries,
+    check_untyped,
+    inflate,
+    inflate_pieces,
+)
 
 _FIELD = "checkpointOf"
 _LINE = b'{"commitInfo":{"%s":' % _FIELD.encode()
@@ -93,27 +100,56 @@ def decode_origin(data: bytes, *, path: str) -> CheckpointOrigin:
         raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
 
 
-def with_origin(lines: bytes, origin: CheckpointOrigin) -> bytes:
-    """Lines of actions with a last one that says where they come from.
+class CheckpointLines:
+    """One file of a JSON checkpoint, packed as its lines come, with a last one that says where they come from.
 
-    It has the form of a `commitInfo`, which every reader takes, and whose unknown fields every reader ignores.
+    That one has the form of a `commitInfo`, which every reader takes, and whose unknown fields every reader ignores.
     """
-    signed = msgspec.structs.replace(origin, sha256=checksum(lines))
-    return lines + _LINE + encode_origin(signed) + b"}}\n"
+
+    def __init__(self) -> None:
+        self._packed = Deflater()
+        self._sha256 = hashlib.sha256()
+        self.text_bytes = 0
+        self.actions = 0
+
+    def write(self, actions: Sequence[LogAction], lines: bytes | None = None) -> None:
+        """Add actions; their lines, where they are known already."""
+        text = version_file.encode(actions, compress=False) if lines is None else lines
+        self._packed.write(text)
+        self._sha256.update(text)
+        self.text_bytes += len(text)
+        self.actions += len(actions)
+
+    def finish(self, origin: CheckpointOrigin) -> bytes:
+        """The bytes of the file, and of what it says that it is."""
+        signed = msgspec.structs.replace(origin, sha256=self._sha256.hexdigest())
+        self._packed.write(_LINE + encode_origin(signed) + b"}}\n")
+        return self._packed.finish()
 
 
 def without_origin(plain: bytes, *, path: str) -> tuple[bytes, CheckpointOrigin | None]:
     """The lines of actions, and what the last line says of them. BadFileError if they are not what it says."""
-    at = plain.rstrip(b"\n").rfind(b"\n") + 1
-    if not plain.startswith(_LINE, at):
-        return plain, None
+    at = _last_line(plain)
+    origin = _origin_in(plain[at:], hashlib.sha256(memoryview(plain)[:at]), path)
+    return (plain, None) if origin is None else (plain[:at], origin)
+
+
+def _last_line(text: bytes) -> int:
+    """Where the last line begins that is not empty."""
+    return text.rstrip(b"\n").rfind(b"\n") + 1
+
+
+def _origin_in(line: bytes, sha256: hashlib._Hash, path: str) -> CheckpointOrigin | None:
+    """What a last line says of those before it; None if it is a line like the others."""
+    if not line.startswith(_LINE):
+        return None
     try:
-        origin = _line_decoder.decode(plain[at:])["commitInfo"][_FIELD]
+        origin = _line_decoder.decode(line)["commitInfo"][_FIELD]
     except (msgspec.DecodeError, UnicodeDecodeError, LookupError) as failure:
         raise BadFileError(f"{path} does not say what it is the checkpoint of: {failure}.", path=path) from failure
-    if origin.sha256 is not None and origin.sha256 != checksum(plain[:at]):
+    if origin.sha256 is not None and origin.sha256 != sha256.hexdigest():
         raise BadFileError(f"{path} does not match its checksum.", path=path)
-    return plain[:at], origin
+    return origin
 
 
 ACTIONS_PER_PART = 100_000
@@ -183,18 +219,36 @@ def decode_part(data: bytes, *, path: str) -> list[LogAction]:
 
 
 def decode_slices(data: bytes, *, path: str) -> Iterator[list[LogAction]]:
-    """The same, some thousands at a time: as objects they take many times their bytes."""
-    lines = without_origin(inflate(data, path=path), path=path)[0]
-    check_entries(lines.count(b"\n"), len(data), path=path)
-    first, start = 1, 0
-    while start < len(lines) or first == 1:
-        end = start
-        for _ in range(LINES_PER_SLICE):
-            end = lines.find(b"\n", end) + 1 or len(lines)
-            if end == len(lines):
-                break
-        yield version_file.decode_lines(lines[start:end], path=path, packed_bytes=len(data), first_line=first)
-        first, start = first + LINES_PER_SLICE, end
+    """The same, some thousands at a time: as objects they take many times their bytes, and as text still several."""
+    first = 1
+    for text in _texts(data, path):
+        start = 0
+        while start < len(text):
+            end, lines = start, 0
+            while end < len(text) and lines < LINES_PER_SLICE:
+                end, lines = text.find(b"\n", end) + 1 or len(text), lines + 1
+            check_entries(first - 1 + lines, len(data), path=path)
+            yield version_file.decode_lines(text[start:end], path=path, packed_bytes=len(data), first_line=first)
+            first, start = first + lines, end
+    if first == 1:
+        yield version_file.decode_lines(b"", path=path, packed_bytes=len(data))
+
+
+def _texts(data: bytes, path: str) -> Iterator[bytes]:
+    """Whole lines of a file of them, some MB at a time. The last one is held back: it may say what the others are."""
+    sha256 = hashlib.sha256()
+    waiting: list[bytes] = []
+    for piece in inflate_pieces(data, path=path):
+        waiting.append(piece)
+        if b"\n" in piece:  # else a line as long as the file would be joined again and again
+            text = b"".join(waiting)
+            at = _last_line(text)
+            sha256.update(memoryview(text)[:at])
+            yield text[:at]
+            waiting = [text[at:]]
+    last = b"".join(waiting)
+    if _origin_in(last, sha256, path) is None:
+        yield last
 
 
 def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], CheckpointOrigin | None]:
@@ -204,13 +258,11 @@ def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], Check
 
 def encode_part(actions: Sequence[LogAction], origin: CheckpointOrigin | None = None) -> bytes:
     """The bytes of a checkpoint of one file, or of one part of several, and of what it says that it is."""
-    lines = version_file.encode(actions, compress=False)
-    return deflate(lines) if origin is None else seal(lines, origin)
-
-
-def seal(lines: bytes, origin: CheckpointOrigin) -> bytes:
-    """The bytes of a file of lines that says what it is."""
-    return deflate(with_origin(lines, origin))
+    if origin is None:
+        return version_file.encode(actions, compress=True)
+    part = CheckpointLines()
+    part.write(actions)
+    return part.finish(origin)
 
 
 def encode_object(others: Sequence[LogAction], adds: Iterable[Sequence[LogAction]]) -> bytes:
@@ -390,24 +442,28 @@ def decode_parquet_checkpoint(data: bytes, *, path: str, columns: Sequence[str] 
 
     Of the files just `columns` are kept, if they are named; all of them are read and checked, a row group at a time.
     """
+    groups = list(decode_row_groups(data, path=path, columns=columns))
+    actions = tuple(action for group in groups for action in group.actions)
+    return ParquetCheckpoint(pa.concat_tables([group.files for group in groups]), actions, groups[0].origin)
+
+
+def decode_row_groups(data: bytes, *, path: str, columns: Sequence[str] | None = None) -> Iterator[ParquetCheckpoint]:
+    """The same, a row group at a time, at least one; each knows what the whole file says that it is."""
     try:
         origin, groups = _row_groups(data, path)
-        lists: list[pa.Table] = []
-        actions: tuple[LogAction, ...] = ()
         for rows in groups:
             rows.validate(full=True)
             kinds = rows.column("actionType")
             files = _file_list(rows.filter(pc.equal(kinds, _ADD)))
             if files.column("path").null_count or files.column("size").null_count:
                 raise BadFileError(f"{path} has a file without a path or a size.", path=path)
-            lists.append(files if columns is None else files.select(list(columns)))
             others = rows.filter(pc.invert(pc.equal(kinds, _ADD)))
-            actions += tuple(_action(row) for row in _narrow(others).to_pylist())
+            actions = tuple(_action(row) for row in _narrow(others).to_pylist())
+            yield ParquetCheckpoint(files if columns is None else files.select(list(columns)), actions, origin)
     except BadFileError as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure.message}", path=path) from failure
     except (pa.ArrowException, OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError) as failure:
         raise BadFileError(f"{path} cannot be read as a Parquet checkpoint: {failure}.", path=path) from failure
-    return ParquetCheckpoint(pa.concat_tables(lists), actions, origin)
 
 
 def _row_groups(data: bytes, path: str) -> tuple[CheckpointOrigin | None, Iterator[pa.Table]]:

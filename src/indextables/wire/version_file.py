@@ -11,7 +11,7 @@ a wrong value of a caller can come this far: the bytes are read as every reader 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -43,6 +43,8 @@ INFLATION_CAP_BYTES = 512 << 20
 _FREE_ENTRIES = 100_000
 _FREE_BYTES = 16 << 20
 _UNTYPED_RATIO = 64
+_PIECE_BYTES = 4 << 20
+_FED_BYTES = 256 << 10
 
 
 def check_entries(count: int, packed_bytes: int, *, path: str) -> None:
@@ -64,27 +66,68 @@ def check_untyped(plain_bytes: int, packed_bytes: int, *, path: str) -> None:
 
 def inflate(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> bytes:
     """The plain bytes of a log file, whichever way it was written. A bomb, a cut or a flipped byte is a BadFileError."""
-    if data[:4] == HEADED_GZIP:
-        data = data[2:]
-    if data[:2] != GZIP_MAGIC:
-        return data
+    packed = _gzip_in(data)
+    return data if packed is None else b"".join(_inflated(packed, path, cap_bytes, _PIECE_BYTES))
+
+
+def inflate_pieces(data: bytes, *, path: str, cap_bytes: int = INFLATION_CAP_BYTES) -> Iterator[bytes]:
+    """The same, a few MB at a time; what is wrong with the file may be told only after the last of them."""
+    packed = _gzip_in(data)
+    if packed is None:
+        return (data[at : at + _PIECE_BYTES] for at in range(0, len(data), _PIECE_BYTES))
+    return _inflated(packed, path, cap_bytes, _PIECE_BYTES)
+
+
+def _gzip_in(data: bytes) -> memoryview | None:
+    """The gzip stream that is the file, or None if it is plain."""
+    packed = memoryview(data)[2:] if data[:4] == HEADED_GZIP else memoryview(data)
+    return packed if packed[:2] == GZIP_MAGIC else None
+
+
+def _inflated(packed: memoryview, path: str, cap_bytes: int, piece_bytes: int) -> Iterator[bytes]:
     inflater = zlib.decompressobj(wbits=31)
-    try:
-        plain = inflater.decompress(data, cap_bytes)
-    except zlib.error as error:
-        raise BadFileError(f"{path} is not readable gzip: {error}.", path=path) from error
-    if inflater.unconsumed_tail:
-        raise BadFileError(f"{path} inflates to more than {cap_bytes} bytes.", path=path, cap_bytes=cap_bytes)
-    if not inflater.eof or inflater.unused_data:
-        what = "ends in the middle of its gzip stream" if not inflater.eof else "has bytes after its gzip stream"
-        raise BadFileError(f"{path} {what}.", path=path)
-    return plain
+    size, at, waiting = 0, 0, memoryview(b"")
+    while not inflater.eof:
+        if not waiting:
+            waiting, at = packed[at : at + _FED_BYTES], at + _FED_BYTES
+        most = min(piece_bytes, cap_bytes - size)
+        if not most:
+            raise BadFileError(f"{path} inflates to more than {cap_bytes} bytes.", path=path, cap_bytes=cap_bytes)
+        try:
+            piece = inflater.decompress(waiting, most)
+        except zlib.error as error:
+            raise BadFileError(f"{path} is not readable gzip: {error}.", path=path) from error
+        if piece:
+            yield piece
+        elif not waiting:
+            raise BadFileError(f"{path} ends in the middle of its gzip stream.", path=path)
+        size += len(piece)
+        waiting = memoryview(inflater.unconsumed_tail)
+    if inflater.unused_data or at < len(packed):
+        raise BadFileError(f"{path} has bytes after its gzip stream.", path=path)
 
 
 def deflate(data: bytes) -> bytes:
     """Gzip bytes with no timestamp inside: the same input gives the same output."""
-    deflater = zlib.compressobj(level=1, wbits=31)
-    return deflater.compress(data) + deflater.flush()
+    packed = Deflater()
+    packed.write(data)
+    return packed.finish()
+
+
+class Deflater:
+    """Gzip that grows with what is written to it."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.compressobj(level=1, wbits=31)
+        self._packed: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        self._packed.append(self._stream.compress(data))
+
+    def finish(self) -> bytes:
+        """The whole stream."""
+        return b"".join([*self._packed, self._stream.flush()])
 
 
 A = TypeVar("A", bound=LogAction)

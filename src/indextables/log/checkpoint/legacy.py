@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 
 import msgspec
 import pyarrow as pa
@@ -25,13 +24,14 @@ from indextables.pools import MANIFESTS
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire import old_checkpoints, version_file
 from indextables.wire.old_checkpoints import (
+    CheckpointLines,
     CheckpointOrigin,
     MultiPartManifest,
     ParquetCheckpointWriter,
     PartFile,
     checksum,
     decode_checkpoint,
-    decode_parquet_checkpoint,
+    decode_row_groups,
     decode_slices,
 )
 from indextables.wire.state import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
@@ -54,39 +54,81 @@ def read_legacy_checkpoint(
 
     CheckpointCorruptionError if any file of it is damaged or missing.
     """
-    if info.path.startswith(log_files.PARQUET_CHECKPOINTS):
-        return _parquet_base(store, version, info, columns)
-    actions = decode_checkpoint(store.get(info.path), path=info.path, version=version)
-    if isinstance(actions, MultiPartManifest):
-        return _multi_part_base(store, version, info, actions, settings, columns)
-    files = [action for action in actions if isinstance(action, AddAction)]
-    table = _columns(from_actions(_live(version, info, actions, files)), columns)
-    return _base(store.url, version, info, actions, table)
+    tables: list[pa.Table] = []
+    others = pass_over_checkpoint(store, version, info, settings, tables.append, columns=columns)
+    files = None if others is None else pa.concat_tables(tables)
+    if others is None or (not _is_parquet(info) and _has_twice(files)):
+        others, files = _folded(store, version, info, settings, columns)
+    return Base(checkpoint_base_header(version, info, others), ListedFiles(files))
 
 
-def _multi_part_base(
+def _is_parquet(info: ObjectInfo) -> bool:
+    return info.path.startswith(log_files.PARQUET_CHECKPOINTS)
+
+
+def pass_over_checkpoint(
     store: Store,
     version: int,
     info: ObjectInfo,
-    manifest: MultiPartManifest,
     settings: StateReadSettings,
-    columns: Sequence[str] | None,
-) -> Base:
-    """The parts are fetched together and decoded in slices: as objects they take many times their bytes."""
+    visit: Callable[[pa.Table], None],
+    *,
+    columns: Sequence[str] | None = None,
+) -> list[LogAction] | None:
+    """Show the files of a checkpoint to `visit`, some thousands at a time, and return every other action of it.
+
+    None if it is of several parts and another writer's: what a later action takes back can be told only over all of them.
+    """
+    if _is_parquet(info):
+        pieces = _parquet_pieces(store, version, info, columns)
+    else:
+        pieces = _json_pieces(store, version, info, settings, columns)
     others: list[LogAction] = []
-    tables: list[pa.Table] = []
-    for actions in _read_parts(store, info.path, manifest, settings):
-        others += [action for action in actions if not isinstance(action, AddAction)]
+    for piece in pieces:
+        if piece.is_part and any(isinstance(action, RemoveAction) for action in piece.actions):
+            return None
+        others += piece.actions
+        visit(with_relative_paths(piece.files, root=store.url))
+    return others
+
+
+class _Piece(Struct, frozen=True):
+    """Some files of a checkpoint, and other actions. `is_part` says that another part may take back what it adds."""
+
+    files: pa.Table
+    actions: Sequence[LogAction] = ()
+    is_part: bool = False
+
+
+def _json_pieces(
+    store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
+) -> Iterator[_Piece]:
+    """The parts are fetched together and decoded in slices: as objects they take many times their bytes."""
+    content = decode_checkpoint(store.get(info.path), path=info.path, version=version)
+    if not isinstance(content, MultiPartManifest):
+        files = [action for action in content if isinstance(action, AddAction)]
+        table = _columns(from_actions(_live(version, info, content, files)), columns)
+        yield _Piece(table, [action for action in content if not isinstance(action, AddAction)])
+        return
+    for actions in _read_parts(store, info.path, content, settings):
+        others = [action for action in actions if not isinstance(action, AddAction)]
         adds = [_dated(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
-        tables.append(_columns(from_actions(adds), columns))
+        table = _columns(from_actions(adds), columns)
         del actions, adds  # before the next ones come
-    files = pa.concat_tables(tables)
-    if any(isinstance(action, RemoveAction) for action in others) or _has_twice(files):
-        # Another writer's: what a later action takes back or replaces can be told only over all of them.
-        every = [action for part in _read_parts(store, info.path, manifest, settings) for action in part]
-        adds = _live(version, info, every, [action for action in every if isinstance(action, AddAction)])
-        files = _columns(from_actions(adds), columns)
-    return _base(store.url, version, info, others, files)
+        yield _Piece(table, others, is_part=True)
+
+
+def _folded(
+    store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
+) -> tuple[list[LogAction], pa.Table]:
+    """A checkpoint of another writer in several parts, whose actions take back or replace others: all at once."""
+    manifest = decode_checkpoint(store.get(info.path), path=info.path, version=version)
+    if not isinstance(manifest, MultiPartManifest):
+        raise CheckpointCorruptionError(f"{info.path} changed while it was read.", path=info.path, version=version)
+    every = [action for part in _read_parts(store, info.path, manifest, settings) for action in part]
+    adds = _live(version, info, every, [action for action in every if isinstance(action, AddAction)])
+    files = with_relative_paths(_columns(from_actions(adds), columns), root=store.url)
+    return [action for action in every if not isinstance(action, AddAction)], files
 
 
 def _columns(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
@@ -115,29 +157,28 @@ def _read_parts(
 
     checksums = manifest.checksums or [None] * len(manifest.parts)
     parts = zip(manifest.parts, checksums, strict=True)
-    fetched = MANIFESTS.each(fetch, parts, parallelism=settings.parallelism)
+    fetched = MANIFESTS.each(fetch, parts, parallelism=min(settings.parallelism, _PARTS_AHEAD))
     for name, data in zip(manifest.parts, fetched, strict=True):
         yield from decode_slices(data, path=f"{log_files.LOG}/{name}")
 
 
-def _parquet_base(store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None) -> Base:
+def _parquet_pieces(store: Store, version: int, info: ObjectInfo, columns: Sequence[str] | None) -> Iterator[_Piece]:
     paths = [info.path]
     folder = log_files.parquet_checkpoint_path(version)
     if info.path != folder:
         paths = [file.path for file in store.list(folder) if file.path.endswith(".parquet")]
-    parts = [decode_parquet_checkpoint(store.get(path), path=path, columns=columns) for path in paths]
-    for part, path in zip(parts, paths, strict=True):
-        if part.origin is not None:
-            part.origin.check(version=version, path=path, actions=part.files.num_rows + len(part.actions))
-    actions = [action for part in parts for action in part.actions]
-    tables = [part.files for part in parts]
-    for part in parts:
-        for other in part.origin.others if part.origin is not None else ():
-            tables.append(_parquet_part(store, info.path, other, columns))
-    return _base(store.url, version, info, actions, pa.concat_tables(tables))
+    for path in paths:
+        origin, count = None, 0
+        for group in decode_row_groups(store.get(path), path=path, columns=columns):
+            origin, count = group.origin, count + group.files.num_rows + len(group.actions)
+            yield _Piece(group.files, group.actions)
+        if origin is not None:
+            origin.check(version=version, path=path, actions=count)
+            for other in origin.others:
+                yield from _parquet_part(store, info.path, other, columns)
 
 
-def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str] | None) -> pa.Table:
+def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str] | None) -> Iterator[_Piece]:
     """The files in a further part of a Parquet checkpoint."""
     place = f"{log_files.PARQUET_CHECKPOINTS}/{part.name}"
     try:
@@ -150,19 +191,20 @@ def _parquet_part(store: Store, path: str, part: PartFile, columns: Sequence[str
     if checksum(data) != part.sha256:
         message = f"{place} does not match its checksum in {path}."
         raise CheckpointCorruptionError(message, path=place, checkpoint=path)
-    return decode_parquet_checkpoint(data, path=place, columns=columns).files
+    for group in decode_row_groups(data, path=place, columns=columns):
+        yield _Piece(group.files)
 
 
-def _base(root: str, version: int, info: ObjectInfo, actions: Iterable[LogAction], files: pa.Table) -> Base:
-    others = tuple(action for action in actions if not isinstance(action, AddAction))
+def checkpoint_base_header(version: int, info: ObjectInfo, others: Sequence[LogAction]) -> Header:
+    """The header that the actions beside the files of a checkpoint lead to."""
     times = [a.timestamp for a in others if isinstance(a, CommitInfo) and a.timestamp is not None]
     timestamp_ms = bounded_time(max(times, default=None), info.last_modified_ms)
-    header = replay(Base(), [CommittedVersion(version, timestamp_ms, others)]).header
+    header = replay(Base(), [CommittedVersion(version, timestamp_ms, tuple(others))]).header
     if header.metadata is None:
         raise CheckpointCorruptionError(
             f"{info.path} does not hold the table's metadata.", path=info.path, version=version
         )
-    return Base(header, ListedFiles(with_relative_paths(files, root=root)))
+    return header
 
 
 def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]) -> list[AddAction]:
@@ -193,6 +235,8 @@ def checkpoint_header(header: Header) -> list[LogAction]:
 
 
 _PUTS = 3
+_PARTS_AHEAD = 2
+"""Parts of a JSON checkpoint that are fetched while one is decoded, which takes longer."""
 _BATCH_ROWS = 10_000
 """Files that pass through memory at a time while a checkpoint is written."""
 
@@ -217,53 +261,77 @@ class LegacyWriter(Struct, frozen=True):
         """
         rows = max(1, min(_BATCH_ROWS, old_checkpoints.ACTIONS_PER_PART // 4))
         try:
-            return self._write(snapshot, live_batches(snapshot, rows))
+            return self._write(snapshot, rows)
         except (BadFileError, NotFoundError):
-            files = snapshot.all_files
-            return self._write(snapshot, (files.slice(at, rows) for at in range(0, files.num_rows, rows)))
+            snapshot.all_files  # noqa: B018 - from here on it is what the batches are taken from
+            return self._write(snapshot, rows)
 
-    def _write(self, snapshot: Snapshot, batches: Iterator[pa.Table]) -> LastCheckpoint:
+    def _write(self, snapshot: Snapshot, rows: int) -> LastCheckpoint:
         by_name = snapshot.header.protocol.min_reader_version >= RECORDED_SINCE
         others = [_with_registry(action, snapshot, by_name=by_name) for action in checkpoint_header(snapshot.header)]
+        listed = _Listed()
+        batches = listed.counted(live_batches(snapshot, rows))
         if self.settings.format == PARQUET:
-            return self._write_parquet(snapshot, others, batches)
+            return self._write_parquet(snapshot, others, batches, listed)
         adds = (_mapped(to_actions(batch), snapshot, by_name=by_name) for batch in batches)
-        path = log_files.json_checkpoint_path(snapshot.version)
         if self.settings.json_layout == "object":
-            self._put(path, old_checkpoints.encode_object(others, adds))
-            return self._pointer(snapshot, len(others), JSON)
+            self._put(log_files.json_checkpoint_path(snapshot.version), old_checkpoints.encode_object(others, adds))
+            return self._pointer(snapshot, len(others), listed, JSON)
         # Readers of the versions before know no checkpoint of several parts.
-        chunks = _chunks(others, adds, self.settings.max_file_bytes if by_name else None)
-        first, second = next(chunks), next(chunks, None)
-        if second is None:
-            METRICS.count("checkpoint_text_bytes_total", self.store.url, self.settings.format, by=len(first.lines))
-            self._put(path, old_checkpoints.seal(first.lines, _origin(snapshot, first.actions)))
-            return self._pointer(snapshot, len(others), JSON)
-        manifest = self._write_parts(snapshot, chain((first, second), chunks))
-        self._put(path, old_checkpoints.encode_multi_part_manifest(manifest))
-        return self._pointer(snapshot, len(others), JSON_MULTI_PART, len(manifest.parts), manifest.checkpoint_id)
+        limit = self.settings.max_file_bytes if by_name else None
+        return self._write_lines(snapshot, others, adds, listed, limit)
 
-    def _write_parts(self, snapshot: Snapshot, chunks: Iterable[_Chunk]) -> old_checkpoints.MultiPartManifest:
-        """The parts first; the manifest that is put afterwards makes them a checkpoint."""
-        checkpoint_id, version = self.new_id(), snapshot.version
-        names, checksums = [], []
-        for number, chunk in enumerate(chunks, 1):
-            METRICS.count("checkpoint_text_bytes_total", self.store.url, self.settings.format, by=len(chunk.lines))
-            names.append(log_files.json_part_name(version, checkpoint_id, number))
-            content = old_checkpoints.seal(chunk.lines, _origin(snapshot, chunk.actions, part=number, parts=0))
-            self._put(f"{log_files.LOG}/{names[-1]}", content)
-            checksums.append(checksum(content))
-        return old_checkpoints.MultiPartManifest(
-            version=version,
+    def _write_lines(
+        self,
+        snapshot: Snapshot,
+        others: Sequence[LogAction],
+        adds: Iterable[Sequence[AddAction]],
+        listed: _Listed,
+        limit: int | None,
+    ) -> LastCheckpoint:
+        """One file, or parts of so many actions and about so many bytes, and then the manifest that makes them one."""
+        parts: dict[str, str] = {}
+        checkpoint_id = ""
+        part = CheckpointLines()
+        part.write(others)
+        for batch in adds:
+            lines = version_file.encode(batch, compress=False)
+            if limit is not None and part.actions and _is_full(part, len(batch), len(lines), limit):
+                checkpoint_id = checkpoint_id or self.new_id()
+                self._put_part(snapshot, checkpoint_id, part, parts)
+                part = CheckpointLines()
+            part.write(batch, lines)
+        path = log_files.json_checkpoint_path(snapshot.version)
+        if not parts:
+            self._count_text(part.text_bytes)
+            self._put(path, part.finish(_origin(snapshot, part.actions)))
+            return self._pointer(snapshot, len(others), listed, JSON)
+        self._put_part(snapshot, checkpoint_id, part, parts)
+        manifest = old_checkpoints.MultiPartManifest(
+            version=snapshot.version,
             checkpoint_id=checkpoint_id,
-            parts=tuple(names),
+            parts=tuple(parts),
             created_time=self.now_ms(),
             table_id=snapshot.metadata.id,
-            checksums=tuple(checksums),
+            checksums=tuple(parts.values()),
         )
+        self._put(path, old_checkpoints.encode_multi_part_manifest(manifest))
+        return self._pointer(snapshot, len(others), listed, JSON_MULTI_PART, len(parts), checkpoint_id)
+
+    def _put_part(self, snapshot: Snapshot, checkpoint_id: str, part: CheckpointLines, parts: dict[str, str]) -> None:
+        """Store a part, and note its name and checksum: the manifest that is put last makes the parts a checkpoint."""
+        number = len(parts) + 1
+        name = log_files.json_part_name(snapshot.version, checkpoint_id, number)
+        self._count_text(part.text_bytes)
+        content = part.finish(_origin(snapshot, part.actions, part=number, parts=0))
+        self._put(f"{log_files.LOG}/{name}", content)
+        parts[name] = checksum(content)
+
+    def _count_text(self, size: int) -> None:
+        METRICS.count("checkpoint_text_bytes_total", self.store.url, self.settings.format, by=size)
 
     def _write_parquet(
-        self, snapshot: Snapshot, others: Sequence[LogAction], batches: Iterator[pa.Table]
+        self, snapshot: Snapshot, others: Sequence[LogAction], batches: Iterator[pa.Table], listed: _Listed
     ) -> LastCheckpoint:
         """The further parts first; the file in the checkpoint's own place names them, and is put last."""
         path, checkpoint_id = log_files.parquet_checkpoint_path(snapshot.version), self.new_id()
@@ -277,12 +345,12 @@ class LegacyWriter(Struct, frozen=True):
                 parts.append(PartFile(name, checksum(content)))
                 writer = ParquetCheckpointWriter(self.settings.parquet_compression)
             writer.write_files(batch)
-            METRICS.count("checkpoint_text_bytes_total", self.store.url, self.settings.format, by=batch.nbytes)
+            self._count_text(batch.nbytes)
         writer.write_actions(others)
         origin = _origin(snapshot, writer.rows, parts=1 + len(parts), others=tuple(parts))
         self._put(path, writer.finish(origin))
         several = 1 + len(parts) if parts else None
-        pointer = self._pointer(snapshot, len(others), PARQUET, several, checkpoint_id if parts else None)
+        pointer = self._pointer(snapshot, len(others), listed, PARQUET, several, checkpoint_id if parts else None)
         metadata = old_checkpoints.CheckpointMetadata(
             version=snapshot.version, size=pointer.num_files or 0, parts=several, created_time=self.now_ms()
         )
@@ -301,16 +369,16 @@ class LegacyWriter(Struct, frozen=True):
         self,
         snapshot: Snapshot,
         others: int,
+        listed: _Listed,
         kind: str,
         parts: int | None = None,
         checkpoint_id: str | None = None,
     ) -> LastCheckpoint:
-        files = snapshot.files(columns=["size"])
         return LastCheckpoint(
             version=snapshot.version,
-            size=files.num_rows + others,
-            size_in_bytes=pc.sum(files.column("size")).as_py() or 0,
-            num_files=files.num_rows,
+            size=listed.files + others,
+            size_in_bytes=listed.size,
+            num_files=listed.files,
             created_time=self.now_ms(),
             parts=parts,
             checkpoint_id=checkpoint_id,
@@ -318,27 +386,23 @@ class LegacyWriter(Struct, frozen=True):
         )
 
 
-class _Chunk(Struct, frozen=True):
-    """The lines of one file of a JSON checkpoint."""
+class _Listed(Struct):
+    """How many files have passed, and how large they are together."""
 
-    lines: bytes
-    actions: int
+    files: int = 0
+    size: int = 0
+
+    def counted(self, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        """The same batches, counted as they pass."""
+        for batch in batches:
+            self.files += batch.num_rows
+            self.size += pc.sum(batch.column("size")).as_py() or 0
+            yield batch
 
 
-def _chunks(others: Sequence[LogAction], adds: Iterable[Sequence[LogAction]], limit: int | None) -> Iterator[_Chunk]:
-    """The lines of a checkpoint in files of at most so many actions and about so many bytes; in one if there is no limit."""
-    lines, actions = [version_file.encode(others, compress=False)], len(others)
-    for batch in adds:
-        text = version_file.encode(batch, compress=False)
-        many = actions + len(batch) > old_checkpoints.ACTIONS_PER_PART or sum(map(len, lines)) + len(text) > (
-            limit or 0
-        )
-        if limit is not None and actions and many:
-            yield _Chunk(b"".join(lines), actions)
-            lines, actions = [], 0
-        lines.append(text)
-        actions += len(batch)
-    yield _Chunk(b"".join(lines), actions)
+def _is_full(part: CheckpointLines, actions: int, text_bytes: int, limit: int) -> bool:
+    """Whether so many more actions, of so many bytes, belong into another part."""
+    return part.actions + actions > old_checkpoints.ACTIONS_PER_PART or part.text_bytes + text_bytes > limit
 
 
 def _origin(
@@ -370,6 +434,8 @@ def _with_registry(action: LogAction, snapshot: Snapshot, *, by_name: bool) -> L
         return action
     if not by_name:
         return without_registry(action)
-    named = in_use(snapshot.files(columns=["doc_mapping_ref"]))
-    mappings = {KEY_PREFIX + ref: text for ref, text in snapshot.schema_registry.items() if ref in named}
+    registry, named = snapshot.schema_registry, set[str]()
+    for batch in live_batches(snapshot, _BATCH_ROWS, columns=["doc_mapping_ref"]) if registry else ():
+        named |= in_use(batch)
+    mappings = {KEY_PREFIX + ref: text for ref, text in registry.items() if ref in named}
     return msgspec.structs.replace(action, configuration={**(action.configuration or {}), **mappings})

@@ -36,7 +36,7 @@ from indextables.storage.store import ObjectInfo, Store
 from indextables.wire.manifest import check_manifest_name, decode_file_entries, encode_file_entries, manifest_names
 from indextables.wire.state import AVRO_STATE
 
-GROUP_ROWS = 200_000
+GROUP_ROWS = 100_000
 ReadPart = Callable[[Sequence[str] | None], pa.Table]
 """Reads the live entries of one part: all columns, or those named."""
 
@@ -53,28 +53,35 @@ class EntrySorter(Struct, frozen=True):
         """All entries in order, in tables of at most `group_rows` rows."""
         if expected_rows <= self.group_rows:
             entries = pa.concat_tables([read(None) for read in parts])
-            yield entries.take(pa.array(self._order([entries])))
+            yield entries.take(pa.array(_order([self._keys(entries)])))
             return
-        keys = [read(["partition_values"]) for read in parts]
+        keys = [self._keys(read(["partition_values"])) for read in parts]
         starts = np.concatenate([[0], np.cumsum([table.num_rows for table in keys])])
-        order = self._order(keys)
+        order = _order(keys)
+        del keys
         for at in range(0, len(order), self.group_rows):
             yield _rows_at(parts, starts, order[at : at + self.group_rows])
 
-    def _order(self, tables: Sequence[pa.Table]) -> Places:
-        """Row numbers over all tables, in the order of their partition values."""
-        rows = sum(table.num_rows for table in tables)
+    def _keys(self, entries: pa.Table) -> pa.Table:
+        """The partition values of entries as columns: a fraction of what their maps take."""
         types = {f.name: f.type for f in schema_from_json(self.metadata.schema_string)}
         names = [name for name in self.metadata.partition_columns or () if name in types]
-        if not names:
-            return np.arange(rows)
-        values = pa.concat_tables([table.select(["partition_values"]) for table in tables])
-        maps = TextMaps(values.column("partition_values"))
+        maps = TextMaps(entries.column("partition_values"))
         columns = {f"p{n}": decode_values(maps.lookup(name)[0], types[name]) for n, name in enumerate(names)}
-        columns["row"] = pa.array(np.arange(rows))
-        keys = [(name, "ascending", "at_start") for name in columns]
-        order: Places = pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
-        return order
+        return pa.table({**columns, "row": pa.array(np.arange(entries.num_rows))})
+
+
+def _order(keys: Sequence[pa.Table]) -> Places:
+    """Row numbers over all tables, in the order of their partition values; those that are equal keep their order."""
+    rows = sum(table.num_rows for table in keys)
+    numbers = np.arange(rows)
+    names = [name for name in keys[0].column_names if name != "row"] if keys else []
+    if not names:
+        return numbers
+    table = pa.concat_tables([table.select(names) for table in keys]).append_column("row", pa.array(numbers))
+    sort_keys = [(name, "ascending", "at_start") for name in (*names, "row")]
+    order: Places = pc.sort_indices(table, sort_keys=sort_keys).to_numpy().astype(np.int64)
+    return order
 
 
 def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Table:
@@ -85,7 +92,9 @@ def _rows_at(parts: Sequence[ReadPart], starts: Places, rows: Places) -> pa.Tabl
         if len(chosen):
             pieces.append(part(None).take(pa.array(rows[chosen] - first)))
             places.append(chosen)
-    return pa.concat_tables(pieces).take(pa.array(np.argsort(np.concatenate(places), kind="stable")))
+    order = np.argsort(np.concatenate(places), kind="stable")
+    entries = pa.concat_tables(pieces)
+    return entries if (np.diff(order) > 0).all() else entries.take(pa.array(order))
 
 
 @contextmanager
@@ -105,19 +114,20 @@ class ManifestReader(Struct, frozen=True):
     store: Store
     cache: LogCache | None
     settings: StateReadSettings
+    remembers: bool = True
+    """Whether what is read goes into the cache. Who passes over a whole list once does not fill it with that."""
 
-    def read(
+    def each(
         self, manifests: Sequence[ManifestInfo], state_file: ObjectInfo, *, columns: Sequence[str] | None = None
-    ) -> list[pa.Table]:
-        """The entries of these manifests of one state, in order; just these columns if they are named."""
+    ) -> Iterator[pa.Table]:
+        """The entries of these manifests of one state, in order, few at a time; just these columns if they are named."""
         if len(manifests) < 2:
-            return [self._read_one(manifest, state_file, columns) for manifest in manifests]
-        entries = MANIFESTS.each(
+            return (self._read_one(manifest, state_file, columns) for manifest in manifests)
+        return MANIFESTS.each(
             lambda manifest: self._read_one(manifest, state_file, columns),
             manifests,
             parallelism=self.settings.parallelism,
         )
-        return list(entries)
 
     def _read_one(self, manifest: ManifestInfo, state_file: ObjectInfo, columns: Sequence[str] | None) -> pa.Table:
         identity = _identity(manifest, state_file, columns)
@@ -132,7 +142,7 @@ class ManifestReader(Struct, frozen=True):
             table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
         if manifest.size_bytes is None:
             table = with_relative_paths(table, root=self.store.url)
-        if self.cache:
+        if self.cache and self.remembers:
             self.cache.put("manifests", self.store.url, identity, table, cost_bytes=table.nbytes)
         return table
 

@@ -5,7 +5,7 @@ And which live files a commit removes, decided on the snapshot it meets: all, th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ class StateFiles(Struct, frozen=True):
 
     def _read(self, part_filter: PartFilter | None, columns: Sequence[str] | None) -> pa.Table:
         manifests = manifests_to_read(self.state.manifests, part_filter)
-        live = self.live_entries(manifests, columns=columns)
+        live = list(self.live_entries(manifests, columns=columns))
         files = pa.concat_tables(live) if live else _no_files(columns)
         if part_filter is None:
             files = self._counted(files)
@@ -59,12 +59,12 @@ class StateFiles(Struct, frozen=True):
 
     def live_entries(
         self, manifests: Sequence[ManifestInfo], *, columns: Sequence[str] | None = None
-    ) -> list[pa.Table]:
-        """The live entries of each of these manifests; no fallback here."""
+    ) -> Iterator[pa.Table]:
+        """The live entries of each of these manifests, few at a time; no fallback here."""
         hidden = {tombstone.path: tombstone.version for tombstone in self.state.tombstones}
         needed = None if columns is None else list(dict.fromkeys(["path", "added_at_version", *columns]))
-        tables = self.reader.read(manifests, self.state_file, columns=needed if hidden else columns)
-        return [self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True)]
+        tables = self.reader.each(manifests, self.state_file, columns=needed if hidden else columns)
+        return (self._live(manifest, table, hidden) for manifest, table in zip(manifests, tables, strict=True))
 
     def _live(self, manifest: ManifestInfo, entries: pa.Table, hidden: Mapping[str, int | None]) -> pa.Table:
         live = without_tombstones(entries, hidden) if _may_hide(manifest) else entries

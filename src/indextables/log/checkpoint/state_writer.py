@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from indextables.config.log import CompactionSettings, StateWriteSettings
 from indextables.errors import BadFileError, NotFoundError
-from indextables.log.checkpoint.manifests import EntrySorter, ManifestWriter, ReadPart
+from indextables.log.checkpoint.manifests import GROUP_ROWS, EntrySorter, ManifestWriter, ReadPart
 from indextables.log.checkpoint.state_files import StateFiles, without_tombstones
 from indextables.model.column_ranges import BoundsFinder
 from indextables.model.protocol import state_protocol_version
@@ -94,8 +94,8 @@ def _may_touch_older(source: StateFiles, delta: Delta) -> bool:
     return any(path in tombstones or not is_new_name(path) for path in delta.added)
 
 
-def _entries(source: StateFiles, manifests: Sequence[ManifestInfo]) -> list[pa.Table]:
-    return source.reader.read(manifests, source.state_file, columns=_COLUMNS)
+def _entries(source: StateFiles, manifests: Sequence[ManifestInfo]) -> Iterator[pa.Table]:
+    return source.reader.each(manifests, source.state_file, columns=_COLUMNS)
 
 
 def _texts(paths: Iterable[str]) -> pa.Array:
@@ -236,19 +236,38 @@ def _tombstones(state: StateManifest, snapshot: Snapshot, changes: StateChanges)
 def _parts(snapshot: Snapshot) -> tuple[list[ReadPart], int]:
     """The live entries of a snapshot in parts that can be read one at a time, and about how many they are."""
     source, delta = snapshot.base.source, snapshot.delta
-    if not isinstance(source, StateFiles) or not _is_ours(source.state):
-        files = snapshot.all_files
-        return [partial(_columns_of, files)], files.num_rows
-    older: list[ReadPart] = [partial(_live_part, source, m, delta.touched) for m in source.state.manifests]
-    return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(delta.added)
+    if snapshot.holds_files:
+        return _slices_of(snapshot.all_files, frozenset()), snapshot.all_files.num_rows
+    if isinstance(source, StateFiles) and not _is_ours(source.state):
+        # Which of two entries of a path counts can be told only over all of them.
+        return [partial(_all_files, snapshot)], source.state.num_files + len(delta.added)
+    if isinstance(source, StateFiles):
+        passing = replace(source, reader=replace(source.reader, remembers=False))
+        older: list[ReadPart] = [partial(_live_part, passing, m, delta.touched) for m in source.state.manifests]
+        return [*older, partial(_columns_of, delta.files)], source.state.num_files + len(delta.added)
+    listed = source.files()
+    older = _slices_of(listed, delta.touched)
+    return [*older, partial(_columns_of, delta.files)], listed.num_rows + len(delta.added)
 
 
-def live_batches(snapshot: Snapshot, rows: int) -> Iterator[pa.Table]:
+def live_batches(snapshot: Snapshot, rows: int, *, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
     """The live entries of a snapshot, so many at a time; no more than one manifest is in memory."""
     for part in _parts(snapshot)[0]:
-        files = part(None)
+        files = part(columns)
         for at in range(0, files.num_rows, rows):
             yield files.slice(at, rows)
+
+
+def _slices_of(files: pa.Table, touched_paths: frozenset[str]) -> list[ReadPart]:
+    """A list that is in memory, in parts of which each is copied by itself."""
+    return [
+        partial(_untouched, files.slice(at, GROUP_ROWS), touched_paths)
+        for at in range(0, files.num_rows or 1, GROUP_ROWS)
+    ]
+
+
+def _all_files(snapshot: Snapshot, columns: Sequence[str] | None) -> pa.Table:
+    return snapshot.files(columns=columns)
 
 
 def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
@@ -258,9 +277,13 @@ def _columns_of(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:
 def _live_part(
     source: StateFiles, manifest: ManifestInfo, touched_paths: frozenset[str], columns: Sequence[str] | None
 ) -> pa.Table:
-    needed = None if columns is None else ["path", *columns]
+    needed = None if columns is None else list(dict.fromkeys(["path", *columns]))
     (entries,) = source.live_entries([manifest], columns=needed)
+    return _untouched(entries, touched_paths, columns)
+
+
+def _untouched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
     if touched_paths:
-        hit = pc.is_in(entries.column("path"), value_set=pa.array(sorted(touched_paths), pa.string()))
+        hit = pc.is_in(entries.column("path"), value_set=_texts(touched_paths))
         entries = entries.filter(pc.invert(hit))
     return _columns_of(entries, columns)

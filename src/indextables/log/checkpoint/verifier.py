@@ -17,10 +17,12 @@ whoever writes a checkpoint asks for it before the pointer moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from msgspec import Struct
 
 from indextables.config.log import LogReadSettings, StateReadSettings
@@ -34,8 +36,11 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.cache import LogCache
-from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.legacy import checkpoint_base_header, pass_over_checkpoint
+from indextables.log.checkpoint.manifests import damage_of_checkpoint
+from indextables.log.checkpoint.state_files import StateFiles, manifests_to_read
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
+from indextables.log.checkpoint.state_writer import live_batches
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.versions import VersionReader
 from indextables.model.actions import AddAction, MetadataAction, RemoveAction
@@ -216,7 +221,10 @@ def _remember(reader: BaseReader, files: _CheckedFiles) -> None:
 
 
 COMPARED = ["path", "size", "num_records", "deletion_vector"]
-_HELD_BYTES = 1 << 30
+_HELD_BYTES = 64 << 20
+"""What a verifier remembers, so that it need not read twice what two checkpoints share."""
+_BATCH_ROWS = 50_000
+_HASH_BITS = (1 << 128) - 1
 
 
 class CheckpointVerifier(Struct, frozen=True):
@@ -253,15 +261,16 @@ class CheckpointVerifier(Struct, frozen=True):
     def failure(self, version: int, info: ObjectInfo, expected: Snapshot | None) -> IndexTablesError | None:
         """Why a checkpoint cannot stand for a version; None if it can. It must be as expected, if that is known."""
         try:
-            base = self.bases.standalone(version, info, columns=COMPARED)
+            base, fingerprint = self._passed_over(version, info)
             if base.header.metadata is None:
                 raise CheckpointCorruptionError(
                     f"{info.path} does not hold the table's metadata.", path=info.path, version=version
                 )
-            base.source.files(columns=COMPARED)
             if expected is not None:
-                for difference in differences(expected, base):
-                    raise CheckpointCorruptionError(f"{info.path}: {difference}", path=info.path, version=version)
+                if fingerprint != _expected_files(expected):
+                    base = self.bases.standalone(version, info, columns=COMPARED)
+                    _raise_first(_other_files(expected, base), version, info)
+                _raise_first(_other_header(expected, base), version, info)
         except (BadFileError, UnsupportedError) as failure:
             return failure
         except NotFoundError as failure:
@@ -271,10 +280,32 @@ class CheckpointVerifier(Struct, frozen=True):
             )
         return None
 
+    def _passed_over(self, version: int, info: ObjectInfo) -> tuple[Base, FilesFingerprint | None]:
+        """What a checkpoint says that the table is, and what its files are, all of them read and few of them in memory.
+
+        No fingerprint where files can be told only over all of them, as of another writer; those were read too.
+        """
+        reader, fingerprint = self.bases, FilesFingerprint()
+        if log_files.state_version_of(info.path) is None:
+            store = reader.versions.store
+            with damage_of_checkpoint():
+                others = pass_over_checkpoint(store, version, info, reader.settings, fingerprint.add, columns=COMPARED)
+                if others is None:
+                    return reader.standalone(version, info, columns=COMPARED), None
+                return Base(checkpoint_base_header(version, info, others)), fingerprint
+        base = reader.standalone(version, info)
+        source = base.source
+        if isinstance(source, StateFiles):
+            for entries in source.live_entries(manifests_to_read(source.state.manifests, None), columns=COMPARED):
+                fingerprint.add(entries)
+            if fingerprint.counts != (source.state.num_files, source.state.total_bytes):
+                fingerprint = FilesFingerprint.of([source.files(columns=COMPARED)])  # or an error that says it
+        return base, fingerprint
+
     def _descent_failure(self, version: int, info: ObjectInfo, listing: LogListing) -> IndexTablesError | None:
         """Why a checkpoint does not fit the version file of its number; None if it does, or if there is none."""
         try:
-            check_descent(self.bases, self.bases.standalone(version, info), listing)
+            check_descent(self.bases, self.bases.standalone(version, info, columns=COMPARED), listing)
         except CorruptTableError as failure:
             return failure
         return None
@@ -311,15 +342,71 @@ class CheckpointVerifier(Struct, frozen=True):
             return Base()
         for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
             if info is not None and self.failure(version, info, None) is None:
-                return self.bases.standalone(version, info)
+                return self.bases.standalone(version, info, columns=COMPARED)
         return None
+
+
+class FilesFingerprint(Struct):
+    """What files are, in whatever order and parts they come: how many, how large, and a sum over a hash of each.
+
+    As large for a million files as for one. Files that differ in anything that is compared have other sums.
+    """
+
+    files: int = 0
+    size: int = 0
+    hashes: int = 0
+
+    @classmethod
+    def of(cls, batches: Iterable[pa.Table]) -> FilesFingerprint:
+        """That of all files of these lists."""
+        fingerprint = cls()
+        for batch in batches:
+            fingerprint.add(batch)
+        return fingerprint
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many files there are, and how large they are together."""
+        return self.files, self.size
+
+    def add(self, files: pa.Table) -> None:
+        """Add the files of a list."""
+        texts = [
+            files.column(name).cast(pa.string()) for name in reversed(COMPARED)
+        ]  # the path last: it may be any text
+        lines = pc.binary_join_element_wise(*texts, "\n", null_handling="replace", null_replacement="null")
+        self.files += files.num_rows
+        self.size += pc.sum(files.column("size")).as_py() or 0
+        for line in lines.to_pylist():
+            self.hashes += int.from_bytes(hashlib.blake2b(line.encode(), digest_size=16).digest(), "big")
+        self.hashes &= _HASH_BITS
+
+
+def _expected_files(expected: Snapshot) -> FilesFingerprint:
+    try:
+        return FilesFingerprint.of(live_batches(expected, _BATCH_ROWS, columns=COMPARED))
+    except (BadFileError, NotFoundError):  # by another way, if there is one
+        return FilesFingerprint.of([expected.files(columns=COMPARED)])
+
+
+def _raise_first(differences: Iterable[str], version: int, info: ObjectInfo) -> None:
+    for difference in differences:
+        raise CheckpointCorruptionError(f"{info.path}: {difference}", path=info.path, version=version)
 
 
 def differences(expected: Snapshot, base: Base) -> Iterator[str]:
     """Where a checkpoint differs from what the versions lead to."""
+    yield from _other_files(expected, base)
+    yield from _other_header(expected, base)
+
+
+def _other_files(expected: Snapshot, base: Base) -> Iterator[str]:
     files, expected_files = base.source.files(columns=COMPARED), expected.files(columns=COMPARED)
     if not _sorted(files).equals(_sorted(expected_files)):
-        yield from _other_files(_by_path(files), _by_path(expected_files))
+        yield from _described(_by_path(files), _by_path(expected_files))
+
+
+def _other_header(expected: Snapshot, base: Base) -> Iterator[str]:
     if base.header.metadata is not None and _bare(base.header.metadata) != _bare(expected.header.metadata):
         yield "the checkpoint holds other metadata than the versions."
     source = base.source
@@ -335,7 +422,7 @@ def _sorted(files: pa.Table) -> pa.Table:
 _Described = dict[str, tuple[object, ...]]
 
 
-def _other_files(files: _Described, expected: _Described) -> Iterator[str]:
+def _described(files: _Described, expected: _Described) -> Iterator[str]:
     for what, paths in (
         ("has {} that the versions do not", files.keys() - expected.keys()),
         ("lacks {}", expected.keys() - files.keys()),
