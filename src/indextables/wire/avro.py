@@ -17,6 +17,7 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import fastavro
@@ -29,6 +30,7 @@ from indextables.wire.version_file import INFLATION_CAP_BYTES, check_entries
 Pack = Callable[[memoryview], bytes]
 Unpack = Callable[[memoryview], bytes]
 _CHECKSUM_BYTES = 4
+_PIECE_BYTES = 1 << 20
 
 
 class BlockCodec(Struct, frozen=True):
@@ -63,8 +65,12 @@ def unpack(codec: str, packed: memoryview) -> bytes:
 
 
 def _unpack_zstandard(packed: memoryview) -> bytes:
+    plain = io.BytesIO()
     with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as stream:
-        return bytes(stream.read(INFLATION_CAP_BYTES + 1))
+        # Not at once: Arrow sets aside as many bytes as it is asked for.
+        while plain.tell() <= INFLATION_CAP_BYTES and (piece := stream.read(_PIECE_BYTES)):
+            plain.write(piece)
+    return plain.getvalue()
 
 
 def _unpack_snappy(packed: memoryview) -> bytes:
@@ -211,6 +217,21 @@ def read_container(data: bytes, *, path: str) -> Container:
     codec = _text(frame, meta.get(_CODEC, b"null"))
     empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
     return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
+
+
+def split_container(data: bytes, container: Container, *, most: int) -> list[bytes]:
+    """The same rows as several containers of about as many blocks each; the file itself if it cannot be cut."""
+    blocks = container.blocks
+    count = min(most, len(blocks))
+    if count < 2:
+        return [data]
+    rows, start, end = blocks[0]
+    head = data[: start - len(zigzag(rows)) - len(zigzag(end - start))]
+    if head[-SYNC_BYTES:] != data[end : end + SYNC_BYTES]:  # numbers that are written longer than they need to be
+        return [data]
+    places = [len(head), *(stop + SYNC_BYTES for _, _, stop in blocks)]
+    cuts = [places[len(blocks) * n // count] for n in range(count + 1)]
+    return [head + data[first:last] for first, last in pairwise(cuts)]
 
 
 def _metadata(frame: _Frame) -> dict[str, bytes]:

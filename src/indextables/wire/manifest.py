@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
@@ -31,7 +32,16 @@ from msgspec import Struct
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.model.values import NULL_PARTITION, intended_values
-from indextables.wire.avro import BlockCodec, Container, assemble, block_codec, read_container, read_records
+from indextables.pools import MANIFESTS
+from indextables.wire.avro import (
+    BlockCodec,
+    Container,
+    assemble,
+    block_codec,
+    read_container,
+    read_records,
+    split_container,
+)
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Longs = np.ndarray[Any, np.dtype[np.int64]]
@@ -415,6 +425,7 @@ def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
 
 
 _BATCH_ROWS = 16384
+_DECODERS = min(4, os.cpu_count() or 1)
 _MANY_ROWS = 2_000
 """From here on the columnar library is quicker than the row library and its import together."""
 _BY_COLUMN = {field.column: field for field in FIELDS}
@@ -485,7 +496,7 @@ def _read(data: bytes, container: Container, names: list[str], path: str) -> dic
     first = "few rows"
     if container.rows >= _MANY_ROWS:
         try:
-            return _read_columns(data, names)
+            return _read_columns(data, container, names)
         except _ColumnsFailedError as failure:
             first = str(failure)
     rows = read_records(data, container, path=path)
@@ -509,18 +520,27 @@ class _Source:
         return None
 
 
-def _read_columns(data: bytes, names: list[str]) -> dict[str, Any]:
+def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[str, Any]:
+    """The blocks by several threads: a search of one partition waits for a single manifest, and for nothing else."""
     # Brings in polars, which takes longer to import than a search takes; small tables never need it.
     from polars_avro._avro_rs import AvroSource  # noqa: PLC0415
 
-    source = _Source(data)
+    def read(part: bytes) -> list[Any]:
+        source = _Source(part)
+        try:
+            batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
+            return [pa.record_batch(batch) for batch in batches]
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as failure:  # a panic of the library is no Exception
+            raise _ColumnsFailedError(str(failure)) from failure
+
+    parts = split_container(data, container, most=min(_DECODERS, container.rows // _MANY_ROWS))
+    tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=_DECODERS)
     try:
-        batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
-        table = pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
+        table = pa.Table.from_batches([batch for batches in tables for batch in batches])
         return {name: _conform(name, table.column(name)) for name in names}
-    except (KeyboardInterrupt, SystemExit, MemoryError):
-        raise
-    except BaseException as failure:  # a panic of the library is no Exception
+    except (pa.ArrowException, ValueError, LookupError, TypeError) as failure:
         raise _ColumnsFailedError(str(failure)) from failure
 
 

@@ -223,7 +223,7 @@ def _remember(reader: BaseReader, files: _CheckedFiles) -> None:
 COMPARED = ["path", "size", "num_records", "deletion_vector"]
 _HELD_BYTES = 64 << 20
 """What a verifier remembers, so that it need not read twice what two checkpoints share."""
-_BATCH_ROWS = 50_000
+_BATCH_ROWS = 10_000
 _HASH_BITS = (1 << 128) - 1
 
 
