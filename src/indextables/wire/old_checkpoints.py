@@ -213,28 +213,41 @@ def _is_lines(plain: bytes) -> bool:
         return False
 
 
+def is_file_of_lines(data: bytes, *, path: str) -> bool:
+    """Whether a checkpoint is a file of JSON lines, which can be read by `decode_slices`; a look at its beginning tells."""
+    return _is_lines(next(iter(inflate_pieces(data, path=path)), b""))
+
+
 def decode_part(data: bytes, *, path: str) -> list[LogAction]:
     """The actions of a file of JSON lines: a checkpoint of one file, or one part of several."""
     return _lines(data, inflate(data, path=path), path)[0]
 
 
-def decode_slices(data: bytes, *, path: str) -> Iterator[list[LogAction]]:
-    """The same, some thousands at a time: as objects they take many times their bytes, and as text still several."""
-    first = 1
-    for text in _texts(data, path):
+def decode_slices(data: bytes, *, path: str, version: int | None = None) -> Iterator[list[LogAction]]:
+    """The same, some thousands at a time: as objects they take many times their bytes, and as text still several.
+
+    With `version`, a file that says what it is of must be the whole checkpoint of that one; it says so at its end.
+    """
+    first, count = 1, 0
+    origins: list[CheckpointOrigin] = []
+    for text in _texts(data, path, origins):
         start = 0
         while start < len(text):
             end, lines = start, 0
             while end < len(text) and lines < LINES_PER_SLICE:
                 end, lines = text.find(b"\n", end) + 1 or len(text), lines + 1
             check_entries(first - 1 + lines, len(data), path=path)
-            yield version_file.decode_lines(text[start:end], path=path, packed_bytes=len(data), first_line=first)
-            first, start = first + lines, end
+            actions = version_file.decode_lines(text[start:end], path=path, packed_bytes=len(data), first_line=first)
+            first, start, count = first + lines, end, count + len(actions)
+            yield actions
+            del actions  # before the next ones come
     if first == 1:
         yield version_file.decode_lines(b"", path=path, packed_bytes=len(data))
+    for origin in origins if version is not None else ():
+        origin.check(version=version or 0, path=path, actions=count)
 
 
-def _texts(data: bytes, path: str) -> Iterator[bytes]:
+def _texts(data: bytes, path: str, origins: list[CheckpointOrigin]) -> Iterator[bytes]:
     """Whole lines of a file of them, some MB at a time. The last one is held back: it may say what the others are."""
     sha256 = hashlib.sha256()
     waiting: list[bytes] = []
@@ -247,8 +260,11 @@ def _texts(data: bytes, path: str) -> Iterator[bytes]:
             yield text[:at]
             waiting = [text[at:]]
     last = b"".join(waiting)
-    if _origin_in(last, sha256, path) is None:
+    origin = _origin_in(last, sha256, path)
+    if origin is None:
         yield last
+    else:
+        origins.append(origin)
 
 
 def _lines(data: bytes, plain: bytes, path: str) -> tuple[list[LogAction], CheckpointOrigin | None]:

@@ -33,6 +33,7 @@ from indextables.wire.old_checkpoints import (
     decode_checkpoint,
     decode_row_groups,
     decode_slices,
+    is_file_of_lines,
 )
 from indextables.wire.state import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoint
 
@@ -77,7 +78,7 @@ def pass_over_checkpoint(
 ) -> list[LogAction] | None:
     """Show the files of a checkpoint to `visit`, some thousands at a time, and return every other action of it.
 
-    None if it is of several parts and another writer's: what a later action takes back can be told only over all of them.
+    None if it is another writer's and takes back what it adds: what is left can be told only over all of it.
     """
     if _is_parquet(info):
         pieces = _parquet_pieces(store, version, info, columns)
@@ -85,7 +86,7 @@ def pass_over_checkpoint(
         pieces = _json_pieces(store, version, info, settings, columns)
     others: list[LogAction] = []
     for piece in pieces:
-        if piece.is_part and any(isinstance(action, RemoveAction) for action in piece.actions):
+        if piece.may_be_taken_back and any(isinstance(action, RemoveAction) for action in piece.actions):
             return None
         others += piece.actions
         visit(with_relative_paths(piece.files, root=store.url))
@@ -93,39 +94,43 @@ def pass_over_checkpoint(
 
 
 class _Piece(Struct, frozen=True):
-    """Some files of a checkpoint, and other actions. `is_part` says that another part may take back what it adds."""
+    """Some files of a checkpoint, and other actions; whether a later piece may take back or replace what it adds."""
 
     files: pa.Table
     actions: Sequence[LogAction] = ()
-    is_part: bool = False
+    may_be_taken_back: bool = False
 
 
 def _json_pieces(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
 ) -> Iterator[_Piece]:
-    """The parts are fetched together and decoded in slices: as objects they take many times their bytes."""
-    content = decode_checkpoint(store.get(info.path), path=info.path, version=version)
-    if not isinstance(content, MultiPartManifest):
-        files = [action for action in content if isinstance(action, AddAction)]
-        table = _columns(from_actions(_live(version, info, content, files)), columns)
-        yield _Piece(table, [action for action in content if not isinstance(action, AddAction)])
-        return
-    for actions in _read_parts(store, info.path, content, settings):
+    """Lines are decoded in slices, whether of one file or of parts: as objects they take many times their bytes."""
+    data = store.get(info.path)
+    if is_file_of_lines(data, path=info.path):
+        slices = decode_slices(data, path=info.path, version=version)
+    else:
+        content = decode_checkpoint(data, path=info.path, version=version)
+        if not isinstance(content, MultiPartManifest):
+            files = [action for action in content if isinstance(action, AddAction)]
+            table = _columns(from_actions(_live(version, info, content, files)), columns)
+            yield _Piece(table, [action for action in content if not isinstance(action, AddAction)])
+            return
+        slices = _read_parts(store, info.path, content, settings)
+    for actions in slices:
         others = [action for action in actions if not isinstance(action, AddAction)]
         adds = [_dated(a, version, info.last_modified_ms or 0) for a in actions if isinstance(a, AddAction)]
         table = _columns(from_actions(adds), columns)
         del actions, adds  # before the next ones come
-        yield _Piece(table, others, is_part=True)
+        yield _Piece(table, others, may_be_taken_back=True)
 
 
 def _folded(
     store: Store, version: int, info: ObjectInfo, settings: StateReadSettings, columns: Sequence[str] | None
 ) -> tuple[list[LogAction], pa.Table]:
-    """A checkpoint of another writer in several parts, whose actions take back or replace others: all at once."""
-    manifest = decode_checkpoint(store.get(info.path), path=info.path, version=version)
-    if not isinstance(manifest, MultiPartManifest):
-        raise CheckpointCorruptionError(f"{info.path} changed while it was read.", path=info.path, version=version)
-    every = [action for part in _read_parts(store, info.path, manifest, settings) for action in part]
+    """A checkpoint of another writer whose actions take back or replace others: all at once."""
+    every = decode_checkpoint(store.get(info.path), path=info.path, version=version)
+    if isinstance(every, MultiPartManifest):
+        every = [action for part in _read_parts(store, info.path, every, settings) for action in part]
     adds = _live(version, info, every, [action for action in every if isinstance(action, AddAction)])
     files = with_relative_paths(_columns(from_actions(adds), columns), root=store.url)
     return [action for action in every if not isinstance(action, AddAction)], files
