@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
-from indextables.wire.avro import read_container, read_records
+from indextables.wire.avro import read_container, read_records, split_container
 from indextables.wire.manifest import SCHEMA, decode_file_entries, encode_file_entries, manifest_names
 from tests.unit.wire.entries import file_lists, plain_files
 
@@ -262,3 +262,13 @@ def test_a_damaged_foreign_file_never_crashes_and_never_changes_its_count(seed: 
         assert decode_file_entries(bytes(broken), path="m", expected_rows=20).num_rows == 20
     except BadFileError as error:
         assert error.context["path"] == "m"
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 1000])
+def test_a_container_is_cut_into_containers_of_the_same_rows(most: int) -> None:
+    data = encode_file_entries(plain_files(20_000), compression="none")
+    container = read_container(data, path="m")
+    parts = split_container(data, container, most=most)
+    assert len(parts) == min(most, len(container.blocks)) and len(container.blocks) > 2
+    rows = [record["path"] for part in parts for record in fastavro.reader(io.BytesIO(part))]
+    assert rows == decode_file_entries(data, path="m").column("path").to_pylist()

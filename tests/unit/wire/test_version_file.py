@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -128,3 +129,28 @@ def test_garbage_is_an_error_and_nothing_else(noise: bytes, at: int) -> None:
             version_file.decode(data, path="v")
         except BadFileError:
             continue
+
+
+@pytest.mark.parametrize("size", [0, 1, 8 << 20, (8 << 20) + 1])
+def test_a_file_inflates_to_the_same_bytes_by_pieces(size: int) -> None:
+    plain = (b"0123456789abcde\n" * (size // 16 + 1))[:size]
+    for data in (plain, gzip.compress(plain), b"\x01\x01" + gzip.compress(plain)):
+        pieces = list(version_file.inflate_pieces(data, path="v"))
+        assert b"".join(pieces) == plain == version_file.inflate(data, path="v")
+        assert max(map(len, pieces), default=0) <= 4 << 20
+        assert version_file.inflate(data, path="v", cap_bytes=max(size, 1)) == plain
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda zipped: zipped[:-9], "middle of its gzip"),
+        (lambda zipped: zipped + b"\n", "bytes after its gzip"),
+        (lambda zipped: zipped[:40] + b"\x00\xff" + zipped[42:], "gzip"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told_by_pieces_too(spoil: Callable[[bytes], bytes], why: str) -> None:
+    data = spoil(gzip.compress(b"".join(b"%d\n" % n for n in range(900_000))))
+    for read in (version_file.inflate, lambda data, path: list(version_file.inflate_pieces(data, path=path))):
+        with pytest.raises(BadFileError, match=why):
+            read(data, path="v")

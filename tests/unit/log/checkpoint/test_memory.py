@@ -61,7 +61,7 @@ def peak_of(path: Path, form: str, *, held: bool) -> int:
     tracemalloc.start()
     try:
         report = log.checkpoint(compact=Compact.ALL)
-        return tracemalloc.get_traced_memory()[1] + counted.max_memory()
+        return tracemalloc.get_traced_memory()[1] + int(counted.max_memory())
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(before)
