@@ -472,10 +472,6 @@ class SplitReader:
             raise
         return view
 
-    def term_count(self, field: str, text: str) -> int | None:
-        """How many rows hold a term of a field, where its dictionary is open already; else None."""
-        return IndexDirectory.term_count(self._tail, self._cache, field, text)
-
     @property
     def segment(self) -> StoredSegment:
         """The whole index, for merging."""
@@ -515,3 +511,8 @@ class SplitReader:
         place = np.searchsorted(starts[groups], numbers, side="right") - 1
         found: Rows = offsets[place] + numbers - starts[groups][place]
         return found
+
+
+def open_term_count(reader: SplitReader, field: str, text: str) -> int | None:
+    """How many rows of a split hold a term of a field, where its dictionary is open already; else None."""
+    return IndexDirectory.term_count(reader.tail, reader._cache, field, text)

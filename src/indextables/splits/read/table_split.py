@@ -29,7 +29,7 @@ from indextables.splits.read.bundle_files import is_bundle
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
 from indextables.splits.read.foreign import ForeignReader
-from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader
+from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader, open_term_count
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
 from indextables.storage.vector_files import load_vector
@@ -210,7 +210,7 @@ class TableSplit:
         """How many rows hold a term, if an open dictionary says so; None where it is closed, or rows are deleted."""
         if self.mask is not None or isinstance(self.reader, ForeignReader):
             return None
-        return self.reader.term_count(field, text)
+        return open_term_count(self.reader, field, text)
 
     def _in_file(self, rows: Rows | Mask | None) -> Rows | Mask | None:
         """Rows as the reader numbers them."""

@@ -272,8 +272,7 @@ class OpenQuery:
             return self._everything() if where is None else self._where(None, where)
         whole = self.whole()
         if whole is not None and self.hits is not None:
-            known = self._known_count
-            found = self.hits.named_rows(self.name, whole, self._term_count() if known is None else known)
+            found = self.hits.named_rows(self.name, whole, self._known_count or self._term_count())
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -287,10 +286,8 @@ class OpenQuery:
 
     def end_rows(self, some: int, *, last: bool) -> Rows | None:
         """Some of the rows that match: the last of them, or the first. There must be so many."""
-        whole = self.whole()
-        if whole is None or self.hits is None:
-            return None
-        return self.hits.end_rows(self.name, whole, self.count(), some, last=last)
+        whole, hits = self.whole(), self.hits
+        return None if whole is None or hits is None else hits.end_rows(self.name, whole, self.count(), some, last=last)
 
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
