@@ -340,8 +340,7 @@ CHANGING = [
             [(5, "row 5"), (6, "row 6"), (7, "row 7"), (9, "merged"), (10, "merged"), (11, "merged")],
         ),
     ),
-    # 'x' is no number, and no clause asks it to be one.
-    Step(
+    Step(  # 'x' is no number, and no clause asks it to be one
         "MERGE INTO {t} t USING (SELECT id, if(id = 9, 'x', '4') AS n FROM range(9, 12)) s ON t.id = s.id "
         "WHEN MATCHED AND s.id = 10 THEN UPDATE SET v = 'number ' || CAST(s.n AS INT)",
         returns=[(1, 1, 0, 0)],
