@@ -52,6 +52,11 @@ _HARMLESS = {
     *("human", "request_cache", "format", "h", "v", "s", "master_timeout", "error_trace", "local", "include_type_name"),
 }
 """Parameters of Elasticsearch that ask for what is the case here anyway."""
+_QUERY_KEYS = {"q", "default_operator", "df"}
+_SEARCH_KEYS = {
+    *("size", "from", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"),
+    *_QUERY_KEYS,
+}
 _PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
 
 
@@ -82,8 +87,8 @@ class Service:
             "/_cat/indices/{index}": self._elastic(lambda r, _b: self._indices(r.path_params["index"])),
             "/_msearch": self._elastic(self._msearch, lines=True),
             "/{index}/_msearch": self._elastic(self._msearch, lines=True),
-            "/{index}/_search": self._elastic(lambda r, b: self._one(r).search(_with_parameters(r, b))),
-            "/{index}/_count": self._elastic(lambda r, b: {"count": self._one(r).count(b), "_shards": _shards()}),
+            "/{index}/_search": self._elastic(lambda r, b: self._one(r, _SEARCH_KEYS).search(_with_parameters(r, b))),
+            "/{index}/_count": self._elastic(lambda r, b: self._elastic_count(r, b)),
             "/{index}/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
             "/{index}/_field_caps": self._elastic(self._field_caps),
             "/_field_caps": self._elastic(self._field_caps),
@@ -186,12 +191,13 @@ class Service:
             raise InvalidInputError(f"A search over several tables ({names}) is not supported.", hint=hint)
         return ElasticSearch(self.warehouse.open(found[0].name), found[0].name)
 
-    def _one(self, request: Request) -> ElasticSearch:
-        _check_parameters(
-            request,
-            {"size", "from", "q", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"},
-        )
+    def _one(self, request: Request, parameters: set[str]) -> ElasticSearch:
+        _check_parameters(request, parameters)
         return self._open(request.path_params["index"])
+
+    def _elastic_count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        count = self._one(request, _QUERY_KEYS).count(_with_parameters(request, body))
+        return {"count": count, "_shards": _shards()}
 
     def _msearch(self, request: Request, searches: list[Any]) -> dict[str, Any]:
         _check_parameters(request, {"max_concurrent_searches", "typed_keys"})
@@ -253,7 +259,9 @@ def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any
         if key in request.query_params:
             merged[key] = _whole(dict(request.query_params), key)
     if "q" in request.query_params:
-        merged["query"] = {"query_string": {"query": request.query_params["q"]}}
+        own = ("default_operator", "df")
+        given = {{"df": "default_field"}.get(k, k): request.query_params[k] for k in own if k in request.query_params}
+        merged["query"] = {"query_string": {"query": request.query_params["q"], **given}}
     if "track_total_hits" in request.query_params:
         merged["track_total_hits"] = request.query_params["track_total_hits"] != "false"
     if "sort" in request.query_params:
