@@ -49,8 +49,9 @@ def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
 class QueryDsl:
     """Queries over the columns of one table."""
 
-    def __init__(self, fields: QueryFields) -> None:
+    def __init__(self, fields: QueryFields, *, now_ms: int | None = None) -> None:
         self.fields = fields
+        self._now_ms = now_ms
         self._kinds: dict[str, Callable[[Any, int], tree.Query]] = {
             "match_all": lambda body, _: self._all(body),
             "match_none": lambda _b, _d: tree.Bool(must_not=(tree.AllRows(),)),
@@ -103,7 +104,7 @@ class QueryDsl:
         return str(tree.Target(self.column(name)))
 
     def _parse(self, text: str, fields: QueryFields | None = None) -> tree.Query:
-        return parse(text, fields or self.fields)
+        return parse(text, fields or self.fields, now_ms=self._now_ms)
 
     def _all(self, body: Any) -> tree.Query:
         return _boosted(tree.AllRows(), options(body, ["boost"], "match_all"))
