@@ -24,7 +24,6 @@ from indextables.errors import InvalidInputError
 from indextables.inspect.figures import column_figures
 from indextables.scan.aggregate.result import aggregate_table
 from indextables.scan.aggregate.spec import BUCKETS, METRICS, fixed_micros
-from indextables.scan.plan import query_fields
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
@@ -74,8 +73,7 @@ class ElasticSearch:
     def __init__(self, table: Table, index: str) -> None:
         self.table = table
         self.index = index
-        fields = query_fields(table.schema, table.partition_columns, table._search_settings)
-        self.dsl = QueryDsl(fields, now_ms=table._log.now_ms())
+        self.dsl = QueryDsl(planning.query_fields(table), now_ms=table._log.now_ms())
 
     def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to `_search`."""
