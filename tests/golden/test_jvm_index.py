@@ -85,10 +85,12 @@ def test_every_way_of_writing_keeps_the_words(tmp_path: Path) -> None:
 
 def test_a_rebuilt_log_knows_the_words(tmp_path: Path) -> None:
     table = copied(jvm_table("t13_checkpointed"), tmp_path)
-    before = found(table, "message:timeout")
+    before, both = found(table, "message:timeout"), found(table, "message:(timeout AND user)")
+    assert both != found(table, "message:(timeout OR user)")
     shutil.rmtree(Path(table.path) / "_transaction_log")
     Table.repair(table.path)
     table = Table.open(table.path)
+    assert found(table, "message:(timeout user)") == both
     table.append(more(table))
     table.merge(target_size="100M")
     assert found(table, "message:timeout") == [*before, 77_000]

@@ -73,6 +73,23 @@ def test_addresses_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: 
     assert its.search(spark, path, "v:10.0.0.0/8").count() == 4 * times
 
 
+@pytest.mark.parametrize("step", ["as it is", "appended"])
+def test_words_side_by_side_of_the_jvm_engine(spark: SparkSession, tmp_path: Path, step: str) -> None:
+    path = copied("t07_merged", tmp_path)
+    all_words, any_word = (Table.open(path).count(query=f"message:(login {word} full)") for word in ("AND", "OR"))
+    assert all_words < any_word
+    if step == "appended":
+        its.write(its.table(spark, path).limit(1).selectExpr("77000L AS id"), path, mode="append")
+    assert its.search(spark, path, "message:(login full)").count() == all_words
+    source = spark.read.format("indextables")
+    assert source.option("query", "message:(login full)").load(path).count() == all_words
+    said = source.option("query.defaultOperator", "or").option("query", "message:(login full)")
+    assert said.load(path).count() == any_word
+    for words, expected in (("login full", all_words), ("login OR full", any_word)):
+        found = spark.sql(f"SELECT * FROM indextables.`{path}` WHERE message TEXTSEARCH '{words}'")
+        assert found.count() == expected
+
+
 @pytest.fixture
 def both(tmp_path: Path) -> Table:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, partition_columns=["p"])

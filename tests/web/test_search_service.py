@@ -448,3 +448,80 @@ def test_the_json_addresses(app: Any, table: Table) -> None:
     assert asked("tables/none", 404)["error"]["kind"] == "not_found"
     assert client.post("/api/tables/logs/count", content=b"{").status_code == 400
     assert client.post("/api/tables/logs/count", content=b" " * (2 << 20)).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("method", "address", "status", "said"),
+    [
+        ("POST", "/_bulk", 404, "read only"),
+        ("POST", "/logs/_doc", 404, "read only"),
+        ("POST", "/logs/_delete_by_query", 404, "read only"),
+        ("PUT", "/logs/_doc/1", 405, "read only"),
+        ("DELETE", "/logs", 405, "read only"),
+        ("PUT", "/new", 405, "read only"),
+        ("POST", "/_search/scroll", 404, "search_after"),
+        ("POST", "/logs/_pit", 404, "search_after"),
+        ("GET", "/_cat/health", 404, "/_cat/indices"),
+        ("GET", "/_nodes", 404, "/{index}/_search"),
+        ("GET", "/nolog", 404, "The tables are logs, other"),
+        ("POST", "/logs/_search?scroll=1m", 400, "search_after"),
+    ],
+)
+def test_an_address_that_is_not_answered_is_refused_by_name_with_the_way_out(
+    app: Any, method: str, address: str, status: int, said: str
+) -> None:
+    client = TestClient(app, headers={"Authorization": f"ApiKey {TOKEN}"})
+    answer = client.request(method, address, json={})
+    assert answer.status_code == status
+    assert answer.headers["X-Elastic-Product"] == "Elasticsearch"
+    assert answer.json()["status"] == status
+    assert said in answer.json()["error"]["reason"]
+    named = "scroll" if "?scroll" in address else address.rpartition("/")[2]
+    assert named in answer.json()["error"]["reason"]
+
+
+def test_habits_of_elasticsearch_that_have_an_answer(es: Elasticsearch, app: Any, table: Table) -> None:
+    assert es.indices.exists(index="logs")
+    assert not es.indices.exists(index="nolog")
+    assert es.indices.get(index="logs")["logs"]["mappings"]["properties"]["message"] == {"type": "text"}
+    client = TestClient(app, headers={"Authorization": f"ApiKey {TOKEN}"})
+    assert client.get("/logs/_count", params={"q": "level:ERROR"}).json()["count"] == table.count(query="level:ERROR")
+    both = {"q": "disk full", "default_operator": "AND"}
+    assert client.get("/logs/_count", params=both).json()["count"] == table.count(query="disk AND full")
+    assert client.get("/logs/_count", params={"q": "disk", "sizes": 1}).status_code == 400
+    assert client.post("/logs/_search", json={"size": "3"}).json()["hits"]["hits"][2]["_index"] == "logs"
+    assert set(client.get("/_mapping").json()) == {"logs", "other"}
+    several = client.post("/_search", json={"size": 0})
+    assert several.status_code == 400 and "Name one of logs, other" in several.json()["error"]["reason"]
+
+
+def test_one_table_needs_no_name(table: Table) -> None:
+    limits = Limits()
+    alone = service_application(Service(Warehouse([table.path], max_staleness=0), limits), TOKEN, names=frozenset())
+    client = TestClient(alone, headers={"Authorization": f"ApiKey {TOKEN}"})
+    assert client.post("/_search", json={"size": 0}).json()["hits"]["total"]["value"] == ROWS
+    assert client.get("/_count").json()["count"] == ROWS
+    limits.close()
+
+
+def test_times_relative_to_the_clock(es: Elasticsearch, table: Table) -> None:
+    made = Table.create(
+        f"{Path(table.path).parent}/recent", schema=pa.schema([("ts", pa.timestamp("us", tz="UTC"))]), exist_ok=True
+    )
+    now = dt.datetime.now(dt.UTC)
+    made.append([{"ts": now - dt.timedelta(minutes=m)} for m in (1, 10, 100)])
+    for bounds, expected in (
+        ({"gte": "now-15m"}, 2),
+        ({"gte": "now-15m", "lte": "now"}, 2),
+        ({"lt": "now-1h"}, 1),
+        ({"gte": "now-2d/d"}, 3),
+    ):
+        assert es.count(index="recent", query={"range": {"ts": bounds}})["count"] == expected, bounds
+    assert es.count(index="recent", query={"query_string": {"query": "ts:[now-15m TO now]"}})["count"] == 2
+
+
+def test_an_order_that_is_neither_up_nor_down_is_refused(es: Elasticsearch) -> None:
+    with pytest.raises(BadRequestError, match="descending"):
+        es.search(index="logs", sort=[{"ts": {"order": "descending"}}])
+    with pytest.raises(BadRequestError, match="downwards"):
+        es.search(index="logs", sort="ts:downwards")

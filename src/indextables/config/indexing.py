@@ -95,6 +95,9 @@ def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, 
     return {key: _OTHER_NAMES.get(word.strip().lower(), word) for key, word in (listed | particular).items()}
 
 
+DEFAULT_OPERATOR = "query.defaultOperator"
+
+
 class SearchSettings(SettingsGroup, frozen=True):
     """How a query is understood."""
 
@@ -114,10 +117,11 @@ class SearchSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     default_operator: str = setting(
-        "query.defaultOperator",
+        DEFAULT_OPERATOR,
         word_of("or", "and"),
         "or",
-        "Whether of words side by side, such as `disk full`, any must match or all.",
+        "Whether of words side by side, such as `disk full`, any must match or all. Tables that the JVM engine made are "
+        "`and` by themselves.",
         in_table=True,
     )
     max_terms: int = setting(

@@ -14,6 +14,7 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.config.log import (
     CacheSettings,
     CheckpointSettings,
@@ -27,6 +28,7 @@ from indextables.config.log import (
     StateWriteSettings,
     VersionFileSettings,
 )
+from indextables.config.registry import bare_key
 from indextables.errors import (
     CheckpointValidationError,
     CheckpointWriteError,
@@ -60,12 +62,13 @@ from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
 from indextables.log.versions import VersionReader
 from indextables.metrics import METRICS
-from indextables.model.actions import AddAction, ProtocolAction, SkipAction
+from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, SkipAction
 from indextables.model.conflicts import Intent, Operation, another_table, is_same_table
 from indextables.model.protocol import (
     AVRO_STATE,
     PARQUET_SPLITS,
     SUPPORTED_VERSION,
+    default_operator,
     is_shared,
     taken_over,
     upgraded,
@@ -158,7 +161,7 @@ def _vector_files(proposal: Proposal) -> Sequence[str]:
 
 class _TakeoverProposal(Struct, frozen=True):
     """A proposal that also raises the protocol: of a table that another engine could go on writing beside us, and where
-    its splits have what older releases do not know."""
+    its splits have what older releases do not know. A query means the same after it, which the table records."""
 
     proposal: Proposal
 
@@ -174,10 +177,21 @@ class _TakeoverProposal(Struct, frozen=True):
             protocol = taken_over(protocol)
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
-        if protocol is before:
+        given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
+        metadata = _with_operator(given, snapshot.header.protocol, protocol)
+        if protocol is before and metadata is given:
             return planned
-        rest = [a for a in planned.actions if not isinstance(a, ProtocolAction)]
-        return replace(planned, actions=[protocol, *rest])
+        rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
+        head = [protocol] if metadata is snapshot.metadata else [protocol, metadata]
+        return replace(planned, actions=[*head, *rest])
+
+
+def _with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
+    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
+    configuration, meaning = metadata.configuration or {}, default_operator(before)
+    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
+        return metadata
+    return replace(metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning})
 
 
 class SnapshotLog(Struct, dict=True):

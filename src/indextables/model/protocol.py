@@ -95,6 +95,14 @@ def is_shared(protocol: ProtocolAction) -> bool:
     return current and PARQUET_SPLITS not in (protocol.reader_features or ())
 
 
+def default_operator(protocol: ProtocolAction) -> str:
+    """What words side by side mean in a table that does not say so itself: in one that is not ours yet, all must match.
+
+    The other engine means it so and records nothing. A table is ours from the version on that names `parquetSplits`.
+    """
+    return "or" if PARQUET_SPLITS in (protocol.reader_features or ()) else "and"
+
+
 def taken_over(protocol: ProtocolAction) -> ProtocolAction:
     """The protocol of a shared table once we have written to it: engines that cannot read our splits refuse it."""
     return upgraded(

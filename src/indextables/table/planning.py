@@ -47,6 +47,7 @@ from indextables.model.snapshot import CommittedVersion, Header, Snapshot
 from indextables.scan import plan as scans
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
+from indextables.splits.query.fields import QueryFields
 from indextables.splits.query.tree import Query, Target
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Highlight, Snippet
@@ -146,7 +147,7 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
         return (OrderBy(given[0]),)
 
     def resolve(parts: tuple[str, ...]) -> Target | None:
-        return scans.table_fields(table._snapshot, table._spec, table._search_settings).resolve(parts)
+        return query_fields(table).resolve(parts)
 
     orders = tuple(OrderBy.parse(part, names, resolve) for part in given)
     twice = next(
@@ -158,10 +159,14 @@ def sort_order(table: TableHandle, order_by: str | Sequence[str]) -> tuple[Order
     return () if orders == (OrderBy(SCORE, descending=True),) else orders
 
 
+def query_fields(table: TableHandle) -> QueryFields:
+    """The columns as queries name them, worked out once for a version."""
+    return scans.table_fields(table._snapshot, table._spec, table._search_settings)
+
+
 def json_columns(table: TableHandle) -> tuple[str, ...]:
     """The columns whose values are documents with paths, as people call them."""
-    fields = scans.table_fields(table._snapshot, table._spec, table._search_settings)
-    return tuple(column.name for column in fields.mapping.of_kind("json"))
+    return tuple(column.name for column in query_fields(table).mapping.of_kind("json"))
 
 
 def query_tree(table: TableHandle, query: str | None) -> Query | None:

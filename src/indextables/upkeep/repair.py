@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.errors import (
     CorruptTableError,
     IndexTablesError,
@@ -119,9 +120,14 @@ def layout_of(splits: Sequence[DescribedSplit], *, url: str) -> TableLayout:
     return TableLayout(
         schema_json=schema_to_json(schema),
         partition_columns=columns,
-        configuration=settings_of(mapping, body) if mapping else {},
+        configuration={**(settings_of(mapping, body) if mapping else {}), **_operator(splits)},
         splits=tuple(splits),
     )
+
+
+def _operator(splits: Sequence[DescribedSplit]) -> dict[str, str]:
+    """What words side by side mean: what the other engine means by them, if it wrote a split of the table."""
+    return {DEFAULT_OPERATOR: "and"} if any(split.description.info is None for split in splits) else {}
 
 
 def _schema(newest_first: Sequence[DescribedSplit]) -> pa.Schema:

@@ -24,7 +24,6 @@ from indextables.errors import InvalidInputError
 from indextables.inspect.figures import column_figures
 from indextables.scan.aggregate.result import aggregate_table
 from indextables.scan.aggregate.spec import BUCKETS, METRICS, fixed_micros
-from indextables.scan.plan import query_fields
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
@@ -74,7 +73,7 @@ class ElasticSearch:
     def __init__(self, table: Table, index: str) -> None:
         self.table = table
         self.index = index
-        self.dsl = QueryDsl(query_fields(table.schema, table.partition_columns, table._search_settings))
+        self.dsl = QueryDsl(planning.query_fields(table), now_ms=table._log.now_ms())
 
     def search(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to `_search`."""
@@ -146,7 +145,10 @@ class ElasticSearch:
             given = {"order": how} if isinstance(how, str) else options(how, known, f"the sort by {name!r}")
             if given.get("missing", "_last") != "_last":
                 raise refuse(f"missing {given['missing']}", known=["_last"])
-            found.append((str(name), str(given.get("order", "desc" if name == _SCORE else "asc")).lower() == "desc"))
+            order = str(given.get("order", "desc" if name == _SCORE else "asc")).lower()
+            if order not in ("asc", "desc"):
+                raise refuse(f"order {order}", known=["asc", "desc"])
+            found.append((str(name), order == "desc"))
         numbered = len(found) > 1 and found[-1][0] in ("_doc", "_shard_doc")
         keys = found[:-1] if numbered else [k for k in found if k[0] != "_doc"]
         if not keys or keys == [(_SCORE, True)]:
@@ -468,6 +470,8 @@ def _refuse_filled(given: Mapping[str, Any], *keys: str) -> None:
 
 def _count(given: Mapping[str, Any], key: str, default: int) -> int:
     value = given.get(key, default)
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 15:
+        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{key} is a whole number from 0 up, not {value!r}.", hint="Leave it out.")
     return value

@@ -22,22 +22,23 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.config.indexing import IndexingSettings
 from indextables.errors import InvalidInputError
 from indextables.model.predicate import Predicate, all_of, bound_predicate
 from indextables.model.schema import find_column
 from indextables.scan.aggregate.result import aggregate_table
 from indextables.scan.explain import ScanReport, explain
-from indextables.scan.plan import ScanPlan, parse_query
+from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
-from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_text
+from indextables.splits.index.mapping import ColumnMapping, is_text
 from indextables.splits.index.values import plain_texts
 from indextables.splits.query import tree
+from indextables.splits.query.parser import parse
 from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Span, spans
 from indextables.table import Table, planning
 from indextables.table.search_pages import PageToken, SearchPage, page_behind
+from indextables.web.layout import string_list
 
 SIZES = (25, 50, 100, 250)
 SHAPES = ("table", "records")
@@ -230,9 +231,9 @@ class TableView:
         self.view = view
         self.token = PageToken.parse(view.after) if view.after else None
         self.now_ms = table._log.now_ms() if self.token is None else self.token.now_ms
-        fields = table.schema, table.partition_columns, table._search_settings
-        self.query = parse_query(view.query or "*", *fields, now_ms=self.now_ms)
-        filters = tuple(parse_query(text, *fields, now_ms=self.now_ms) for text in view.filters)
+        fields = planning.query_fields(table)
+        self.query = parse(view.query or "*", fields, now_ms=self.now_ms)
+        filters = tuple(parse(text, fields, now_ms=self.now_ms) for text in view.filters)
         self.tree = tree.all_of((self.query, *filters)) if filters else self.query
         self.where = self._condition()
 
@@ -264,7 +265,7 @@ class TableView:
             return None if self.time_column is None else OrderBy(self.time_column, descending=True)
         return None if sort == SCORE else OrderBy.parse(sort, self.table.schema.names)
 
-    @property
+    @cached_property
     def columns(self) -> list[str]:
         """The columns that are shown: those that are chosen, else all, the time and the texts before the others."""
         if self.view.columns:
@@ -343,9 +344,7 @@ class TableView:
         """The search once more, step by step with a clock, and what it touched."""
         clock: dict[str, float] = {}
         with _Timer(clock, "read the query"):
-            parse_query(
-                self.view.query or "*", self.table.schema, self.table.partition_columns, self.table._search_settings
-            )
+            parse(self.view.query or "*", planning.query_fields(self.table), now_ms=self.now_ms)
         with _Timer(clock, "plan"):
             search = self._search(limit=self.view.size + 1, offset=self.view.offset)
             task = ScanTask(search.plan, self.table._log.store)
@@ -385,7 +384,7 @@ class TableView:
     def _marks(self, rows: pa.Table) -> dict[str, list[list[Span]]]:
         searched = set(tree.columns(self.tree))
         return {
-            name: spans(plain_texts(rows.column(name)).to_pylist(), self.tree, name, mapping)
+            name: spans(string_list(plain_texts(rows.column(name))), self.tree, name, mapping)
             for name, mapping in self.mappings.items()
             if name in searched and name in rows.schema.names and is_text(rows.schema.field(name).type)
         }
@@ -410,9 +409,8 @@ def hit_count(table: Table, query: tree.Query, where: Predicate | None = None) -
 
 def column_mappings(table: Table) -> dict[str, ColumnMapping]:
     """How the columns of texts and values are indexed, by name; json columns are found by paths, not by words."""
-    body = pa.schema([f for f in table.schema if f.name not in table.partition_columns])
-    mapping = DocMapping.from_settings(body, table.settings.group(IndexingSettings))
-    return {column.name: column for column in mapping.columns if column.kind in ("text", "string")}
+    columns = planning.query_fields(table).mapping.columns
+    return {column.name: column for column in columns if column.kind in ("text", "string")}
 
 
 def filter_of(column: str, value: Any) -> str:

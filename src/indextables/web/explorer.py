@@ -178,6 +178,10 @@ REPORT_POLICY = (
 _ASSETS = {"explorer.css": "text/css", "explorer.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
+_QUICK_SECONDS = 0.2
+"""For so long an answer is waited for before anybody looks whether its reader is still there."""
+
+
 class Limits:
     """How many requests run at once, and for how long: the quick ones and the slow ones apart."""
 
@@ -201,9 +205,12 @@ class Limits:
 
         loop = asyncio.get_running_loop()
         future = loop.run_in_executor(self._pools["slow" if slow else "quick"], context.run, started)
+        done, _ = await asyncio.wait((future,), timeout=_QUICK_SECONDS)
+        if done:  # nobody has gone in so short a time, and nobody need look
+            return future.result()
         watch = asyncio.create_task(_watch(request, gone))
         try:
-            return await asyncio.wait_for(asyncio.shield(future), self.seconds)
+            return await asyncio.wait_for(asyncio.shield(future), self.seconds - _QUICK_SECONDS)
         except TimeoutError:
             future.add_done_callback(lambda done: done.exception())
             raise _too_long(self.seconds) from None

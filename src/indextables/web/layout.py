@@ -202,6 +202,8 @@ def folded(value: str) -> Markup:
 
 def marked(value: str, spans: Sequence[Span]) -> Markup:
     """A text with its stretches marked; of a long one the start of the first, and the whole on demand."""
+    if not spans:
+        return folded(value)
     if len(value) <= _FOLD:
         return _passages(value, spans, 0, len(value))
     start = max(0, spans[0][0] - 80) if spans else 0
@@ -221,17 +223,23 @@ def _passages(value: str, spans: Sequence[Span], start: int, end: int) -> Markup
     return joined(*parts, own(value[at:end]))
 
 
+def string_list(column: pa.ChunkedArray) -> list[str | None]:
+    """Texts as Python has them, without a scalar for each on the way."""
+    texts: list[str | None] = column.to_numpy(zero_copy_only=False).tolist()
+    return texts
+
+
 def column_texts(column: pa.ChunkedArray) -> list[str | None]:
     """The values of a column as the texts of cells, without an object for each day and moment on the way."""
     kind = column.type
     if pa.types.is_date32(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-        return list(column.cast(pa.string()).to_pylist())
+        return string_list(column.cast(pa.string()))
     if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"):
-        moments = column.cast(pa.timestamp("us")).cast(pa.string()).to_pylist()
+        moments = string_list(column.cast(pa.timestamp("us")).cast(pa.string()))
         return [None if moment is None else moment.removesuffix(".000000") for moment in moments]
-    values = column.to_pylist(maps_as_pydicts="lossy")
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return list(values)
+        return string_list(column)
+    values = column.to_pylist(maps_as_pydicts="lossy")
     if pa.types.is_float64(kind):
         return [None if v is None else str(v) for v in values]
     return [None if v is None else value_text(v) for v in values]

@@ -49,8 +49,9 @@ def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
 class QueryDsl:
     """Queries over the columns of one table."""
 
-    def __init__(self, fields: QueryFields) -> None:
+    def __init__(self, fields: QueryFields, *, now_ms: int | None = None) -> None:
         self.fields = fields
+        self._now_ms = now_ms
         self._kinds: dict[str, Callable[[Any, int], tree.Query]] = {
             "match_all": lambda body, _: self._all(body),
             "match_none": lambda _b, _d: tree.Bool(must_not=(tree.AllRows(),)),
@@ -103,7 +104,7 @@ class QueryDsl:
         return str(tree.Target(self.column(name)))
 
     def _parse(self, text: str, fields: QueryFields | None = None) -> tree.Query:
-        return parse(text, fields or self.fields)
+        return parse(text, fields or self.fields, now_ms=self._now_ms)
 
     def _all(self, body: Any) -> tree.Query:
         return _boosted(tree.AllRows(), options(body, ["boost"], "match_all"))
@@ -237,11 +238,18 @@ class QueryDsl:
     def _query_string(self, body: Any) -> tree.Query:
         known = ["query", "default_field", "fields", "default_operator", "boost", *_LUCENE_OWN]
         given = options(body, known, "query_string")
-        both = str(given.get("default_operator", "or")).lower()
-        if both not in ("and", "or"):
-            raise refuse(f"default_operator {both}", known=["and", "or"])
+        all_words = self._all_words(given)
         text = str(_one(given, "query")).strip() or "*"
-        return _boosted(self._parse(text, replace(self._within(given), all_words=both == "and")), given)
+        return _boosted(self._parse(text, replace(self._within(given), all_words=all_words)), given)
+
+    def _all_words(self, given: Mapping[str, Any]) -> bool:
+        """Whether words side by side must all match: as the request says, else as the table does."""
+        if "default_operator" not in given:
+            return self.fields.all_words
+        operator = str(given["default_operator"]).lower()
+        if operator not in ("and", "or"):
+            raise refuse(f"default_operator {operator}", known=["and", "or"])
+        return operator == "and"
 
     def _within(self, given: Mapping[str, Any]) -> QueryFields:
         names = [str(f) for f in _several(given.get("fields") or given.get("default_field"))]
@@ -252,8 +260,7 @@ class QueryDsl:
     def _simple(self, body: Any) -> tree.Query:
         known = ["query", "fields", "default_operator", "boost", *_LUCENE_OWN]
         given = options(body, known, "simple_query_string")
-        both = str(given.get("default_operator", "or")).lower() == "and"
-        text = _simple_text(str(_one(given, "query")), " AND " if both else " OR ")
+        text = _simple_text(str(_one(given, "query")), " AND " if self._all_words(given) else " OR ")
         if not text:
             return tree.Bool(must_not=(tree.AllRows(),))
         try:

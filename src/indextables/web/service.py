@@ -17,7 +17,7 @@ import socket
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import uvicorn
@@ -52,6 +52,11 @@ _HARMLESS = {
     *("human", "request_cache", "format", "h", "v", "s", "master_timeout", "error_trace", "local", "include_type_name"),
 }
 """Parameters of Elasticsearch that ask for what is the case here anyway."""
+_QUERY_KEYS = {"q", "default_operator", "df"}
+_SEARCH_KEYS = {
+    *("size", "from", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"),
+    *_QUERY_KEYS,
+}
 _PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
 
 
@@ -82,11 +87,16 @@ class Service:
             "/_cat/indices/{index}": self._elastic(lambda r, _b: self._indices(r.path_params["index"])),
             "/_msearch": self._elastic(self._msearch, lines=True),
             "/{index}/_msearch": self._elastic(self._msearch, lines=True),
-            "/{index}/_search": self._elastic(lambda r, b: self._one(r).search(_with_parameters(r, b))),
-            "/{index}/_count": self._elastic(lambda r, b: {"count": self._one(r).count(b), "_shards": _shards()}),
+            "/{index}/_search": self._elastic(lambda r, b: self._one(r, _SEARCH_KEYS).search(_with_parameters(r, b))),
+            "/{index}/_count": self._elastic(lambda r, b: self._elastic_count(r, b)),
             "/{index}/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
             "/{index}/_field_caps": self._elastic(self._field_caps),
             "/_field_caps": self._elastic(self._field_caps),
+            "/_search": self._elastic(lambda r, b: self._one(r, _SEARCH_KEYS).search(_with_parameters(r, b))),
+            "/_count": self._elastic(lambda r, b: self._elastic_count(r, b)),
+            "/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
+            "/{index}": self._elastic(lambda r, _b: self._about(r)),
+            "/{rest:path}": self._elastic(lambda r, _b: _no_such_address(r), lines=None),
         }
         return [Route(path, handler, methods=["GET", "POST"]) for path, handler in {**own, **elastic}.items()]
 
@@ -110,10 +120,12 @@ class Service:
 
         return handler
 
-    def _elastic(self, work: Callable[[Request, Any], Any], *, lines: bool = False) -> Callable[[Request], Any]:
+    def _elastic(self, work: Callable[[Request, Any], Any], *, lines: bool | None = False) -> Callable[[Request], Any]:
+        """An address of the dialect; its body is an object, or `lines` of them, or (None) is not looked at."""
+
         async def handler(request: Request) -> Response:
             try:
-                body = await (_lines(request) if lines else _object(request))
+                body = None if lines is None else await (_lines(request) if lines else _object(request))
                 answer = await self.limits.run(request, lambda: work(request, body))
                 return _json(answer, headers=_PRODUCT)
             except IndexTablesError as error:
@@ -186,12 +198,19 @@ class Service:
             raise InvalidInputError(f"A search over several tables ({names}) is not supported.", hint=hint)
         return ElasticSearch(self.warehouse.open(found[0].name), found[0].name)
 
-    def _one(self, request: Request) -> ElasticSearch:
-        _check_parameters(
-            request,
-            {"size", "from", "q", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"},
-        )
-        return self._open(request.path_params["index"])
+    def _one(self, request: Request, parameters: set[str]) -> ElasticSearch:
+        _check_parameters(request, parameters)
+        return self._open(request.path_params.get("index", "_all"))
+
+    def _about(self, request: Request) -> dict[str, Any]:
+        if request.path_params["index"].startswith("_"):
+            _no_such_address(request)
+        mappings = self._mappings(request)
+        return {name: {"aliases": {}, "settings": {}, **about} for name, about in mappings.items()}
+
+    def _elastic_count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        count = self._one(request, _QUERY_KEYS).count(_with_parameters(request, body))
+        return {"count": count, "_shards": _shards()}
 
     def _msearch(self, request: Request, searches: list[Any]) -> dict[str, Any]:
         _check_parameters(request, {"max_concurrent_searches", "typed_keys"})
@@ -206,9 +225,10 @@ class Service:
         return {"took": sum(a.get("took", 0) for a in answers), "responses": answers}
 
     def _mappings(self, request: Request) -> dict[str, Any]:
-        found = self._matching(request.path_params["index"])
+        pattern = request.path_params.get("index", "_all")
+        found = self._matching(pattern)
         if not found:
-            self._open(request.path_params["index"])
+            self._open(pattern)
         return {t.name: {"mappings": ElasticSearch(self.warehouse.open(t.name), t.name).mapping()} for t in found}
 
     def _field_caps(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,6 +262,33 @@ def _info() -> dict[str, Any]:
     }
 
 
+_WRITES = {
+    "_bulk",
+    "_doc",
+    "_create",
+    "_update",
+    "_update_by_query",
+    "_delete_by_query",
+    "_reindex",
+    "_refresh",
+    "_close",
+}
+_READ_ONLY = "The service is read only: write with Table.append, indextables append or Spark."
+_PAGES = "Go on page by page with sort and search_after, for as long as you like."
+_ANSWERED = (
+    "/{index}/_search, /{index}/_count, /_msearch, /{index}/_mapping, /{index}/_field_caps, /_cat/indices, /_cluster/health; "
+    "/api lists the addresses of JSON."
+)
+
+
+def _no_such_address(request: Request) -> NoReturn:
+    """The refusal of an address of Elasticsearch that has no answer here."""
+    path = request.url.path
+    parts = set(path.split("/"))
+    hint = _READ_ONLY if parts & _WRITES else _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
+    raise NotFoundError(f"{request.method} {path} is not answered here.", hint=hint, address=path)
+
+
 def _shards() -> dict[str, int]:
     return {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
 
@@ -253,7 +300,9 @@ def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any
         if key in request.query_params:
             merged[key] = _whole(dict(request.query_params), key)
     if "q" in request.query_params:
-        merged["query"] = {"query_string": {"query": request.query_params["q"]}}
+        own = ("default_operator", "df")
+        given = {{"df": "default_field"}.get(k, k): request.query_params[k] for k in own if k in request.query_params}
+        merged["query"] = {"query_string": {"query": request.query_params["q"], **given}}
     if "track_total_hits" in request.query_params:
         merged["track_total_hits"] = request.query_params["track_total_hits"] != "false"
     if "sort" in request.query_params:
@@ -269,7 +318,7 @@ def _check_parameters(request: Request, known: set[str]) -> None:
     for key, value in request.query_params.items():
         switched_off = key in ("typed_keys", "rest_total_hits_as_int") and value in ("false", "")
         if key not in _HARMLESS | known or (key in ("typed_keys", "rest_total_hits_as_int") and not switched_off):
-            hint = f"Known: {', '.join(sorted(known))}."
+            hint = _PAGES if key == "scroll" else f"Known: {', '.join(sorted(known))}."
             raise InvalidInputError(f"The parameter {key!r} is not supported.", hint=hint, part=key)
 
 
@@ -330,7 +379,8 @@ def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def _elastic_error(error: IndexTablesError) -> dict[str, Any]:
-    kind = "index_not_found_exception" if isinstance(error, NotFoundError) else "parsing_exception"
+    missing = "resource_not_found_exception" if "address" in error.context else "index_not_found_exception"
+    kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
     reason = {"type": kind, "reason": f"{error.message.splitlines()[0]} {error.hint}"}
     return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
 
@@ -465,13 +515,18 @@ class Guard:
             await PlainTextResponse("Forbidden", status_code=403, headers=HEADERS)(scope, receive, send)
             return
         if scope["method"] not in self._methods:
-            await PlainTextResponse("Only questions are answered.", status_code=405, headers=HEADERS)(
-                scope, receive, send
-            )
+            await self._refuse_method(scope)(scope, receive, send)
             return
         path = scope["path"] if by_header else f"/{rest}"
         inner = {**scope, "path": path, "raw_path": None, "root_path": ""}
         await self._app(inner, receive, _with_headers(send))
+
+    def _refuse_method(self, scope: Scope) -> Response:
+        if not self._headers:
+            return PlainTextResponse("Only questions are answered.", status_code=405, headers=HEADERS)
+        reason = f"{scope['method']} {scope['path']} is not answered here. {_READ_ONLY}"
+        error = {"type": "method_not_allowed", "reason": reason}
+        return _json({"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **_PRODUCT})
 
     def _is_authorized(self, header: str) -> bool:
         """Whether a header `Authorization` holds the secret: as Bearer, ApiKey, or the password of Basic."""

@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import resolve
-from indextables.config.indexing import IndexingSettings
+from indextables.config.indexing import DEFAULT_OPERATOR, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.actions import AddAction
+from indextables.model.protocol import default_operator
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import (
@@ -43,7 +44,8 @@ class LiveIndexing(Struct, frozen=True):
     """What is known of the index of a table's columns."""
 
     configuration: Mapping[str, str]
-    """The table's configuration, with what its splits say of columns that it leaves out or gets wrong."""
+    """The table's configuration, with what its splits say of columns that it leaves out or gets wrong, and with what words
+    side by side mean where another engine made the table."""
     disputed: Ways = field(default_factory=dict)
     """Columns that live splits index in several ways, which searches answer split by split."""
     right: Mapping[str, ColumnMapping] = field(default_factory=dict)
@@ -106,6 +108,8 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
     """The index of a snapshot's columns. The file list is read only if a doc mapping differs from the configuration."""
     metadata = snapshot.metadata
     configuration = metadata.configuration or {}
+    if default_operator(snapshot.header.protocol) == "and":
+        configuration = {DEFAULT_OPERATOR: "and", **configuration}
     partition_columns = set(metadata.partition_columns or ())
     body = pa.schema([f for f in schema_from_json(metadata.schema_string) if f.name not in partition_columns])
     try:

@@ -35,7 +35,7 @@ _STORE_FOOTER = struct.Struct("<IQB15x")
 Mask = npt.NDArray[np.bool_]
 
 
-class FieldSpan(Struct, frozen=True):
+class FieldSpan(Struct, frozen=True, gc=False):
     """Where one field's data lies in a composite file."""
 
     field_id: int
@@ -43,7 +43,7 @@ class FieldSpan(Struct, frozen=True):
     end: int
 
 
-def footer_length(data: bytes, name: str) -> int:
+def footer_length(data: bytes | memoryview, name: str) -> int:
     """Length of the footer that ends a tantivy file."""
     if len(data) >= 8:
         length, magic = struct.unpack("<II", data[-8:])
@@ -64,7 +64,7 @@ def _footer(crc: int) -> bytes:
     return text + struct.pack("<II", len(text), _MAGIC)
 
 
-def composite_spans(end: bytes, length: int, name: str) -> tuple[int, list[FieldSpan]]:
+def composite_spans(end: bytes | memoryview, length: int, name: str) -> tuple[int, list[FieldSpan]]:
     """Where the directory of a composite file starts, and the span of every field before it, in file order.
 
     `end` are the last bytes of a file of this length: all of it, or at least the directory.
@@ -156,7 +156,7 @@ def _join_spans(places: Sequence[tuple[int, int]], end: int, name: str) -> list[
     return spans
 
 
-def _vint(data: bytes, at: int) -> tuple[int, int]:
+def _vint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
     value = shift = 0
     while True:

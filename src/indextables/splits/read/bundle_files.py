@@ -18,7 +18,6 @@ goes the slow way, which is tantivy's own.
 
 from __future__ import annotations
 
-import json
 import struct
 import sys
 import zlib
@@ -43,6 +42,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
+Data = bytes | memoryview
+"""A file, or the stretch of its bundle that it is."""
 _MAGIC = 403_881_646
 _VERSION = 1
 _END_BYTES = 1 << 20
@@ -64,6 +65,13 @@ class _Files(msgspec.Struct, frozen=True):
 
 # Made once, at import: msgspec crashes if two threads are the first to look into a type.
 _FILES = msgspec.json.Decoder(_Files)
+
+
+class _Checksum(msgspec.Struct, frozen=True):
+    crc: int
+
+
+_CHECKSUM = msgspec.json.Decoder(_Checksum)
 
 
 class Bundle(Struct, frozen=True):
@@ -154,8 +162,8 @@ def _check_file(path: Path, split: str, file: BundledFile) -> None:
             crc = zlib.crc32(data, crc)
             left -= len(data)
     try:
-        expected = json.loads(end[-footer:-8])["crc"]
-    except (ValueError, KeyError, TypeError) as e:
+        expected = checksum(end[-footer:-8])
+    except msgspec.DecodeError as e:
         raise bad_bundle(split, file.start, length, f"the footer of {path.name} is garbled") from e
     if crc != expected:
         raise bad_bundle(split, file.start, length, f"the checksum of {path.name} differs")
@@ -164,6 +172,11 @@ def _check_file(path: Path, split: str, file: BundledFile) -> None:
         with path.open("rb") as f:
             f.seek(min(start, length))
             check_store(f.read(16), length - start, path.name)
+
+
+def checksum(footer: Data) -> int:
+    """The checksum in the footer of a tantivy file; `msgspec.DecodeError` where the footer is garbled."""
+    return _CHECKSUM.decode(footer).crc
 
 
 def _length_before(source: SplitSource, end: int) -> int:
@@ -199,7 +212,7 @@ class UnknownFormError(Exception):
     """A file of a bundle has a form that is not read here; tantivy may know it. Never leaves the reader of the bundle."""
 
 
-class TermPlace(Struct, frozen=True):
+class TermPlace(Struct, frozen=True, gc=False):
     """Where the postings of a term lie."""
 
     documents: int
@@ -210,7 +223,7 @@ class TermPlace(Struct, frozen=True):
 class FieldTerms:
     """The terms of one field of one segment in their order, and the documents of each."""
 
-    def __init__(self, dictionary: bytes, postings: bytes, record: str) -> None:
+    def __init__(self, dictionary: Data, postings: Data, record: str) -> None:
         self._dictionary = dictionary
         self._postings = postings
         self._record = record
@@ -220,7 +233,7 @@ class FieldTerms:
     def places(self) -> dict[bytes, TermPlace]:
         """Every term and where its postings are."""
         try:
-            return dict(_dictionary_terms(self._dictionary))
+            return _dictionary_terms(self._dictionary)
         except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
             raise UnknownFormError(f"A term dictionary cannot be read: {e}.") from e
 
@@ -232,7 +245,7 @@ class FieldTerms:
 
     def rows(self, place: TermPlace) -> Rows:
         """The documents that hold a term, ascending."""
-        data = self._postings[place.start : place.end]
+        data = bytes(self._postings[place.start : place.end])
         try:
             found = _document_numbers(data, place.documents, self._record)
         except (struct.error, IndexError, ValueError) as e:
@@ -242,55 +255,62 @@ class FieldTerms:
         return found
 
 
-def field_terms(term_file: bytes, postings_file: bytes, records: Sequence[str]) -> dict[int, FieldTerms]:
-    """The terms of every field of a segment by the field's number; `records` says what postings hold of each field."""
-    _, spans = composite_spans(term_file, len(term_file), ".term")
-    places = {span.field_id: span for span in composite_spans(postings_file, len(postings_file), ".idx")[1]}
-    found = {}
-    for span in spans:
-        lists = places.get(span.field_id)
-        if lists is None or span.field_id >= len(records):
+class SegmentTerms:
+    """The terms of the fields of a segment, by the field's number; `records` says what postings hold of each field."""
+
+    def __init__(self, term_file: Data, postings_file: Data, records: Sequence[str]) -> None:
+        self._term_file = term_file
+        self._postings_file = postings_file
+        self._records = records
+        self._spans = {span.field_id: span for span in composite_spans(term_file, len(term_file), ".term")[1]}
+        self._lists = {span.field_id: span for span in composite_spans(postings_file, len(postings_file), ".idx")[1]}
+        self._known: dict[int, FieldTerms] = {}
+        if not (self._spans.keys() <= self._lists.keys() and max(self._spans, default=-1) < len(records)):
             raise UnknownFormError("A term dictionary has no postings.")
-        postings = postings_file[lists.start + 8 : lists.end]  # after the number of all tokens
-        found[span.field_id] = FieldTerms(term_file[span.start : span.end], postings, records[span.field_id])
-    return found
+
+    def of(self, field: int) -> FieldTerms | None:
+        """Those of a field; None if it has none."""
+        if field not in self._known and field in self._spans:
+            terms, lists = self._spans[field], self._lists[field]
+            postings = self._postings_file[lists.start + 8 : lists.end]  # after the number of all tokens
+            self._known[field] = FieldTerms(self._term_file[terms.start : terms.end], postings, self._records[field])
+        return self._known.get(field)
 
 
-def _dictionary_terms(data: bytes) -> Iterator[tuple[bytes, TermPlace]]:
+def _dictionary_terms(data: Data) -> dict[bytes, TermPlace]:
     (kind,) = struct.unpack("<I", data[-4:])
     if kind != _SORTED_STRINGS:
         raise ValueError(f"its kind is {kind}")
     count, version = struct.unpack("<QI", data[-16:-4])
     if version not in (2, 3):
         raise ValueError(f"its version is {version}")
-    at = total = 0
+    at, found = 0, dict[bytes, TermPlace]()
     while True:
         (length,) = struct.unpack_from("<I", data, at)
         if not length:
             break
         block = data[at + 5 : at + 4 + length]
-        found = _block_terms(zstd.decompress(block) if data[at + 4] else block)
-        total += len(found)
-        yield from found
+        _add_terms(found, zstd.decompress(block) if data[at + 4] else bytes(block))
         at += 4 + length
-    if total != count:
-        raise ValueError(f"it has {total} terms, not {count}")
+    if len(found) != count:
+        raise ValueError(f"it has {len(found)} terms, not {count}")
+    return found
 
 
-def _block_terms(block: bytes) -> list[tuple[bytes, TermPlace]]:
+def _add_terms(found: dict[bytes, TermPlace], block: bytes) -> None:
     count, at = _stop_number(block, 0)
     if count & _RANDOM_ORDER:
         raise ValueError("its postings are in no order")
     start, at = _stop_number(block, at)
     _, at = _stop_number(block, at)  # where the positions start
     places = []
-    for _ in range(count):
-        documents, at = _stop_number(block, at)
-        length, at = _stop_number(block, at)
-        _, at = _stop_number(block, at)
+    for _ in range(count):  # a number of one byte, as most are, takes no call
+        documents, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
+        length, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
+        at = at + 1 if block[at] & 128 else _stop_number(block, at)[1]
         places.append(TermPlace(documents, start, start + length))
         start += length
-    found, term, end = [], b"", len(block)
+    term, end = b"", len(block)
     for place in places:
         head = block[at]
         at += 1
@@ -301,10 +321,9 @@ def _block_terms(block: bytes) -> list[tuple[bytes, TermPlace]]:
             kept, added = head & 15, head >> 4
         term = term[:kept] + block[at : at + added]
         at += added
-        found.append((term, place))
+        found[term] = place
     if at != end:
         raise ValueError("a block has more terms than postings")
-    return found
 
 
 def _document_numbers(data: bytes, count: int, record: str) -> Rows:
@@ -354,13 +373,13 @@ def _rest(data: bytes, count: int, last: int) -> Rows:
 class DocumentStore:
     """The stored documents of one segment."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: Data) -> None:
         stop = len(data) - footer_length(data, ".store")
         try:
             version, index, self._codec = _STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])
             if version != _STORE_VERSION or self._codec not in (_PLAIN, _LZ4, _ZSTD):
                 raise ValueError(f"version {version}, compression {self._codec}")
-            self._blocks = list(_checkpoints(data[index : stop - _STORE_FOOTER.size]))
+            self._blocks = list(_checkpoints(bytes(data[index : stop - _STORE_FOOTER.size])))
         except (struct.error, IndexError, ValueError) as e:
             raise UnknownFormError(f"A document store cannot be read: {e}.") from e
         self._data = data
@@ -383,7 +402,7 @@ class DocumentStore:
 
     def _block(self, number: int) -> tuple[bytes, npt.NDArray[np.int64]]:
         _, start, end = self._blocks[number]
-        data = self._data[start:end]
+        data = bytes(self._data[start:end])
         if self._codec != _PLAIN:
             (size,) = struct.unpack("<I", data[:4])
             packed = data[4:]
@@ -452,6 +471,17 @@ def _to_float(number: int) -> float:
     bits = number ^ _SIGN if number & _SIGN else number ^ (2 * _SIGN - 1)
     value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
     return value
+
+
+def term_of(value: Any, kind: str) -> bytes | None:
+    """The term of a value in a field of a kind; None for a value that no such field can hold.
+
+    Only kinds are known in which a value has one term alone.
+    """
+    if kind == "text":
+        return str(value).encode()
+    number = int(value) + (_SIGN if kind == "i64" else 0)
+    return number.to_bytes(8, "big") if 0 <= number < 2 * _SIGN else None
 
 
 def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:

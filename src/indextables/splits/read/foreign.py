@@ -22,6 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,13 +36,16 @@ from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, Colum
 from indextables.splits.index.tantivy_files import COMPONENTS, footer_length, scratch_folder, tantivy_errors
 from indextables.splits.read.bundle_files import (
     Bundle,
+    BundledFile,
     DocumentStore,
     FieldTerms,
+    SegmentTerms,
     UnknownFormError,
     bad_bundle,
-    field_terms,
+    checksum,
     proven_meta,
     read_directory,
+    term_of,
     unbundle,
 )
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
@@ -144,6 +148,8 @@ _DAY_NANOSECONDS = 86_400_000_000_000
 _WHOLE_BYTES = 256 << 10
 _PLAIN_TYPES = ("text", "i64", "u64", "f64", "bool", "date")
 _PLAIN_CHECKS = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+_FEW_VALUES = 8
+"""So many values are looked up by their terms, one by one; more are compared with all terms at once."""
 _FAST_TYPES = ("i64", "u64", "f64", "bool")
 """What can be read back from its column where the documents do not store it."""
 
@@ -156,7 +162,7 @@ class ForeignTerms:
         fields: Mapping[str, dict[str, Any]],
         schema: pa.Schema,
         sizes: Sequence[int],
-        read: Callable[[], list[dict[int, FieldTerms]]],
+        read: Callable[[], list[SegmentTerms]],
     ) -> None:
         self._fields = fields
         self._numbers_of = {name: number for number, name in enumerate(fields)}
@@ -166,7 +172,7 @@ class ForeignTerms:
         self.num_rows = sum(sizes)
 
     @cached_property
-    def _terms(self) -> list[dict[int, FieldTerms]]:
+    def _terms(self) -> list[SegmentTerms]:
         return self._read()
 
     def may_match(self, bound: Predicate) -> Mask | None:
@@ -229,18 +235,20 @@ class ForeignTerms:
     def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int]]:
         """The terms of a column in each segment, the values that they are, and the segment's first row."""
         number, kind, first = self._numbers_of[column], str(self._fields[column]["type"]), 0
-        for terms, size in zip(self._terms, self._sizes, strict=True):
-            if number in terms:
-                yield terms[number], terms[number].values(kind), first
+        for segment, size in zip(self._terms, self._sizes, strict=True):
+            terms = segment.of(number)
+            if terms is not None:
+                yield terms, terms.values(kind), first
             first += size
 
     def _with_term(self, column: str, term: bytes) -> Mask:
         """Rows that hold a term of a column."""
         found, number, first = np.zeros(self.num_rows, np.bool_), self._numbers_of[column], 0
-        for terms, size in zip(self._terms, self._sizes, strict=True):
-            place = terms[number].places.get(term) if number in terms else None
-            if place is not None:
-                found[first + terms[number].rows(place)] = True
+        for segment, size in zip(self._terms, self._sizes, strict=True):
+            terms = segment.of(number)
+            place = terms.places.get(term) if terms is not None else None
+            if terms is not None and place is not None:
+                found[first + terms.rows(place)] = True
             first += size
         return found
 
@@ -270,6 +278,10 @@ class ForeignTerms:
         return None if kind == "text" and not _is_sure(bound) else kind
 
     def _where_values(self, bound: Comparison | In, field: pa.Field, kind: str) -> Mask:
+        sought = _sought(bound, kind)
+        if sought is not None:
+            masks = [self._with_term(field.name, term) for term in sought]
+            return np.logical_or.reduce(masks) if masks else np.zeros(self.num_rows, np.bool_)
         found = np.zeros(self.num_rows, np.bool_)
         for terms, distinct, first in self._distinct(field.name):
             if kind == "date":
@@ -291,8 +303,17 @@ class _WholeSource:
         (self._data,) = source.read_many([(0, source.size)])
         self.stats = source.stats
 
+    def span(self, start: int, end: int) -> memoryview:
+        """A stretch of it, as it lies in memory."""
+        return memoryview(self._data)[start:end]
+
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         return [self._data[start : start + length] for start, length in ranges]
+
+
+def whole_if_small(source: SplitSource) -> SplitSource:
+    """A small split read at once: its files lie beside one another."""
+    return _WholeSource(source) if source.size <= _WHOLE_BYTES and not isinstance(source, _WholeSource) else source
 
 
 class ForeignReader:
@@ -307,7 +328,8 @@ class ForeignReader:
         self._numbers_of = {name: number for number, name in enumerate(self._fields)}
         self._sizes = [int(segment["max_doc"]) for segment in meta["segments"]]
         self._stems = [str(segment["segment_id"]).replace("-", "") for segment in meta["segments"]]
-        self.schema = pa.schema([f for f in schema if f.name in self._fields])
+        has_all = self._fields.keys() >= set(schema.names)
+        self.schema = schema if has_all else pa.schema([f for f in schema if f.name in self._fields])
         self.incomplete: Mapping[str, int] = {}
         self._closing: Callable[[], object] = _nothing
         self._values: dict[str, pa.Array | None] = {}
@@ -315,15 +337,17 @@ class ForeignReader:
     @classmethod
     def open(cls, source: SplitSource, schema: pa.Schema) -> ForeignReader:
         """Open a bundle; `schema` is the table's, without partition columns."""
-        if source.size <= _WHOLE_BYTES:
-            source = _WholeSource(source)
+        source = whole_if_small(source)
         bundle = read_directory(source)
         try:
-            meta = json.loads(proven_meta(source, bundle))
+            meta = msgspec.json.decode(proven_meta(source, bundle))
             if any(segment["deletes"] is not None for segment in meta["segments"]):
                 raise UnsupportedError(f"The foreign split {source.path} holds deleted documents.", path=source.path)
             return cls(source, schema, bundle, meta)
-        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+        except (
+            *(OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError),
+            msgspec.DecodeError,
+        ) as e:
             raise BadFileError(f"The foreign split {source.path} cannot be read: {e}.", path=source.path) from e
 
     @cached_property
@@ -495,25 +519,31 @@ class ForeignReader:
         """What its terms say."""
         return ForeignTerms(self._fields, self.schema, self._sizes, self._read_terms)
 
-    def _read_terms(self) -> list[dict[int, FieldTerms]]:
+    def _read_terms(self) -> list[SegmentTerms]:
         """The terms of each segment."""
         records = [_record(entry) for entry in self._fields.values()]
-        return [field_terms(self._file(f"{stem}.term"), self._file(f"{stem}.idx"), records) for stem in self._stems]
+        return [SegmentTerms(self._file(f"{stem}.term"), self._file(f"{stem}.idx"), records) for stem in self._stems]
 
-    def _file(self, name: str) -> bytes:
+    def _file(self, name: str) -> memoryview:
         """A file of the bundle, proven by its checksum."""
         file = self._bundle.files.get(name)
         if file is None:
             raise UnknownFormError(f"The bundle has no {name}.")
-        (data,) = self._source.read_many([(file.start, file.end - file.start)])
+        data = self._span(file)
         footer = footer_length(data, name)
         try:
-            expected = json.loads(data[-footer:-8])["crc"]
-        except (ValueError, KeyError, TypeError) as e:
+            expected = checksum(data[-footer:-8])
+        except msgspec.DecodeError as e:
             raise bad_bundle(self.path, file.start, len(data), f"the footer of {name} is garbled") from e
-        if zlib.crc32(memoryview(data)[:-footer]) != expected:
+        if zlib.crc32(data[:-footer]) != expected:
             raise bad_bundle(self.path, file.start, len(data), f"the checksum of {name} differs")
         return data
+
+    def _span(self, file: BundledFile) -> memoryview:
+        if isinstance(self._source, _WholeSource):
+            return self._source.span(file.start, file.end)
+        (data,) = self._source.read_many([(file.start, file.end - file.start)])
+        return memoryview(data)
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
         names = list(self.schema.names) if columns is None else list(columns)
@@ -562,6 +592,17 @@ def _is_sure(bound: Comparison | In) -> bool:
     return bool(texts) and all(isinstance(text, str) and len(text.encode()) <= _SURE_BYTES for text in texts)
 
 
+def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
+    """The terms that are asked for, where a value has one term alone; None for all else, which values must tell."""
+    expected = {"i64": int, "u64": int, "text": str}.get(kind)
+    if expected is None or (isinstance(bound, Comparison) and bound.operator != "="):
+        return None
+    values = [literal.value for literal in (bound.literals if isinstance(bound, In) else (bound.literal,))]
+    if len(values) > _FEW_VALUES or not all(type(value) is expected for value in values):
+        return None
+    return [term for value in values if (term := term_of(value, kind)) is not None]
+
+
 def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataType) -> Mask:
     """Which terms of moments a comparison can be true for: they were cut to whole seconds towards 1970."""
     terms = seconds.to_numpy() // 1_000_000_000
@@ -587,9 +628,9 @@ def _plain_array(values: list[Any], field: pa.Field, stored: str, path: str) -> 
     kind = field.type
     if stored == "date":
         if pa.types.is_timestamp(kind) and kind.unit == "us":
-            return pa.array([None if v is None else v // 1000 for v in values], pa.int64()).cast(kind)
+            return pa.array([None if v is None else v // 1000 for v in values], kind)
         if pa.types.is_date32(kind):
-            return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], pa.int32()).cast(kind)
+            return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], kind)
         values = [None if v is None else _EPOCH + datetime.timedelta(microseconds=v // 1000) for v in values]
     elif any(check(kind) for check in _PLAIN_CHECKS):
         try:

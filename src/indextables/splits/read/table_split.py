@@ -28,7 +28,7 @@ from indextables.splits.index.mapping import DocMapping, decided_columns, under_
 from indextables.splits.read.bundle_files import is_bundle
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
-from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.foreign import ForeignReader, whole_if_small
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader, open_term_count
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
@@ -61,9 +61,10 @@ def _open(
     try:
         return SplitReader.open(source, footer_start=footer_start, cache=cache)
     except BadFileError:
-        if source.size < 8 or not is_bundle(source.read_many([(source.size - 8, 8)])[0]):
+        bundle = whole_if_small(source)
+        if source.size < 8 or not is_bundle(bundle.read_many([(source.size - 8, 8)])[0]):
             raise
-    return ForeignReader.open(source, schema)
+    return ForeignReader.open(bundle, schema)
 
 
 class SplitEntry(Struct, frozen=True):
@@ -367,7 +368,7 @@ def _open_table_split(
     cache: SplitCache | None,
     store: Store,
 ) -> TableSplit:
-    body = pa.schema([f for f in schema if f.name not in partition_columns])
+    body = pa.schema([f for f in schema if f.name not in partition_columns]) if partition_columns else schema
     if cache is not None and source.remote and source.size <= SMALL_BYTES:
         source = SmallSource(source, cache)
     reader = open_split(source, body, footer_start=entry.footer_start, num_records=entry.stored_records, cache=cache)

@@ -8,7 +8,6 @@ The words are found with the column's own analyzer, so that stems and folded cas
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -197,12 +196,15 @@ def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], l
         else:
             finders.append((number, word))
     tokenizer = column.tokenizer or "raw"
-    quick = None if tests else _plain_words(exact, tokenizer)
+    quick = not tests and _are_plain(exact, tokenizer)
 
     def find(text: str) -> list[NumberedSpan]:
         spans = [(low, high, number) for number, finder in finders for low, high in finder(text)]
-        if quick is not None and text.isascii():
-            return spans + [(*m.span(), number) for m in quick.finditer(text) for number in exact[m[0].lower()]]
+        if quick and text.isascii():
+            lowered = text.lower()
+            return spans + [
+                (*s, n) for word, numbers in exact.items() for s in _words_in(lowered, word) for n in numbers
+            ]
         for token in tokens_of(text, tokenizer) if exact or tests else ():
             word = token.text
             numbers = [*exact.get(word, ()), *(number for number, test in tests if test(word))]
@@ -212,11 +214,19 @@ def _marker(query: Query, name: str, column: ColumnMapping) -> Callable[[str], l
     return find
 
 
-def _plain_words(words: Iterable[str], tokenizer: str) -> re.Pattern[str] | None:
-    """Words as an expression for texts of ASCII alone, whose terms are runs of letters and digits in lower case."""
-    if tokenizer != "default" or not words or not all(w.isascii() and w.isalnum() for w in words):
-        return None
-    return re.compile(rf"(?<![a-z0-9])(?:{'|'.join(words)})(?![a-z0-9])", re.IGNORECASE | re.ASCII)
+def _are_plain(words: Iterable[str], tokenizer: str) -> bool:
+    """Whether words are found in texts of ASCII without an analysis: terms there are runs of letters and digits."""
+    return tokenizer == "default" and bool(words) and all(w.isascii() and w.isalnum() and w == w.lower() for w in words)
+
+
+def _words_in(lowered: str, word: str) -> Iterator[Span]:
+    """Where a text of ASCII in lower case has a word that is no part of another."""
+    at = lowered.find(word)
+    while at >= 0:
+        end = at + len(word)
+        if not (lowered[at - 1 : at].isalnum() or lowered[end : end + 1].isalnum()):
+            yield at, end
+        at = lowered.find(word, end)
 
 
 def _shown_leaves(query: Query, name: str) -> Iterator[Leaf]:
@@ -334,6 +344,8 @@ def _best_start(marked: Sequence[tuple[int, int, int]], room: int) -> int:
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
     """Overlapping stretches as one, in order."""
+    if len(spans) < 2:
+        return [*spans]
     joined: list[Span] = []
     for low, high in sorted(spans):
         if joined and low < joined[-1][1]:

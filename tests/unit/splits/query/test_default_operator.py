@@ -9,6 +9,8 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError
+from indextables.model.actions import ProtocolAction
+from indextables.wire import version_file
 
 ROWS = ["disk full", "disk slow", "net full", "net slow"]
 
@@ -43,6 +45,47 @@ def test_the_operator_between_words(table: Table, query: str, any_word: list[int
     strict = Table.open(table.path, options={"query.defaultOperator": "AND"})
     assert matches(strict, query) == all_words
     assert strict.count(query=query) == len(all_words)
+
+
+def of_another_engine(table: Table) -> Table:
+    """The table as if its log were that of another engine: no version of it names our splits."""
+    for path in (Path(table.path) / "_transaction_log").glob("0*.json"):
+        actions = [
+            ProtocolAction(min_reader_version=2, min_writer_version=2) if isinstance(action, ProtocolAction) else action
+            for action in version_file.decode(path.read_bytes(), path="v")
+        ]
+        path.write_bytes(version_file.encode(actions))
+    return Table.open(table.path, options={"transaction.cache.enabled": False})
+
+
+def test_a_table_of_another_engine_means_all_words_before_and_after_it_becomes_ours(table: Table) -> None:
+    theirs = of_another_engine(table)
+    assert matches(theirs, "disk full") == [0]
+    theirs.append(pa.table({"n": [4], "message": ["disk full again"]}))
+    assert matches(theirs, "disk full") == [0, 4]
+    assert "query.defaultOperator" not in (theirs.metadata.configuration or {})  # its protocol was not raised yet
+    theirs.checkpoint()
+    ours = Table.open(table.path, options={"transaction.cache.enabled": False})
+    assert "parquetSplits" in (ours.protocol.reader_features or ())
+    assert (ours.metadata.configuration or {})["query.defaultOperator"] == "and"
+    assert matches(ours, "disk full") == [0, 4]
+    assert matches(Table.open(table.path, version=1), "disk full") == [0]
+
+
+def test_a_table_of_another_engine_that_says_any_word_means_any(table: Table) -> None:
+    of_another_engine(table).update_metadata(options={"query.defaultOperator": "or"})
+    assert matches(Table.open(table.path), "disk full") == [0, 1, 2]
+    Table.open(table.path).checkpoint()
+    assert (Table.open(table.path).metadata.configuration or {})["query.defaultOperator"] == "or"
+
+
+def test_a_table_of_ours_means_any_word_after_its_protocol_was_written_back(table: Table) -> None:
+    table.admin.downgrade_protocol(to=2, log_only=True)
+    again = Table.open(table.path)
+    assert "parquetSplits" not in (again.protocol.reader_features or ())
+    assert matches(again, "disk full") == [0, 1, 2]
+    again.reindex(["message"], tokenizer="en_stem")
+    assert matches(Table.open(table.path), "disk full") == [0, 1, 2]
 
 
 def test_a_table_keeps_its_operator(table: Table) -> None:
