@@ -32,6 +32,7 @@ from indextables.model import snapshot
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
 from indextables.storage.store import PutOutcome
+from indextables.upkeep import delete
 from indextables.upkeep.jobs import NO_ACTION
 from tests.support.rows import ROWS, rows
 from tests.torture.conditions import CONDITIONS
@@ -110,6 +111,14 @@ def tap(journal: Journal, nerves: Nerves) -> None:
     for cls in (LocalStore, RemoteStore):
         for verb in ("get", "head", "put", "put_file", "delete", "put_if_absent"):
             setattr(cls, verb, _tapped(getattr(cls, verb), verb, journal, nerves))
+    planned = delete.plan
+
+    @wraps(planned)
+    def plan(snapshot: Any, **how: Any) -> Any:
+        journal.tell(reads=snapshot.version, op=journal.op)
+        return planned(snapshot, **how)
+
+    delete.plan = plan  # a deletion takes the rows of the version that it read: those that others append meanwhile stay
 
 
 def _tapped(call: Callable[..., Any], verb: str, journal: Journal, nerves: Nerves) -> Callable[..., Any]:

@@ -32,6 +32,8 @@ class Op(Struct):
     batch: int = -1
     generation: int = 0
     to: int = -1
+    reads: int = -1
+    """The version whose rows it looked at, of one that takes away those that are there."""
     offers: list[int] = field(default_factory=list)
     created: list[int] = field(default_factory=list)
     end: Literal["ack", "doubt", "refused"] = "doubt"
@@ -90,6 +92,9 @@ def _read(lines: Sequence[Mapping[str, Any]], number: int, told: Told) -> None:
         elif "offer" in line:
             if line["op"] in ops:
                 ops[line["op"]].offers.append(line["offer"])
+        elif "reads" in line:
+            if line["op"] in ops:
+                ops[line["op"]].reads = line["reads"]
         elif "put" in line:
             if line["op"] in ops and line["created"]:
                 ops[line["op"]].created.append(line["put"])
@@ -143,7 +148,11 @@ def effect(op: Op, state: State, past: Sequence[State]) -> State:
     if op.kind == "delete":
         return {first: generation for first, generation in state.items() if first != op.batch}
     if op.kind == "expire":
-        return {first: generation for first, generation in state.items() if age(first) >= op.to}
+        return {
+            first: generation
+            for first, generation in state.items()
+            if age(first) >= op.to or first not in past[op.reads]
+        }
     if op.kind == "overwrite":
         return {op.batch: 0}
     if op.kind == "update":

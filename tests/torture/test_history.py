@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.torture.history import MADE, Op, Told, judge, read_journals
+from tests.torture.history import MADE, Op, Told, age, judge, read_journals
 
 START = dict(MADE[-1])
 
@@ -109,3 +109,16 @@ def test_journals_of_the_dead_are_read_up_to_their_last_whole_line(tmp_path: Pat
     (tmp_path / "0001.jsonl").write_text("\n".join(map(json.dumps, lines)) + '\n{"ack": 1, "ver', "utf-8")
     (op,) = read_journals(tmp_path).ops
     assert (op.end, op.may_be, op.created) == ("doubt", [5], [5])
+
+
+def test_what_was_appended_while_an_expiry_read_stays() -> None:
+    """It takes the rows of the version that it read."""
+    old = next(batch for batch in range(50, 500, 5) if age(batch) < 3)
+    gone = {first for first in START if age(first) < 3}
+    late = Op(2, "expire", to=3, reads=4, offers=[6], created=[6], end="ack", version=6)
+    left = {first: 0 for first in START if first not in gone}
+    assert gone
+    assert verdict({**left, old: 0}, added(old, 5), late) == []
+    assert "missing batches" in verdict(left, added(old, 5), late)[0]
+    late.reads = 5
+    assert verdict(left, added(old, 5), late) == []
