@@ -14,7 +14,6 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.config.log import (
     CacheSettings,
     CheckpointSettings,
@@ -28,7 +27,6 @@ from indextables.config.log import (
     StateWriteSettings,
     VersionFileSettings,
 )
-from indextables.config.registry import bare_key
 from indextables.errors import (
     CheckpointValidationError,
     CheckpointWriteError,
@@ -59,7 +57,7 @@ from indextables.log.commit import CommitResult, Committer, Plan, Proposal, comm
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.replica import Replica
-from indextables.log.transaction import Changes
+from indextables.log.transaction import Changes, with_operator
 from indextables.log.versions import VersionReader
 from indextables.metrics import METRICS
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, SkipAction
@@ -68,7 +66,6 @@ from indextables.model.protocol import (
     AVRO_STATE,
     PARQUET_SPLITS,
     SUPPORTED_VERSION,
-    default_operator,
     is_shared,
     taken_over,
     upgraded,
@@ -178,20 +175,11 @@ class _TakeoverProposal(Struct, frozen=True):
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
         given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
-        metadata = _with_operator(given, snapshot.header.protocol, protocol)
+        metadata = with_operator(given, snapshot.header.protocol, protocol)
         if protocol is before and metadata is given:
             return planned
         rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
-        head = [protocol] if metadata is snapshot.metadata else [protocol, metadata]
-        return replace(planned, actions=[*head, *rest])
-
-
-def _with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
-    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
-    configuration, meaning = metadata.configuration or {}, default_operator(before)
-    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
-        return metadata
-    return replace(metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning})
+        return replace(planned, actions=[protocol, *([] if metadata is snapshot.metadata else [metadata]), *rest])
 
 
 class SnapshotLog(Struct, dict=True):

@@ -311,6 +311,14 @@ class _WholeSource:
         return [self._data[start : start + length] for start, length in ranges]
 
 
+def _span(source: SplitSource, file: BundledFile) -> memoryview:
+    """A file of a bundle, where it lies if the bundle was read at once."""
+    if isinstance(source, _WholeSource):
+        return source.span(file.start, file.end)
+    (data,) = source.read_many([(file.start, file.end - file.start)])
+    return memoryview(data)
+
+
 def whole_if_small(source: SplitSource) -> SplitSource:
     """A small split read at once: its files lie beside one another."""
     return _WholeSource(source) if source.size <= _WHOLE_BYTES and not isinstance(source, _WholeSource) else source
@@ -529,7 +537,7 @@ class ForeignReader:
         file = self._bundle.files.get(name)
         if file is None:
             raise UnknownFormError(f"The bundle has no {name}.")
-        data = self._span(file)
+        data = _span(self._source, file)
         footer = footer_length(data, name)
         try:
             expected = checksum(data[-footer:-8])
@@ -538,12 +546,6 @@ class ForeignReader:
         if zlib.crc32(data[:-footer]) != expected:
             raise bad_bundle(self.path, file.start, len(data), f"the checksum of {name} differs")
         return data
-
-    def _span(self, file: BundledFile) -> memoryview:
-        if isinstance(self._source, _WholeSource):
-            return self._source.span(file.start, file.end)
-        (data,) = self._source.read_many([(file.start, file.end - file.start)])
-        return memoryview(data)
 
     def _columns(self, columns: Sequence[str] | None) -> list[pa.Field]:
         names = list(self.schema.names) if columns is None else list(columns)
