@@ -36,6 +36,11 @@ class WorkerPool:
         """How many threads there may be by now; 0 before the first call."""
         return self._size
 
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the caller is one of these threads: work that it asks for is done by itself."""
+        return bool(getattr(self._own, "is_worker", False))
+
     def each(
         self,
         work: Callable[[Item], Result],
@@ -75,7 +80,7 @@ class WorkerPool:
 
     def submit(self, work: Callable[[Item], Result], item: Item, *, parallelism: int) -> Future[Result]:
         """Have one piece of work done. By the caller itself if it is one of these threads, or the process is ending."""
-        if not getattr(self._own, "is_worker", False):
+        if not self.is_at_work:
             try:
                 return self._executor_of(parallelism).submit(self._work, work, item)
             except RuntimeError as refusal:

@@ -280,7 +280,7 @@ Cache statistics with hit rates | as written | per kind and per table | unit/tab
 Backward listing for metadata | otherwise | states hold it | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest | nothing has to be searched
 Checkpoint integrity by checksum | as written | manifests by the checksum in their name, other forms by one in the file | unit/log/test_swapped_checkpoints.py::test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile |
 Stale reads for who allows them | as written | Table.open(max_staleness=) | unit/table/test_log_verbs.py::test_staleness_is_allowed_where_it_is_asked_for |
-Streaming checkpoint creation | as written | every form is written a few files at a time | unit/log/checkpoint/test_legacy_parts.py::test_a_json_checkpoint_goes_on_by_size |
+Streaming checkpoint creation | as written | every form is written a few files at a time | unit/log/checkpoint/test_memory.py::test_a_checkpoint_of_six_times_as_many_files_takes_little_more_memory |
 Thread pools for listing, version reading, checkpoint creation | as written | and for manifests, splits and merges; sized by settings | unit/test_pools.py::test_threads_stay_for_the_next_call_and_a_larger_setting_gets_more |
 recordSkippedFile(path, reason, operation, partitionValues, size, cooldownHours) | as written | table.admin.record_skipped_file | unit/table/test_admin.py::test_a_skip_says_where_the_split_is_and_how_large |
 Files in cooldown are filtered | as written | and counted and logged | unit/test_metrics.py::test_the_log_says_what_happened |

@@ -158,7 +158,8 @@ class Delta(Struct, frozen=True, dict=True):
         """The base's files with this delta laid over them, in the base's columns."""
         if self.touched and base.num_rows:
             overlaid = pc.is_in(base.column("path"), value_set=pa.array(sorted(self.touched), pa.string()))
-            base = base.filter(pc.invert(overlaid))
+            if pc.any(overlaid).as_py():  # else a list of a million files would be copied for one that was added
+                base = base.filter(pc.invert(overlaid))
         added = self.files.select(base.column_names)
         return pa.concat_tables([base, added]) if base.num_rows else added
 

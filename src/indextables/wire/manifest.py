@@ -535,7 +535,8 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
         except BaseException as failure:  # a panic of the library is no Exception
             raise _ColumnsFailedError(str(failure)) from failure
 
-    parts = split_container(data, container, most=min(_DECODERS, container.rows // _MANY_ROWS))
+    decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
+    parts = split_container(data, container, most=min(decoders, container.rows // _MANY_ROWS))
     tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=_DECODERS)
     try:
         table = pa.Table.from_batches([batch for batches in tables for batch in batches])

@@ -285,5 +285,5 @@ def _live_part(
 def _untouched(entries: pa.Table, touched_paths: frozenset[str], columns: Sequence[str] | None) -> pa.Table:
     if touched_paths:
         hit = pc.is_in(entries.column("path"), value_set=_texts(touched_paths))
-        entries = entries.filter(pc.invert(hit))
+        entries = entries.filter(pc.invert(hit)) if pc.any(hit).as_py() else entries
     return _columns_of(entries, columns)
