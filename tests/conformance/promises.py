@@ -192,7 +192,7 @@ The upgrade changes no data file | as written | the same | golden/test_tables.py
 REPAIR INDEXFILES TRANSACTION LOG | as written | the same statement | unit/commands/test_upkeep_commands.py::test_a_lost_log_is_rebuilt_from_the_splits |
 A high ratio of tombstones is shown | as written | DESCRIBE says whether to compact | unit/commands/test_execution.py::test_compacting_writes_the_state_anew |
 Conflicts after all attempts are an error with a hint | as written | which names the settings | faults/test_commit_faults.py::test_giving_up_after_other_writers_says_so |
-An append needs no list of files | as written | three requests | budget/test_log_requests.py::test_a_commit_without_conflict_costs_three |
+An append needs no list of files | as written | three requests | budget/test_log_requests.py::test_a_commit_without_conflict_costs_three_and_lists_nothing |
 Monitor that a valid checkpoint exists | as written | verify() and DESCRIBE | unit/upkeep/test_verify.py::test_a_damaged_state_file |
 """,
     "002": """

@@ -146,7 +146,7 @@ def test_an_error_before_anything_was_written_is_passed_on(tmp_path: Path) -> No
     table = open_on(FaultyStore(inner))
     faulty = table._log.store
     assert isinstance(faulty, FaultyStore)
-    faulty._faults, faulty._seen = [Fault("list", times=99)], [0]
+    faulty._faults, faulty._seen = [Fault("list", times=99), Fault("head", times=99)], [0, 0]
     with pytest.raises(StorageError) as caught:
         append(table, "new")
     assert not isinstance(caught.value, CommitUnknownError)

@@ -99,14 +99,15 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
 
 
 def test_two_writers_and_one_fault() -> None:
-    found = explore({"a": writer("a"), "b": writer("b")}, check, start=new_table(), faults=1)
+    """One of them commits twice, and begins the second time with what it remembers."""
+    found = explore({"a": writer("a", before=1), "b": writer("b")}, check, start=new_table(), faults=1)
     assert found.complete
     assert found.ends > 50
     assert found.violations == []
 
 
 def test_three_writers() -> None:
-    actors = {n: writer(n, attempts=5) for n in "abc"}
+    actors = {n: writer(n, attempts=5, before=n == "a") for n in "abc"}
     found = explore(actors, check, start=new_table())
     assert found.complete
     assert found.ends > 50

@@ -15,7 +15,9 @@ R6  After a conflict the table is read again, the commit is checked against what
     planned anew on the newest snapshot, and tried again after a pause with full jitter. Who just lost a race reads the
     next versions by their names until there is none, instead of listing the log. They continue the table that was listed
     if the version that was listed last is still the same file after they were read: a table made in its place would have
-    another of that number. Where it is not, or another engine may commit by a state, the log is listed.
+    another of that number. Where it is not, or another engine may commit by a state, the log is listed. Who remembers the
+    table begins there without a listing, if the last version of it is still there: if others have gone on, the next
+    number is taken, and that is a lost race like any other. What it has to refuse it refuses on what a listing shows.
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
@@ -35,6 +37,8 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct, field
 
+from indextables.config import bare_key
+from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.config.log import RetrySettings, VersionFileSettings
 from indextables.errors import (
     AccessDeniedError,
@@ -51,9 +55,9 @@ from indextables.errors import (
 from indextables.log import log_files
 from indextables.log.log_files import list_log
 from indextables.log.versions import VersionReader
-from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
+from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
-from indextables.model.protocol import check_writable, is_shared
+from indextables.model.protocol import check_writable, default_operator, is_shared, taken_over, with_mapping
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
@@ -92,6 +96,43 @@ class Proposal(Protocol):
     def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
         """What it would write on top of a snapshot; called again on a newer one when others were first."""
         ...
+
+
+class TakeoverProposal(Struct, frozen=True):
+    """A proposal that also raises the protocol: of a table that another engine could go on writing beside us, and where
+    its splits have what older releases do not know. A query means the same after it, which the table records."""
+
+    proposal: Proposal
+
+    @property
+    def intent(self) -> Intent:
+        """What the proposal wants."""
+        return self.proposal.intent
+
+    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
+        """Its plan, with the protocol that the table needs from then on."""
+        planned = self.proposal.plan(snapshot, now_ms=now_ms)
+        own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
+        before = protocol = own[-1] if own else snapshot.header.protocol
+        if planned.actions and is_shared(snapshot.header.protocol):
+            protocol = taken_over(protocol)
+        for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
+            protocol = with_mapping(protocol, mapping or "")
+        given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
+        metadata = _with_operator(given, snapshot.header.protocol, protocol)
+        if protocol is before and metadata is given:
+            return planned
+        rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
+        head = [protocol] if metadata is snapshot.metadata else [protocol, metadata]
+        return msgspec.structs.replace(planned, actions=[*head, *rest])
+
+
+def _with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
+    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
+    configuration, meaning = metadata.configuration or {}, default_operator(before)
+    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
+        return metadata
+    return msgspec.structs.replace(metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning})
 
 
 class CommitResult(Struct, frozen=True):
@@ -140,6 +181,11 @@ class Committer(Struct, frozen=True):
     """Checks a snapshot whose last versions were read by name, and remembers them."""
     listed: Callable[[int], ObjectInfo | None]
     """The file that the newest snapshot's version was read from, as a listing showed it."""
+    remembered: Callable[[], tuple[Snapshot, Sequence[CommittedVersion]] | None]
+    """What this process knows of the table: a snapshot, and its last versions that no listing has shown yet.
+
+    None where only a listing can tell.
+    """
     retry: RetrySettings = RetrySettings()
     files: VersionFileSettings = VersionFileSettings()
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
@@ -149,7 +195,8 @@ class Committer(Struct, frozen=True):
 
     def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> CommitResult:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
-        ground, began = _Ground(self.newest()), self.monotonic()
+        began = self.monotonic()
+        ground, planned = self._first_ground(read, proposal)
         offer: _Offer | None = None
         doubtful = False  # whether a version that was offered may be, or become, part of the table
         attempt, undecided = 0, 0
@@ -158,7 +205,7 @@ class Committer(Struct, frozen=True):
             base = ground.snapshot
             # The same number is offered the same bytes: a request that is still on its way then changes nothing.
             if offer is None or offer.version.version != base.version + 1:
-                planned = self._checked(read, ground, proposal)
+                planned = planned if attempt == 1 else self._checked(read, ground, proposal)
                 if not planned.actions:
                     return CommitResult(base, None, attempt)
                 offer = self._offer(base, planned, txn_id)
@@ -169,7 +216,7 @@ class Committer(Struct, frozen=True):
                     snapshot = replay(base, [offer.version])
                     return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
-                    self._leave_another_table(offer, base, txn_id)
+                    _leave_another_table(self, offer, base, txn_id)
                 self._pause(attempt)
                 ground = self._next_ground(ground, winner) or _Ground(self.reload() if doubtful else self.newest())
                 base = ground.snapshot
@@ -219,6 +266,18 @@ class Committer(Struct, frozen=True):
             logger.warning("splits that nobody may need are left to a purge of %s: %s", self.store.url, doubt.message)
             return False
         return True
+
+    def _first_ground(self, read: Snapshot, proposal: Proposal) -> tuple[_Ground, Plan]:
+        """R6: where a commit begins, and its plan there."""
+        try:
+            ground = _remembered_ground(self, read)
+            planned = self._checked(read, ground, proposal) if ground is not None else None
+            if ground is not None and planned is not None and planned.actions:
+                return ground, planned
+        except IndexTablesError as doubt:
+            logger.debug("the log of %s is listed before a commit: %s", self.store.url, doubt.message)
+        ground = _Ground(self.newest())
+        return ground, self._checked(read, ground, proposal)
 
     def _next_ground(self, ground: _Ground, winner: CommittedVersion | None) -> _Ground | None:
         """R6: the newest version after a lost race, without a listing; None where only a listing can tell."""
@@ -280,7 +339,7 @@ class Committer(Struct, frozen=True):
             compress=self.files.compress,
             jvm_layout=self.files.jvm_layout,
         )
-        return _Offer(version, body)
+        return _Offer(msgspec.structs.replace(version, file_bytes=len(body)), body)
 
     def _create(self, offer: _Offer, txn_id: str) -> tuple[PutOutcome, CommittedVersion | None]:
         """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file, which is given."""
@@ -320,21 +379,6 @@ class Committer(Struct, frozen=True):
         info, read = self.store.head(log_files.version_path(listed_version)), self.listed(listed_version)
         return info is not None and (read is None or _is_same_file(info, read))
 
-    def _leave_another_table(self, offer: _Offer, base: Snapshot, txn_id: str) -> None:
-        """R15: take back a version that was created in another table, which has the place of the one that was read."""
-        listing = list_log(self.store)
-        version = offer.version.version
-        before = max((v for v in (*listing.versions, *listing.states) if v < version), default=None)
-        if before is None or listing.newest > version:
-            return
-        try:
-            table_id = self.at_version(before).metadata.id
-        except VersionNotFoundError:
-            return
-        if not is_same_table(base.metadata.id, table_id):
-            take_back(self.reader, version, txn_id)
-            raise _OtherTableError(another_table(self.store.url, base.metadata.id, table_id))
-
     def _landed_version(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
         """R13: the version under which this transaction is part of the table, or None if it surely is not.
 
@@ -371,6 +415,36 @@ class Committer(Struct, frozen=True):
             version=version,
             txn_id=txn_id,
         )
+
+
+def _remembered_ground(committer: Committer, read: Snapshot) -> _Ground | None:
+    """What is remembered of the table, if its last version is there; None where only a listing can tell."""
+    remembered = committer.remembered()
+    if remembered is None or remembered[0].version < read.version or len(remembered[1]) >= MOST_FOLLOWED:
+        return None
+    snapshot, followed = remembered
+    if followed:
+        info = committer.store.head(log_files.version_path(snapshot.version))
+        is_there = info is not None and info.size == followed[-1].file_bytes
+    else:
+        is_there = committer._is_part_of_the_table(snapshot.version)
+    return _Ground(snapshot, tuple(followed)) if is_there else None
+
+
+def _leave_another_table(committer: Committer, offer: _Offer, base: Snapshot, txn_id: str) -> None:
+    """R15: take back a version that was created in another table, which has the place of the one that was read."""
+    listing = list_log(committer.store)
+    version = offer.version.version
+    before = max((v for v in (*listing.versions, *listing.states) if v < version), default=None)
+    if before is None or listing.newest > version:
+        return
+    try:
+        table_id = committer.at_version(before).metadata.id
+    except VersionNotFoundError:
+        return
+    if not is_same_table(base.metadata.id, table_id):
+        take_back(committer.reader, version, txn_id)
+        raise _OtherTableError(another_table(committer.store.url, base.metadata.id, table_id))
 
 
 def commit_after(committer: Committer, snapshot: Snapshot, proposal: Proposal, *, txn_id: str) -> Snapshot:

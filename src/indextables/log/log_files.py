@@ -18,6 +18,7 @@ POINTER = f"{LOG}/_last_checkpoint"
 CLOCK = f"{LOG}/_clock"
 """An empty file that a cleaner writes to learn what time it is in the store."""
 MANIFESTS = f"{LOG}/manifests"
+_SHARED = f"{MANIFESTS}/"
 STATE_PREFIX = "state-v"
 STATE_FILES = ("_manifest.avro", "_manifest.json")
 PARQUET_CHECKPOINTS = f"{LOG}/_checkpoints"
@@ -193,12 +194,14 @@ def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
     checkpoints: dict[int, ObjectInfo] = {}
     impossible: list[str] = []
     for info in objects:
-        if is_impossible_version(info.path):
-            impossible.append(info.path)
-            continue
         version = version_of(info.path)
         if version is not None:
             versions[version] = info
+            continue
+        if info.path.startswith(_SHARED):
+            continue
+        if is_impossible_version(info.path):
+            impossible.append(info.path)
             continue
         version = state_version_of(info.path)
         if version is not None:

@@ -6,7 +6,7 @@ reader: it starts again from a new listing (rule R2). A hole that stays is a Log
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,12 +33,21 @@ class LogMovedError(Exception):
 class LoadedSnapshot(Struct, frozen=True):
     """A snapshot and the files it was read from, from its base on, by which a later look knows the table again.
 
-    `own` are versions after it that this process committed itself and need not read back.
+    `own` are versions after it that this process committed itself and need not read back; `latest` is what they led to.
     """
 
     snapshot: Snapshot
     files: Mapping[int, ObjectInfo | None]
     own: tuple[CommittedVersion, ...] = ()
+    latest: Snapshot | None = None
+
+    def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> LoadedSnapshot:
+        """The same, with versions that came after what is known of it and led to a snapshot; else as it is."""
+        at = self.snapshot.version + len(self.own)
+        later = [version for version in versions if version.version > at]
+        if not later or later[0].version != at + 1 or snapshot.version != at + len(later):
+            return self
+        return replace(self, own=(*self.own, *later), latest=snapshot)
 
 
 def load(store: Store, reader: BaseReader, *, version: int | None = None) -> LoadedSnapshot:
@@ -77,16 +86,20 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
         check_newest_state(reader, listing)
     newest = listing.newest
     if newest == at:
-        return loaded
+        return replace(loaded, own=(), latest=None) if loaded.own else loaded
     if listing.missing(at, newest):
         return load(store, reader)
-    own = {version.version: version for version in loaded.own}
+    own = {version.version: version for version in loaded.own if version.version <= newest}
+    if any(listing.versions[v].size != version.file_bytes for v, version in own.items()):
+        return load(store, reader)
     version_files = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
     try:
         own |= {version.version: version for version in reader.versions.read(version_files)}
     except NotFoundError:
         return load(store, reader)
     later = [_received(own[v], listing.versions[v]) for v in range(at + 1, newest + 1)]
+    for version in later:
+        reader.versions.remember(version, listing.versions[version.version])
     snapshot = replay(loaded.snapshot, later)
     check_read(store, snapshot)
     return LoadedSnapshot(snapshot, _files(listing, snapshot))

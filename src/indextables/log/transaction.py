@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.indexing import DEFAULT_OPERATOR
-from indextables.config.registry import bare_key
 from indextables.errors import ConflictError, InvalidInputError
 from indextables.log.commit import Plan
 from indextables.model.actions import (
@@ -31,7 +29,7 @@ from indextables.model.conflicts import Intent
 from indextables.model.deletion_vector import RowSet, named_paths
 from indextables.model.file_list import to_actions
 from indextables.model.predicate import Predicate
-from indextables.model.protocol import default_operator, has_vectors, with_vectors
+from indextables.model.protocol import has_vectors, with_vectors
 from indextables.model.schema_registry import with_mappings
 from indextables.model.snapshot import Snapshot
 from indextables.storage.location import inside
@@ -341,11 +339,3 @@ def accepted(action: AddAction, *, root: str, partition_columns: Sequence[str]) 
     if action.size < 0:
         raise InvalidInputError(f"{action.path} has the size {action.size}.", path=action.path)
     return msgspec.structs.replace(action, path=inside(root, action.path))
-
-
-def with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
-    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
-    configuration, meaning = metadata.configuration or {}, default_operator(before)
-    if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
-        return metadata
-    return replace(metadata, configuration={**configuration, DEFAULT_OPERATOR: meaning})

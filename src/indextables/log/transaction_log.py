@@ -53,23 +53,21 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier, is_of_another_engine
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import CommitResult, Committer, Plan, Proposal, commit_after
+from indextables.log.commit import CommitResult, Committer, Proposal, TakeoverProposal, commit_after
 from indextables.log.log_files import list_log
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.replica import Replica
-from indextables.log.transaction import Changes, with_operator
-from indextables.log.versions import VersionReader
+from indextables.log.transaction import Changes
+from indextables.log.versions import GRAIN_MS, VersionReader
 from indextables.metrics import METRICS
-from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, SkipAction
-from indextables.model.conflicts import Intent, Operation, another_table, is_same_table
+from indextables.model.actions import ProtocolAction, SkipAction
+from indextables.model.conflicts import Operation, another_table, is_same_table
 from indextables.model.protocol import (
     AVRO_STATE,
     PARQUET_SPLITS,
     SUPPORTED_VERSION,
     is_shared,
-    taken_over,
     upgraded,
-    with_mapping,
 )
 from indextables.model.snapshot import CommittedVersion, Snapshot
 from indextables.model.state import is_compact
@@ -154,32 +152,6 @@ def _vector_files(proposal: Proposal) -> Sequence[str]:
     """The files of deletion vectors that were written for a proposal, in all attempts."""
     writer = proposal.writer if isinstance(proposal, Changes) else None
     return tuple(writer.written) if writer is not None else ()
-
-
-class _TakeoverProposal(Struct, frozen=True):
-    """A proposal that also raises the protocol: of a table that another engine could go on writing beside us, and where
-    its splits have what older releases do not know. A query means the same after it, which the table records."""
-
-    proposal: Proposal
-
-    @property
-    def intent(self) -> Intent:
-        return self.proposal.intent
-
-    def plan(self, snapshot: Snapshot, *, now_ms: int) -> Plan:
-        planned = self.proposal.plan(snapshot, now_ms=now_ms)
-        own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
-        before = protocol = own[-1] if own else snapshot.header.protocol
-        if planned.actions and is_shared(snapshot.header.protocol):
-            protocol = taken_over(protocol)
-        for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
-            protocol = with_mapping(protocol, mapping or "")
-        given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
-        metadata = with_operator(given, snapshot.header.protocol, protocol)
-        if protocol is before and metadata is given:
-            return planned
-        rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
-        return replace(planned, actions=[protocol, *([] if metadata is snapshot.metadata else [metadata]), *rest])
 
 
 class SnapshotLog(Struct, dict=True):
@@ -306,15 +278,33 @@ class SnapshotLog(Struct, dict=True):
         cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
         return cached
 
-    def _remember_own(self, version: CommittedVersion) -> None:
-        cached = self._from_cache()
-        if cached is not None and cached[0].snapshot.version == version.version - 1 - len(cached[0].own):
-            self._remember(replace(cached[0], own=(*cached[0].own, version)))
-
     def _remember_followed(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
+        """Remember versions that no listing has shown: they were committed here, or read by name."""
+        cached = self._from_cache()
+        if cached is not None:
+            self._remember(cached[0].followed_by(snapshot, versions))
+
+    def _follow(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
         reading.check_read(self.store, snapshot)
-        for version in versions:
-            self._remember_own(version)
+        self._remember_followed(snapshot, versions)
+
+    def _remembered(self) -> tuple[Snapshot, Sequence[CommittedVersion]] | None:
+        """The newest version that this process knows of, and those before it that no listing has shown."""
+        cached = self._from_cache()
+        if cached is None:
+            return None
+        listed, own = self._snapshot_of_same_table(cached[0]), cached[0].own
+        snapshot = cached[0].latest or listed
+        if is_shared(snapshot.header.protocol) or is_of_another_engine(snapshot.base):
+            return None  # another engine may commit by a state, which only a listing shows
+        if snapshot.header.timestamp_ms > max(self.now_ms(), listed.header.timestamp_ms + len(own)) + GRAIN_MS:
+            return None  # dated by a clock that was ahead: a listing says when the store received it
+        return snapshot, own
+
+    def _as_listed(self, snapshot: Snapshot) -> Snapshot:
+        """The same version as others read it, if it is the newest: dated no later than a listing says."""
+        newest = self.fresh()
+        return newest if newest.version == snapshot.version else snapshot
 
     def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
         snapshot = self._snapshot_of_same_table(loaded)
@@ -343,7 +333,7 @@ class CommitLog(SnapshotLog, dict=True):
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
         try:
-            committed = self._committer.commit(read, _TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
+            committed = self._committer.commit(read, TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             raise
         except IndexTablesError as error:
@@ -361,7 +351,7 @@ class CommitLog(SnapshotLog, dict=True):
                 isinstance(a, ProtocolAction) for a in committed.written.actions
             ):
                 logger.warning(_TAKEN_OVER, self.store.url, committed.version)
-            self._remember_own(committed.written)
+            self._remember_followed(committed.snapshot, [committed.written])
         return committed
 
     def _count(self, committed: CommitResult) -> None:
@@ -414,7 +404,8 @@ class CommitLog(SnapshotLog, dict=True):
             reload=self.reload,
             at_version=self.at_version,
             since=self.since,
-            follow=self._remember_followed,
+            follow=self._follow,
+            remembered=self._remembered,
             listed=lambda version: self._read.files.get(version) if self._read is not None else None,
             retry=self.settings.retry,
             files=self.settings.files,
@@ -538,6 +529,7 @@ class TransactionLog(CommitLog, dict=True):
         if closed_to_others and not tidy and not self._is_due(snapshot):
             return
         try:
+            snapshot = self._as_listed(snapshot)
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail

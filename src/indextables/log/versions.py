@@ -112,6 +112,11 @@ class VersionReader(Struct, frozen=True):
             return None
         return decode_version(self.store.url, version, data, file_ms=None)
 
+    def remember(self, version: CommittedVersion, info: ObjectInfo) -> None:
+        """Keep a version whose file a listing has shown: one that was read, or that this process wrote."""
+        if self.cache is not None:
+            self.cache.put("versions", self.store.url, info, version, cost_bytes=info.size * _PARSED_SIZE)
+
     def _from_cache(self, version: int, info: ObjectInfo) -> CommittedVersion | None:
         cached = self.cache.get("versions", self.store.url, info) if self.cache else None
         return cached if isinstance(cached, CommittedVersion) and cached.version == version else None
@@ -149,8 +154,7 @@ class VersionReader(Struct, frozen=True):
     def _fetch(self, version: int, info: ObjectInfo) -> CommittedVersion:
         data = self.store.get(info.path)
         read = decode_version(self.store.url, version, data, file_ms=info.last_modified_ms)
-        if self.cache:
-            self.cache.put("versions", self.store.url, info, read, cost_bytes=len(data) * _PARSED_SIZE)
+        self.remember(read, info)
         return read
 
 
@@ -163,7 +167,7 @@ def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None)
         raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
-    return CommittedVersion(version, timestamp_ms, actions)
+    return CommittedVersion(version, timestamp_ms, actions, len(data))
 
 
 def _relative(root: str, action: LogAction) -> LogAction:

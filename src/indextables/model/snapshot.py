@@ -74,6 +74,8 @@ class CommittedVersion(Struct, frozen=True, dict=True):
     version: int
     timestamp_ms: int
     actions: tuple[LogAction, ...]
+    file_bytes: int | None = None
+    """The size of its file, by which one is noticed that is not the one that was written."""
 
     @cached_property
     def info(self) -> CommitInfo:
@@ -101,6 +103,11 @@ class CommittedVersion(Struct, frozen=True, dict=True):
         removes = [a for a in self.actions if isinstance(a, RemoveAction)]
         vectors = (vector_path(a.deletion_vector) for a in removes)
         return self.removed.union(path for path in vectors if path is not None)
+
+    @cached_property
+    def doc_mappings(self) -> frozenset[str]:
+        """The doc mappings that splits which the version adds carry themselves."""
+        return _doc_mappings(a for a in self.actions if isinstance(a, AddAction))
 
     @cached_property
     def vectors(self) -> Mapping[str, str | None]:
@@ -153,6 +160,11 @@ class Delta(Struct, frozen=True, dict=True):
     def files(self) -> pa.Table:
         """The additions as a file list."""
         return from_actions(list(self.added.values()))
+
+    @cached_property
+    def doc_mappings(self) -> frozenset[str]:
+        """The doc mappings that the additions carry themselves."""
+        return _doc_mappings(self.added.values())
 
     def over(self, base: pa.Table) -> pa.Table:
         """The base's files with this delta laid over them, in the base's columns."""
@@ -219,6 +231,10 @@ class Snapshot(Struct, frozen=True, dict=True):
             return _selected(self.all_files, columns)
         read = None if columns is None else list(dict.fromkeys(["path", *columns]))
         return _selected(self.delta.over(self.base.source.files(part_filter, columns=read)), columns)
+
+
+def _doc_mappings(adds: Iterable[AddAction]) -> frozenset[str]:
+    return frozenset(a.doc_mapping_json for a in adds if a.doc_mapping_json)
 
 
 def _selected(files: pa.Table, columns: Sequence[str] | None) -> pa.Table:

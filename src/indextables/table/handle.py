@@ -22,6 +22,7 @@ from indextables.config.log import (
     ImplementationSettings,
     LogReadSettings,
     RetrySettings,
+    SkipSettings,
     VersionFileSettings,
 )
 from indextables.config.splits import ReadSettings
@@ -152,6 +153,7 @@ class TableHandle:
         self._viewed: TableHandle | None = None
         """The table that this one shows with other names of columns (`planning.physical_view`)."""
         self._log = log
+        self._resolved: tuple[MetadataAction, Mapping[str, object], Settings, LogSettings] | None = None
         self._show(snapshot)
 
     def _show(self, snapshot: Snapshot) -> None:
@@ -159,10 +161,7 @@ class TableHandle:
         self._snapshot = snapshot
         if before is not None and before.metadata.schema_string != snapshot.metadata.schema_string:
             self._options = self._options_since(column_names(before.metadata.schema_string))
-        ignored = config.not_of_tables(snapshot.metadata.configuration or {})
-        if ignored:
-            _warn_of_ignored(self.path, tuple(ignored))
-        self._log.settings = log_settings(config.resolve(options=self._options, table=snapshot.metadata.configuration))
+        self._log.settings = self._log_settings_of(snapshot.metadata)
         self.__dict__.pop("_indexing", None)
         self.__dict__.pop("_shown_settings", None)
         self.__dict__.pop("_settings", None)
@@ -171,6 +170,23 @@ class TableHandle:
         failure, self._log.upkeep.cleanup_failure = self._log.upkeep.cleanup_failure, None
         if failure is not None:
             raise failure
+
+    def _log_settings_of(self, metadata: MetadataAction) -> LogSettings:
+        """What the options and a table's configuration say of its log; most commits leave both as they are."""
+        if self._resolved is None or self._resolved[0] is not metadata or self._resolved[1] is not self._options:
+            ignored = config.not_of_tables(metadata.configuration or {})
+            if ignored:
+                _warn_of_ignored(self.path, tuple(ignored))
+            settings = config.resolve(options=self._options, table=metadata.configuration)
+            self._resolved = metadata, self._options, settings, log_settings(settings)
+        return self._resolved[3]
+
+    @property
+    def _skip_settings(self) -> SkipSettings:
+        """How long splits are left alone that an operation could not process: no split has a say in it."""
+        self._log_settings_of(self._snapshot.metadata)
+        assert self._resolved is not None
+        return self._resolved[2].group(SkipSettings)
 
     @property
     def settings(self) -> Settings:

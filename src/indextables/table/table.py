@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from indextables.config.log import CheckpointSettings, RetentionSettings, SkipSettings, StateWriteSettings
+from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.config.splits import ReadSettings
 from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError
@@ -366,7 +366,7 @@ class Table(SearchPages, LifecycleVerbs):
             user_metadata=user_metadata,
             engine_info=ENGINE_INFO,
         )
-        cooldown = self.settings.group(SkipSettings).cooldown_hours
+        cooldown = self._skip_settings.cooldown_hours
         accept = partial(accepted, root=self.path, partition_columns=self.partition_columns)
         commit = self._commit_existing if check_splits else self._commit
         return Transaction(changes, commit, accept=accept, cooldown_hours=cooldown)

@@ -247,6 +247,11 @@ def _metadata(frame: _Frame) -> dict[str, bytes]:
     return meta
 
 
+_MOST_SCHEMAS, _LONG_SCHEMA = 100, 100_000
+_CHECKED_SCHEMAS: set[bytes] = set()
+"""The texts of schemas that were found harmless: the files of a log have but a few, and a checkpoint reads many of them."""
+
+
 def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
     try:
         schema = json.loads(meta.get(_SCHEMA, b""))
@@ -254,7 +259,11 @@ def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
         raise frame.bad("has no readable Avro schema", at=0) from failure
     if not isinstance(schema, dict) or not isinstance(schema.get("fields"), list):
         raise frame.bad("holds no Avro records", at=0)
-    _check_type(frame, schema, 0)
+    text = meta[_SCHEMA]
+    if text not in _CHECKED_SCHEMAS:
+        _check_type(frame, schema, 0)
+        if len(_CHECKED_SCHEMAS) < _MOST_SCHEMAS and len(text) < _LONG_SCHEMA:
+            _CHECKED_SCHEMAS.add(text)
     return schema
 
 

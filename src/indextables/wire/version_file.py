@@ -141,17 +141,18 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
 
     add: AddAction | None = None
     remove: RemoveAction | None = None
-    commitInfo: msgspec.Raw | None = None  # noqa: N815
+    commitInfo: msgspec.Raw = msgspec.Raw()  # noqa: N815 - in a union with None nothing at all would fit
     metaData: MetadataAction | None = None  # noqa: N815
     protocol: ProtocolAction | None = None
     txn: TxnAction | None = None
     mergeskip: SkipAction | None = None
 
     def action(self) -> LogAction | None:
+        """What the line says; None if it says nothing that is known, or two things."""
         action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
-        if action is not None or self.commitInfo is None or len(self.commitInfo) > _LARGE_BYTES:
+        if not self.commitInfo:
             return action
-        return _commit_info.decode(self.commitInfo)
+        return _commit_info.decode(self.commitInfo) if action is None else None
 
 
 _LARGE_BYTES = 1 << 20
@@ -212,6 +213,8 @@ def _decode_at_once(plain: bytes) -> list[LogAction] | None:
         return None
     try:
         lines = _fast.decode_lines(plain)
+        if sum(len(line.commitInfo) for line in lines) > _LARGE_BYTES:
+            return None  # of no known shape: how much of it there may be is looked at line by line
         actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -19,7 +19,6 @@ from msgspec import Struct, field
 from indextables.config import resolve
 from indextables.config.indexing import DEFAULT_OPERATOR, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
-from indextables.model.actions import AddAction
 from indextables.model.protocol import default_operator
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
@@ -166,11 +165,8 @@ def _log_names_mappings(snapshot: Snapshot) -> bool:
 
 def _named(snapshot: Snapshot) -> set[str]:
     """Every doc mapping that a live split may have, and maybe more."""
-    later = (
-        action for version in snapshot.recent_versions for action in version.actions if isinstance(action, AddAction)
-    )
-    inline = {a.doc_mapping_json for a in (*snapshot.folded.added.values(), *later) if a.doc_mapping_json}
-    return inline | set(snapshot.schema_registry.values())
+    inline = snapshot.folded.doc_mappings.union(*(version.doc_mappings for version in snapshot.recent_versions))
+    return {*inline, *snapshot.schema_registry.values()}
 
 
 def _agrees(configured: DocMapping, text: str, body: pa.Schema, wholes: Collection[str]) -> bool:
