@@ -39,7 +39,7 @@ class NamedStatement {
     if (parts.isEmpty()) return null;
     DataSourceV2Relation table = RowChangeCommand.relation(session, CollectionConverters.asScala(parts).toSeq());
     if (table == null) {
-      if (!Statements.areOurs(sql)) refuseUnknown(session, lead, parts); // RESTORE INDEXTABLES 'path'
+      refuseUnknown(session, lead, parts);
       return null;
     }
     String path = RowChangeCommand.pathOf(table);
@@ -71,10 +71,12 @@ class NamedStatement {
     return LEADS.contains(one) && !isAboutTheFormat(pieces) ? one : null;
   }
 
-  /** RESTORE INDEXTABLES t, which is whole as it stands; RESTORE indextables TO ... is about a table of that name. */
+  /** RESTORE INDEXTABLES 'path' or t, which is ours as it stands; RESTORE indextables TO ... is about a table of that name. */
   private static boolean isAboutTheFormat(List pieces) {
-    boolean format = FORMATS.contains(piece(pieces, 1).upper());
-    return format && pieces.size() > 2 && (isName(piece(pieces, 2)) || piece(pieces, 2).kind == 't') && !piece(pieces, 2).upper().equals("TO");
+    if (!FORMATS.contains(piece(pieces, 1).upper())) return false;
+    if (pieces.size() == 2) return true;
+    SqlText.Piece third = piece(pieces, 2);
+    return (isName(third) || third.kind == 't') && !third.upper().equals("TO");
   }
 
   private static SqlText.Piece piece(List pieces, int index) {
