@@ -29,11 +29,12 @@ java: $(STAMP)
 demo: setup ## write, search, merge and travel in time, in under two minutes
 	@$(BIN)/python examples/demo.py
 
+PROCESSES ?= 3
 test: setup ## the tests that every change must pass
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup -m "not slow"
 
 test-all: setup ## the slow suites too
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
 
 MINUTES ?= 10
 SUITE ?= all

@@ -12,12 +12,13 @@ R4  A writer that slept while others committed, checkpointed and cleaned could c
 R5  Snapshots remember recent txnIds, so even a version file that was cleaned away can be recognised as ours. The list is
     bounded: it proves that a commit did not land only where it reaches back to the version that was offered (R13).
 R6  After a conflict the table is read again, the commit is checked against what the others did (`model/conflicts.py`),
-    planned anew on the newest snapshot, and tried again after a pause with full jitter. Who just lost a race reads the
-    next versions by their names until there is none, instead of listing the log. They continue the table that was listed
-    if the version that was listed last is still the same file after they were read: a table made in its place would have
-    another of that number. Where it is not, or another engine may commit by a state, the log is listed. Who remembers the
-    table begins there without a listing, if the last version of it is still there: if others have gone on, the next
-    number is taken, and that is a lost race like any other. What it has to refuse it refuses on what a listing shows.
+    planned anew on the newest snapshot, and tried again: on a local disk in turn (`Turn`), elsewhere, and where the turn
+    does not come, after a pause with full jitter. Who just lost a race reads the next versions by their names until there
+    is none, instead of listing the log. They continue the table that was listed if the version that was listed last is
+    still the same file after they were read: a table made in its place would have another of that number. Where it is
+    not, or another engine may commit by a state, the log is listed. Who remembers the table begins there without a
+    listing, if the last version of it is still there: if others have gone on, the next number is taken, and that is a
+    lost race like any other. What it has to refuse it refuses on what a listing shows.
 R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing is cleaned up.
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
@@ -60,6 +61,7 @@ from indextables.model.conflicts import Conflict, Intent, another_table, find_co
 from indextables.model.protocol import check_writable, default_operator, is_shared, taken_over, with_mapping
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
+from indextables.storage.local import Turn
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.wire.version_file import encode_verified
 
@@ -195,6 +197,13 @@ class Committer(Struct, frozen=True):
 
     def commit(self, read: Snapshot, proposal: Proposal, *, txn_id: str) -> CommitResult:
         """Commit a proposal on the newest snapshot; `read` is what the writer had seen when it decided."""
+        turn = Turn(self.store.local_path(log_files.LOG))
+        try:
+            return self._commit(read, proposal, turn, txn_id=txn_id)
+        finally:
+            turn.give_back()
+
+    def _commit(self, read: Snapshot, proposal: Proposal, turn: Turn, *, txn_id: str) -> CommitResult:
         began = self.monotonic()
         ground, planned = self._first_ground(read, proposal)
         offer: _Offer | None = None
@@ -217,7 +226,8 @@ class Committer(Struct, frozen=True):
                     return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
                     _leave_another_table(self, offer, base, txn_id)
-                self._pause(attempt)
+                if not turn.take():
+                    self._pause(attempt)
                 ground = self._next_ground(ground, winner) or _Ground(self.reload() if doubtful else self.newest())
                 base = ground.snapshot
                 version = self._landed_version(base, offer, txn_id)

@@ -8,10 +8,12 @@ object store would list it: files only, deep, sorted by path.
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -33,6 +35,8 @@ from indextables.storage.location import check, check_folder
 from indextables.storage.store import ObjectInfo, PutOutcome, check_range
 
 TEMP_PREFIX = ".indextables-tmp-"
+TURN_SECONDS = 0.2
+_TURN_POLL_SECONDS = 0.0005
 
 
 def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]:
@@ -309,6 +313,53 @@ class LocalStore:
         if error.errno in _UNREACHABLE:
             return UnavailableError(message, hint="Check that the file system is mounted and answers.", **context)
         return StorageError(message, **context)
+
+
+class Turn:
+    """A writer's turn among those of this machine that write to one folder of a local disk, until it is given back.
+
+    It only spares them races that they would lose: nothing depends on it. So nobody waits longer than `TURN_SECONDS` for a
+    writer that was stopped, or at all where the folder is remote (None) or its file system knows no locks.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._handle: int | None = None
+
+    def take(self) -> bool:
+        """Wait for the turn; whether it is this writer's now."""
+        if self._handle is None and self._folder is not None:
+            folder, self._folder = self._folder, None  # whoever waited in vain does not wait again
+            try:
+                handle = os.open(folder, os.O_RDONLY)
+            except OSError:
+                return False
+            if _locked(handle, time.monotonic() + TURN_SECONDS):
+                self._handle = handle
+            else:
+                os.close(handle)
+        return self._handle is not None
+
+    def give_back(self) -> None:
+        """Let the next writer go on. A process that was forked meanwhile has the handle too, so closing is not enough."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            fcntl.flock(handle, fcntl.LOCK_UN)
+            os.close(handle)
+
+
+def _locked(handle: int, until: float) -> bool:
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                return False
+            time.sleep(_TURN_POLL_SECONDS)
+        except OSError:
+            return False
+        else:
+            return True
 
 
 def _drop_checksum(full: str) -> None:

@@ -322,14 +322,18 @@ class _PurgeSearch:
                 continue
             ended = self._history.ended.get(info.path)
             since = self._since(info, ended)
-            if since is None or self._now_ms - since < self._keep_ms:
+            if since is None:
+                continue
+            # Versions that follow each other quickly are dated ahead of the clock: what they removed is of age 0.
+            age_ms = self._now_ms - since if ended is None else max(0, self._now_ms - since)
+            if age_ms < self._keep_ms:
                 continue
             if self._missed and self._missed & _file_names([info.path]):
                 continue
             if ended is None and self._may_be_in_flight(info):
                 self.in_flight.add(info.path)
             reason = f"removed by version {ended.version}" if ended else "part of no version that the log tells of"
-            yield PurgeFile(info.path, kind, info.size, f"{reason}, {_age(self._now_ms - since)} ago")
+            yield PurgeFile(info.path, kind, info.size, f"{reason}, {_age(age_ms)} ago")
 
     def checksums(self, objects: Iterable[ObjectInfo], gone: set[str]) -> Iterator[PurgeFile]:
         """Hadoop's checksum files whose file is gone, or goes now."""

@@ -6,6 +6,7 @@ import errno
 import os
 import pickle
 import stat
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from indextables.errors import (
     StorageFullError,
     UnavailableError,
 )
-from indextables.storage.local import TEMP_PREFIX, LocalStore
+from indextables.storage.local import TEMP_PREFIX, LocalStore, Turn
 from indextables.storage.store import PutOutcome
 
 
@@ -338,3 +339,47 @@ def test_a_checksum_of_hadoop_goes_with_the_content_it_was_of(store: LocalStore,
         store.delete([path])
     assert not stale.exists()
     assert other.exists()
+
+
+def test_writers_of_one_folder_take_turns(tmp_path: Path) -> None:
+    first, second, order = Turn(tmp_path), Turn(tmp_path), []
+    assert first.take()
+
+    def follow() -> None:
+        order.append(second.take())
+        second.give_back()
+
+    waiting = threading.Thread(target=follow)
+    waiting.start()
+    waiting.join(0.02)
+    assert order == []
+    first.give_back()
+    waiting.join()
+    assert order == [True]
+
+
+def test_nobody_waits_long_for_a_turn_and_nobody_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indextables.storage.local.TURN_SECONDS", 0.01)
+    sleeper, second = Turn(tmp_path), Turn(tmp_path)
+    assert sleeper.take()
+    assert not second.take()
+    sleeper.give_back()
+    assert not second.take()  # it goes on by chance, as it has begun
+    assert not Turn(None).take()
+    assert not Turn(tmp_path / "gone").take()
+
+
+def test_a_child_that_was_forked_in_a_turn_does_not_keep_it(tmp_path: Path) -> None:
+    turn = Turn(tmp_path)
+    assert turn.take()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(reading, 1)
+        os._exit(0)
+    turn.give_back()
+    other = Turn(tmp_path)
+    assert other.take()
+    other.give_back()
+    os.write(writing, b"x")
+    assert os.waitpid(child, 0)[1] == 0

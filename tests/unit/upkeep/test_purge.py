@@ -307,6 +307,17 @@ def test_a_restore_that_comes_between_wins_or_fails_clearly(tmp_path: Path) -> N
         Table.open(table.path).restore(version=1)
 
 
+def test_what_was_removed_by_a_clock_that_is_ahead_is_old_enough_if_nothing_has_to_age(tmp_path: Path) -> None:
+    """Versions that follow each other within a millisecond are dated one after the other, and so ahead of the clock."""
+    table = table_of(tmp_path / "t", appends=1)
+    table.overwrite(rows([5]))
+    purger = unchecked(table)
+    removed_ms = purger._log.newest().header.timestamp_ms
+    purger._log.now_ms = lambda: removed_ms - 2
+    assert purger.purge(older_than_hours=0, log_retention_hours=0).orphaned_files_deleted == 1
+    assert ids(Table.open(table.path)) == [5]
+
+
 def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of(tmp_path / "t", appends=3)
     table.overwrite(rows([5]))
@@ -318,13 +329,14 @@ def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, mo
     def restored_first(**kwargs: float | None) -> object:
         nonlocal calls
         calls += 1
-        if calls == 2:
+        planned_on = newest(**kwargs)
+        if calls == 1:  # the announcement that follows commits on what is remembered of this
             Table.open(table.path).restore(version=3)
-        return newest(**kwargs)
+        return planned_on
 
     purger._log.newest = restored_first  # type: ignore[method-assign,assignment]
     report = purger.purge(older_than_hours=0, log_retention_hours=0)
-    assert calls > 2
+    assert calls > 1
     assert (report.orphaned_files_found, report.orphaned_files_deleted) == (3, 0)
     assert ids(Table.open(table.path)) == list(range(30))
 
