@@ -14,7 +14,7 @@ PATIENCE = {"transaction.retry.maxAttempts": RETRIES + 1, "transaction.retry.max
 
 
 def main() -> None:
-    """Wait for the word, then commit."""
+    """Wait for the word, commit, and say so when the last commit has been acknowledged."""
     kind, path, number = sys.argv[1], sys.argv[2], int(sys.argv[3])
     numbers = range(1_000 + number * COMMITS, 1_000 + (number + 1) * COMMITS)
     if kind == "ours":
@@ -24,6 +24,7 @@ def main() -> None:
         for n in numbers:
             with table.transaction(check_splits=False) as tx:
                 tx.add(ours(n))
+        print("done", flush=True)
         return
     from deltalake import CommitProperties, DeltaTable, Schema
 
@@ -35,6 +36,7 @@ def main() -> None:
         delta.update_incremental()
         properties = CommitProperties(max_commit_retries=RETRIES)
         delta.create_write_transaction([delta_action(n)], "append", schema, ["day"], commit_properties=properties)
+    print("done", flush=True)
 
 
 def _ready() -> None:

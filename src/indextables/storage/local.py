@@ -36,7 +36,7 @@ from indextables.storage.store import ObjectInfo, PutOutcome, check_range
 
 TEMP_PREFIX = ".indextables-tmp-"
 TURN_SECONDS = 0.2
-_TURN_POLL_SECONDS = 0.0005
+_TURN_POLL_SECONDS = 0.002
 
 
 def list_files(root: str, folder: str, start_after: str) -> Iterator[ObjectInfo]:
