@@ -128,7 +128,7 @@ class TakeoverProposal(Struct, frozen=True):
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
         given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
-        metadata = _with_operator(given, snapshot.header.protocol, protocol)
+        metadata = with_operator(given, snapshot.header.protocol, protocol)
         if protocol is before and metadata is given:
             return planned
         rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
@@ -136,8 +136,8 @@ class TakeoverProposal(Struct, frozen=True):
         return msgspec.structs.replace(planned, actions=[*head, *rest])
 
 
-def _with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
-    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
+def with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
+    """Metadata of one protocol as it is under another: it records what words side by side mean, where that would change."""
     configuration, meaning = metadata.configuration or {}, default_operator(before)
     if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
         return metadata
