@@ -225,8 +225,15 @@ def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
         actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    is_known = len(actions) == len(lines) and not [action for action in actions if action.unknown]
-    return list[LogAction](actions) if is_known else None
+    # Written out, for it is asked of every file of a table: no field that is not known, and no null for what is empty.
+    odd = [
+        a
+        for a in actions
+        if a.unknown
+        or (isinstance(a, AddAction) and a.partition_values is None)
+        or (isinstance(a, MetadataAction) and (a.partition_columns is None or a.configuration is None))
+    ]
+    return None if odd or len(actions) < len(lines) else list[LogAction](actions)
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:

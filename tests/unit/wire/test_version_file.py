@@ -170,6 +170,9 @@ REMOVE = ADD.replace("add", "remove")
         ADD.replace(":{", ":\n{"),
         f"{ADD} {REMOVE}\n" + ADD.replace(":{", ":\n{"),
         ADD.replace("1}", '1,"\\u0028unknown fields)":{"path":"b"}}'),
+        ADD.replace("1}", '1,"partitionValues":null,"tags":null}'),
+        '{"metaData":{"id":"i","schemaString":"{}","partitionColumns":null,"configuration":{}}}',
+        '{"metaData":{"id":"i","schemaString":"{}","partitionColumns":[],"configuration":null}}',
     ],
 )
 def test_what_is_parsed_in_one_go_is_what_the_slow_way_makes_of_it(text: str) -> None:
