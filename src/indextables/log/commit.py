@@ -23,8 +23,9 @@ R7  If the outcome cannot be found out, CommitUnknownError says so, and nothing 
 R13 Every other error means that the commit did not land and never will: whatever goes wrong while a version that was
     offered may be part of the table (a damaged read, a table that has become too new) makes the outcome unknown.
 R14 What was written for a commit that failed is deleted only after the versions since were read and none names it.
-R15 A table is known by its id. A version that was created in another table of the same path is taken back; one that
-    another writer created there is not, though it has the same number.
+R15 A table is known by its id, and a version of it by its transaction: a log that was put back to an older one has been
+    continued with the same numbers. A version that was created in another table of the same path, or on another version
+    than it was planned on, is taken back; one that another writer created there is not, though it has the same number.
 """
 
 from __future__ import annotations
@@ -55,9 +56,17 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.log_files import list_log
-from indextables.log.versions import VersionReader
+from indextables.log.versions import VersionReader, md5_of
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction, ProtocolAction
-from indextables.model.conflicts import Conflict, Intent, another_table, find_conflict, find_difference, is_same_table
+from indextables.model.conflicts import (
+    Conflict,
+    Intent,
+    another_table,
+    descends,
+    find_conflict,
+    find_difference,
+    is_same_table,
+)
 from indextables.model.protocol import check_writable, default_operator, is_shared, taken_over, with_mapping
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
@@ -121,7 +130,7 @@ class TakeoverProposal(Struct, frozen=True):
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")
         given = next((a for a in planned.actions if isinstance(a, MetadataAction)), snapshot.metadata)
-        metadata = _with_operator(given, snapshot.header.protocol, protocol)
+        metadata = with_operator(given, snapshot.header.protocol, protocol)
         if protocol is before and metadata is given:
             return planned
         rest = [a for a in planned.actions if not isinstance(a, ProtocolAction) and a is not given]
@@ -129,8 +138,8 @@ class TakeoverProposal(Struct, frozen=True):
         return msgspec.structs.replace(planned, actions=[*head, *rest])
 
 
-def _with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
-    """Metadata that records what words side by side mean, where a change of the protocol alone would change that."""
+def with_operator(metadata: MetadataAction, before: ProtocolAction, after: ProtocolAction) -> MetadataAction:
+    """Metadata of one protocol as it is under another: it records what words side by side mean, where that would change."""
     configuration, meaning = metadata.configuration or {}, default_operator(before)
     if meaning == default_operator(after) or DEFAULT_OPERATOR.lower() in {bare_key(k).lower() for k in configuration}:
         return metadata
@@ -319,6 +328,8 @@ class Committer(Struct, frozen=True):
             raise _went_back(self.store.url, read, base)
         if not is_same_table(read.metadata.id, base.metadata.id):
             raise another_table(self.store.url, read.metadata.id, base.metadata.id)
+        if not descends(base, read):
+            raise _went_back(self.store.url, read, base)
         if base.version > read.version:
             conflict = self._conflict_since(read, ground, proposal.intent)
             if conflict is not None:
@@ -349,7 +360,7 @@ class Committer(Struct, frozen=True):
             compress=self.files.compress,
             jvm_layout=self.files.jvm_layout,
         )
-        return _Offer(msgspec.structs.replace(version, file_bytes=len(body)), body)
+        return _Offer(msgspec.structs.replace(version, file_bytes=len(body), file_md5=md5_of(body)), body)
 
     def _create(self, offer: _Offer, txn_id: str) -> tuple[PutOutcome, CommittedVersion | None]:
         """R1: put, and read back whatever is not plainly created. EXISTS here means another writer's file, which is given."""
@@ -434,8 +445,7 @@ def _remembered_ground(committer: Committer, read: Snapshot) -> _Ground | None:
         return None
     snapshot, followed = remembered
     if followed:
-        info = committer.store.head(log_files.version_path(snapshot.version))
-        is_there = info is not None and info.size == followed[-1].file_bytes
+        is_there = committer.reader.is_file_of(followed[-1])
     else:
         is_there = committer._is_part_of_the_table(snapshot.version)
     return _Ground(snapshot, tuple(followed)) if is_there else None
@@ -449,12 +459,15 @@ def _leave_another_table(committer: Committer, offer: _Offer, base: Snapshot, tx
     if before is None or listing.newest > version:
         return
     try:
-        table_id = committer.at_version(before).metadata.id
+        there = committer.at_version(before)
     except VersionNotFoundError:
         return
-    if not is_same_table(base.metadata.id, table_id):
+    if not is_same_table(base.metadata.id, there.metadata.id):
         take_back(committer.reader, version, txn_id)
-        raise _OtherTableError(another_table(committer.store.url, base.metadata.id, table_id))
+        raise _OtherTableError(another_table(committer.store.url, base.metadata.id, there.metadata.id))
+    if before < base.version or not descends(there, base):
+        take_back(committer.reader, version, txn_id)
+        raise _OtherTableError(_went_back(committer.store.url, base, there))
 
 
 def commit_after(committer: Committer, snapshot: Snapshot, proposal: Proposal, *, txn_id: str) -> Snapshot:
@@ -484,8 +497,9 @@ def _conflict(url: str, conflict: Conflict, operation: str) -> ConflictError:
 
 
 def _went_back(url: str, read: Snapshot, base: Snapshot) -> ConflictError:
+    newest = f"{base.version}" if base.version < read.version else f"{base.version}, which does not come from it"
     return ConflictError(
-        f"{url} was read at version {read.version}, and now its newest is {base.version}: its log was replaced.",
+        f"{url} was read at version {read.version}, and now its newest is {newest}: its log was replaced.",
         hint="Nothing was committed. Open the table anew with Table.open(path) and repeat the operation.",
         path=url,
         version=base.version,

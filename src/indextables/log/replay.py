@@ -92,6 +92,9 @@ def advance(store: Store, reader: BaseReader, loaded: LoadedSnapshot) -> LoadedS
     own = {version.version: version for version in loaded.own if version.version <= newest}
     if any(listing.versions[v].size != version.file_bytes for v, version in own.items()):
         return load(store, reader)
+    # The last of them was written on top of the others: where it is there, so are they.
+    if own and not reader.versions.is_file_of(own[max(own)], listing.versions[max(own)]):
+        return load(store, reader)
     version_files = [(v, listing.versions[v]) for v in range(at + 1, newest + 1) if v not in own]
     try:
         own |= {version.version: version for version in reader.versions.read(version_files)}

@@ -7,7 +7,7 @@ import os
 import random
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
@@ -173,6 +173,8 @@ class SnapshotLog(Struct, dict=True):
     """Where checkpoints that are due are written beside the commits; None: by the commit that makes them due."""
     replica: Replica | None = None
     """Where states are copied to."""
+    place: Hashable = None
+    """What tells the store from others of its URL: at another endpoint, with other keys. Nobody is shown what those hold."""
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
@@ -257,7 +259,7 @@ class SnapshotLog(Struct, dict=True):
             return
         cost, look = 1_000 * (len(loaded.files) + 1), (loaded, self.now_ms())
         # Unless somebody has looked meanwhile: what they saw is as new, and holds their own commits.
-        self.cache.put("snapshots", self.store.url, "newest", look, cost_bytes=cost, instead_of=cached)
+        self.cache.put("snapshots", self.store.url, self.place, look, cost_bytes=cost, instead_of=cached)
 
     def _count_looks(self, known: Snapshot | None, snapshot: Snapshot, *, listed: bool) -> None:
         if not self.settings.cache.enabled:
@@ -275,7 +277,7 @@ class SnapshotLog(Struct, dict=True):
     def _from_cache(self) -> tuple[LoadedSnapshot, int] | None:
         if not self.settings.cache.enabled:
             return None
-        cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, "newest")
+        cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, self.place)
         return cached
 
     def _remember_followed(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
@@ -310,7 +312,7 @@ class SnapshotLog(Struct, dict=True):
         snapshot = self._snapshot_of_same_table(loaded)
         if self.settings.cache.enabled:
             cost = 1_000 * (len(loaded.files) + 1)
-            self.cache.put("snapshots", self.store.url, "newest", (loaded, self.now_ms()), cost_bytes=cost)
+            self.cache.put("snapshots", self.store.url, self.place, (loaded, self.now_ms()), cost_bytes=cost)
         return snapshot
 
     def _snapshot_of_same_table(self, loaded: LoadedSnapshot) -> Snapshot:
@@ -607,6 +609,7 @@ class TransactionLog(CommitLog, dict=True):
             monotonic=self.monotonic,
             upkeep=self.upkeep,
             replica=self.replica,
+            place=self.place,
         )
         twin._table_id = self._table_id
         return twin

@@ -10,6 +10,7 @@ the future dates its commits no later than the store received them, and does not
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 
@@ -112,6 +113,18 @@ class VersionReader(Struct, frozen=True):
             return None
         return decode_version(self.store.url, version, data, file_ms=None)
 
+    def is_file_of(self, version: CommittedVersion, info: ObjectInfo | None = None) -> bool:
+        """Whether the file of a version is the one that it was read from, or written to: told by a listing or by its bytes.
+
+        After a log was put back to an older one, others have written the same numbers, and the files may be as long.
+        """
+        if info is not None and (info.size != version.file_bytes or info.tag == version.file_md5):
+            return info.size == version.file_bytes
+        try:
+            return md5_of(self.store.get(log_files.version_path(version.version))) == version.file_md5
+        except NotFoundError:
+            return False
+
     def remember(self, version: CommittedVersion, info: ObjectInfo) -> None:
         """Keep a version whose file a listing has shown: one that was read, or that this process wrote."""
         if self.cache is not None:
@@ -167,7 +180,12 @@ def decode_version(root: str, version: int, data: bytes, *, file_ms: int | None)
         raise BadFileError(f"{path} names a file that is not the table's: {error.message}", path=path) from error
     info = next((a for a in actions if isinstance(a, CommitInfo)), None)
     timestamp_ms = bounded_time(info.timestamp if info is not None else None, file_ms)
-    return CommittedVersion(version, timestamp_ms, actions, len(data))
+    return CommittedVersion(version, timestamp_ms, actions, len(data), md5_of(data))
+
+
+def md5_of(data: bytes) -> str:
+    """What tells two version files apart that are as long; S3 calls it the tag of the object."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 def _relative(root: str, action: LogAction) -> LogAction:

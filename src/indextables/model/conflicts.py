@@ -230,6 +230,15 @@ def is_same_table(one_id: str, other_id: str) -> bool:
     return one_id == other_id or not (one_id and other_id)
 
 
+def descends(newest: Snapshot, read: Snapshot) -> bool:
+    """Whether a snapshot has come from an older one, as far as its transactions tell.
+
+    Every version adds one id at most: a list that is longer than the way back holds the last id of where it leads.
+    """
+    ids, last = newest.header.recent_txn_ids, read.header.recent_txn_ids[-1:]
+    return not last or ids[-1:] == last or len(ids) <= newest.version - read.version or last[0] in ids
+
+
 def another_table(url: str, expected_id: str, actual_id: str) -> ConflictError:
     """The error of whoever knows a table in whose place there is another one now."""
     return ConflictError(

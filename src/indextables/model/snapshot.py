@@ -76,6 +76,8 @@ class CommittedVersion(Struct, frozen=True, dict=True):
     actions: tuple[LogAction, ...]
     file_bytes: int | None = None
     """The size of its file, by which one is noticed that is not the one that was written."""
+    file_md5: str | None = None
+    """The same for one that is as long: some stores give it as the tag of the file."""
 
     @cached_property
     def info(self) -> CommitInfo:

@@ -65,10 +65,11 @@ def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
     settings = config.resolve(options=options)
     if not settings.group(ImplementationSettings).use_optimized:
         _say_there_is_one()
-    store = open_store(StoreSpec.from_url(path, settings))
+    spec = StoreSpec.from_url(path, settings)
+    store = open_store(spec)
     location = settings.group(log_keys.CheckpointSettings).replica_location
     replica = _replica(location, store.url, settings) if location else None
-    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica)
+    return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec)
 
 
 def _replica(location: str, table: str, settings: Settings) -> Replica:

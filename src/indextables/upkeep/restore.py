@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from indextables.errors import MissingSplitError
-from indextables.log.commit import Plan
+from indextables.log.commit import Plan, with_operator
 from indextables.log.history import check_not_purged
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
@@ -180,6 +180,7 @@ class _Restoration(Struct, frozen=True):
 def _restored_metadata(target: Snapshot, newest: Snapshot) -> MetadataAction | None:
     """The metadata that was, if it is another; the table stays the same one. Records of doc mappings are no difference."""
     metadata = msgspec.structs.replace(target.metadata, id=newest.metadata.id)
+    metadata = with_operator(metadata, target.header.protocol, newest.header.protocol)
     return None if without_registry(metadata) == without_registry(newest.metadata) else metadata
 
 

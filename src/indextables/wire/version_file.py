@@ -147,12 +147,13 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     txn: TxnAction | None = None
     mergeskip: SkipAction | None = None
 
-    def action(self) -> LogAction | None:
+    def action(self) -> Action | None:
         """What the line says; None if it says nothing that is known, or two things."""
         action = self.add or self.remove or self.metaData or self.protocol or self.txn or self.mergeskip
-        if not self.commitInfo:
-            return action
-        return _commit_info.decode(self.commitInfo) if action is None else None
+        if action is None:
+            return _commit_info.decode(self.commitInfo) if self.commitInfo else None
+        last = self.mergeskip or self.txn or self.protocol or self.metaData or self.remove or self.add
+        return None if self.commitInfo or last is not action else action
 
 
 _LARGE_BYTES = 1 << 20
@@ -188,7 +189,7 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
 def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
     """The actions of lines that were inflated from so many bytes. `first_line` is what the first of them is called."""
     check_entries(plain.count(b"\n"), packed_bytes, path=path)
-    actions = _decode_at_once(plain)
+    actions = _decode_at_once(plain, packed_bytes)
     if actions is None:
         actions = _decode_slowly(plain, path, packed_bytes, first_line)
     if not actions:
@@ -207,18 +208,32 @@ def with_intended_values(action: A) -> A:
     return msgspec.structs.replace(action, partition_values=values)
 
 
-def _decode_at_once(plain: bytes) -> list[LogAction] | None:
-    """Every line in one go, which is what almost every file allows; None if one of them needs a closer look."""
-    if UNKNOWN_FIELD.encode() in plain:
+def _decode_at_once(plain: bytes, packed_bytes: int) -> list[LogAction] | None:
+    """Every line in one go, which is what almost every file allows; None if one of them needs a closer look.
+
+    What it takes, the slow way takes for the same: a line is one object, and a few bytes do not become millions of texts.
+    """
+    if len(plain) > _FREE_BYTES + _UNTYPED_RATIO * packed_bytes:
         return None
     try:
         lines = _fast.decode_lines(plain)
+        # No object has a line end between two braces: so there are as many lines as objects, and each has one.
+        if not plain.count(b"}\n{") == plain.count(b"\n") - plain.endswith(b"\n") == len(lines) - 1:
+            return None
         if sum(len(line.commitInfo) for line in lines) > _LARGE_BYTES:
             return None  # of no known shape: how much of it there may be is looked at line by line
         actions = [action for line in lines if (action := line.action()) is not None]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return actions if len(actions) == len(lines) else None
+    # Written out, for it is asked of every file of a table: no field that is not known, and no null for what is empty.
+    odd = [
+        a
+        for a in actions
+        if a.unknown
+        or (isinstance(a, AddAction) and a.partition_values is None)
+        or (isinstance(a, MetadataAction) and (a.partition_columns is None or a.configuration is None))
+    ]
+    return None if odd or len(actions) < len(lines) else list[LogAction](actions)
 
 
 def _decode_slowly(plain: bytes, path: str, packed_bytes: int, first_line: int) -> list[LogAction]:

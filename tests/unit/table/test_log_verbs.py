@@ -36,7 +36,8 @@ from indextables.model.actions import ProtocolAction
 from indextables.model.file_list import to_actions
 from indextables.storage.local import LocalStore
 from indextables.storage.store import ObjectInfo
-from indextables.testing.faulty_store import CountingStore
+from indextables.table.handle import open_log
+from indextables.testing.faulty_store import CountingStore, StoreWrapper
 from indextables.wire import version_file
 from tests.support.rows import ids, table_of
 from tests.support.tables import SCHEMA, append, live, merge, split
@@ -101,6 +102,28 @@ def test_staleness_is_allowed_where_it_is_asked_for(path: str) -> None:
     assert Table.open(path, max_staleness=60).version == 0
     assert Table.open(path, options={"transaction.cache.expirationSeconds": 60}).version == 0
     assert Table.open(path).version == 1
+
+
+class Bucket(StoreWrapper):
+    """A store that has the URL of another, as at two endpoints."""
+
+    @property
+    def url(self) -> str:
+        return "s3://bucket/t"
+
+
+def test_what_was_read_at_another_endpoint_or_with_other_keys_is_not_shown(tmp_path: Path) -> None:
+    tables = [Table.create(str(tmp_path / name), schema=SCHEMA) for name in ("one", "other")]
+    endpoints = [{"aws.endpoint": f"http://127.0.0.1:{port}"} for port in (1, 2)]
+    keys = [{"aws.accessKey": key, "aws.secretKey": "s"} for key in ("a", "b")]
+    for one, other in (endpoints, keys):
+        cache = LogCache(1 << 20)
+        places = [open_log("s3://bucket/t", options).place for options in (one, other, one)]
+        stores = [Bucket(LocalStore(table.path)) for table in (*tables, tables[0])]
+        logs = [TransactionLog(store, cache=cache, place=place) for store, place in zip(stores, places, strict=True)]
+        shown = [log.newest(max_staleness_seconds=60).metadata.id for log in logs]
+        assert shown == [table.metadata.id for table in (*tables, tables[0])]
+        assert cache.stats().entries["snapshots"] == 2
 
 
 def test_a_commit_never_builds_on_a_stale_snapshot(path: str) -> None:

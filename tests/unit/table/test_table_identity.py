@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from indextables.errors import CommitUnknownError, ConflictError, TableExistsErr
 from indextables.log.cache import LogCache
 from indextables.log.create import create_table
 from indextables.log.log_files import version_of, version_path
-from indextables.log.transaction_log import TransactionLog
+from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
 from indextables.model.actions import CommitInfo, MetadataAction
 from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.storage.local import LocalStore
@@ -181,6 +183,79 @@ def test_a_log_that_was_replaced_by_an_older_one_is_told(tmp_path: Path) -> None
     with pytest.raises(ConflictError, match="was read at version 3, and now its newest is 2"):
         old.append(rows([99]))
     assert ids(Table.open(str(tmp_path / "t"))) == list(range(20))
+
+
+def continued_otherwise(root: Path, version: int) -> str:
+    """As if the log was put back to the version before and somebody else went on: another file of the same length.
+
+    Returns the split that it adds.
+    """
+    file = root / version_path(version)
+    body = file.read_text(encoding="utf-8")
+    for line in map(json.loads, body.splitlines()):
+        if "commitInfo" in line:
+            body = body.replace(line["commitInfo"]["txnId"], str(uuid.uuid4()))
+        if "add" in line:
+            split = str(line["add"]["path"])
+    other = split[:-12] + uuid.uuid4().hex[:6] + ".split"
+    shutil.copy(root / split, root / other)
+    file.unlink()
+    file.write_text(body.replace(split, other), encoding="utf-8")
+    return other
+
+
+PLAIN = {"transaction.compression.enabled": "false"}
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["that was listed", "that was committed"])
+@pytest.mark.parametrize("verb", ["append", "overwrite", "replace", "update_metadata"])
+def test_a_log_that_others_continued_from_an_older_one_is_told(tmp_path: Path, verb: str, *, listed: bool) -> None:
+    """The version that the handle shows is not the one that has its number now, though the two files are as long."""
+    root = tmp_path / "t"
+    table_of(root, appends=2)
+    old = Table.open(str(root), options=PLAIN)
+    for n in range(2):
+        old.append(rows([90 + n]))
+    old = old.refresh() if listed else old
+    other = continued_otherwise(root, old.version)
+    with pytest.raises(ConflictError, match="does not come from it: its log was replaced"):
+        VERBS[verb](old)
+    PROCESS_CACHE.invalidate()
+    new = Table.open(str(root))
+    assert (new.version, other in new.files()["path"].to_pylist()) == (4, True)
+    assert new.verify(full=True).status == "healthy"
+
+
+def test_what_this_process_committed_is_not_shown_where_others_continued_an_older_log(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    table_of(root, appends=2)
+    old = Table.open(str(root), options=PLAIN)
+    old.append(rows([90]))
+    shown = old.files()["path"].to_pylist()
+    other = continued_otherwise(root, old.version)
+    assert other not in shown
+    assert other in old.refresh().files()["path"].to_pylist()
+    old.refresh().checkpoint()
+    PROCESS_CACHE.invalidate()
+    assert other in Table.open(str(root)).files()["path"].to_pylist()
+
+
+def test_a_version_that_met_another_log_is_taken_back(tmp_path: Path) -> None:
+    """The log is put back and continued while the version is on its way."""
+    root = tmp_path / "t"
+    table_of(root, appends=2)
+    log = TransactionLog(
+        Dozer(LocalStore(root), lambda: continued_otherwise(root, 3)),
+        log_settings(config.resolve(options=PLAIN)),
+        cache=LogCache(1 << 26),
+    )
+    old = Table(log, log.newest(), PLAIN)
+    Table.open(str(root), options=PLAIN).append(rows([90]))
+    with pytest.raises(ConflictError, match="does not come from it: its log was replaced"):
+        old.refresh().overwrite(rows([9]))
+    PROCESS_CACHE.invalidate()
+    assert Table.open(str(root)).version == 3
+    assert 9 in ids(Table.open(str(root)))
 
 
 def test_a_table_without_an_id_is_taken_for_what_it_was(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from indextables import AddAction, Table
 from indextables.errors import ConflictError, InvalidInputError, RefusedError, UnavailableError, VersionNotFoundError
+from indextables.log.commit import CommitResult
 from indextables.storage.local import TEMP_PREFIX
 from indextables.storage.store import ObjectInfo
 from indextables.testing.faulty_store import Fault, FaultyStore, StoreWrapper
@@ -323,20 +325,17 @@ def test_a_split_restored_before_the_purge_is_announced_stays(tmp_path: Path, mo
     table.overwrite(rows([5]))
     purger = unchecked(table)
     monkeypatch.setattr(purge, "BATCH", 1)
-    newest = purger._log.newest
-    calls = 0
+    commit = purger._log.commit
+    restored: list[object] = []
 
-    def restored_first(**kwargs: float | None) -> object:
-        nonlocal calls
-        calls += 1
-        planned_on = newest(**kwargs)
-        if calls == 1:  # the announcement that follows commits on what is remembered of this
-            Table.open(table.path).restore(version=3)
-        return planned_on
+    def restored_first(*args: Any, **kwargs: Any) -> CommitResult:
+        if not restored:
+            restored.append(Table.open(table.path).restore(version=3))
+        return commit(*args, **kwargs)
 
-    purger._log.newest = restored_first  # type: ignore[method-assign,assignment]
+    purger._log.commit = restored_first  # type: ignore[method-assign]
     report = purger.purge(older_than_hours=0, log_retention_hours=0)
-    assert calls > 1
+    assert restored
     assert (report.orphaned_files_found, report.orphaned_files_deleted) == (3, 0)
     assert ids(Table.open(table.path)) == list(range(30))
 
@@ -429,6 +428,6 @@ def test_a_stale_memory_is_never_trusted(tmp_path: Path) -> None:
     stale.append(rows([50]))
     other = Table.open(table.path)
     other.merge()
-    other._log.cache.put("snapshots", table.path, "newest", stale._log._from_cache(), cost_bytes=1)
+    other._log.cache.put("snapshots", table.path, other._log.place, stale._log._from_cache(), cost_bytes=1)
     stale.purge(older_than_hours=0, log_retention_hours=0)
     assert ids(Table.open(table.path)) == [*range(20), 50]

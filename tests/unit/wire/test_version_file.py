@@ -154,3 +154,46 @@ def test_what_is_wrong_with_a_file_is_told_by_pieces_too(spoil: Callable[[bytes]
     for read in (version_file.inflate, lambda data, path: list(version_file.inflate_pieces(data, path=path))):
         with pytest.raises(BadFileError, match=why):
             read(data, path="v")
+
+
+ADD = '{"add":{"path":"a","size":1}}'
+REMOVE = ADD.replace("add", "remove")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{REMOVE[:-1]},{ADD[1:]}",
+        f"{ADD[:-1]},{REMOVE[1:]}",
+        f"{ADD} {ADD}",
+        f"{ADD} {ADD}\n\n",
+        ADD.replace(":{", ":\n{"),
+        f"{ADD} {REMOVE}\n" + ADD.replace(":{", ":\n{"),
+        ADD.replace("1}", '1,"\\u0028unknown fields)":{"path":"b"}}'),
+        ADD.replace("1}", '1,"partitionValues":null,"tags":null}'),
+        '{"metaData":{"id":"i","schemaString":"{}","partitionColumns":null,"configuration":{}}}',
+        '{"metaData":{"id":"i","schemaString":"{}","partitionColumns":[],"configuration":null}}',
+    ],
+)
+def test_what_is_parsed_in_one_go_is_what_the_slow_way_makes_of_it(text: str) -> None:
+    plain = f'{{"commitInfo":{{"txnId":"t"}}}}\n{text}\n'.encode()
+    try:
+        slowly: object = version_file._decode_slowly(plain, "v", len(plain), 1)
+    except BadFileError as failure:
+        slowly = failure.message
+    try:
+        read: object = version_file.decode(plain, path="v")
+    except BadFileError as failure:
+        read = failure.message
+    assert read == slowly
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"add":{"path":"a","size":1,"splitTags":[' + b'"ab",' * 8_000_000 + b'"ab"]}}', b'{"txn":{}} ' * 2_500_000],
+)
+def test_few_bytes_do_not_become_millions_of_texts_in_fields_that_are_known(line: bytes) -> None:
+    packed = version_file.deflate(b'{"commitInfo":{"txnId":"t"}}\n' + line + b"\n")
+    assert len(packed) < 300_000
+    with pytest.raises(BadFileError):
+        version_file.decode(packed, path="v")

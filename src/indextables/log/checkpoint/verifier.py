@@ -434,11 +434,12 @@ def _described(files: _Described, expected: _Described) -> Iterator[str]:
 
 
 def _bare(metadata: MetadataAction | None) -> MetadataAction | None:
-    """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings."""
+    """Metadata without the doc mappings that a checkpoint of an older form keeps among the settings; no columns are none."""
     if metadata is None:
         return None
     configuration = {k: v for k, v in (metadata.configuration or {}).items() if not k.startswith(KEY_PREFIX)}
-    return msgspec.structs.replace(metadata, configuration=configuration)
+    columns = metadata.partition_columns or ()
+    return msgspec.structs.replace(metadata, configuration=configuration, partition_columns=columns)
 
 
 def _by_path(files: pa.Table) -> _Described:

@@ -88,6 +88,24 @@ def test_a_table_of_ours_means_any_word_after_its_protocol_was_written_back(tabl
     assert matches(Table.open(table.path), "disk full") == [0, 1, 2]
 
 
+def test_a_version_of_another_engine_that_is_restored_means_what_it_meant(table: Table) -> None:
+    theirs = of_another_engine(table)
+    theirs.checkpoint()
+    ours = Table.open(table.path, options={"transaction.cache.enabled": False})
+    ours.append(pa.table({"n": [4], "message": ["disk full again"]}))
+    ours.restore(version=1)
+    assert matches(ours, "disk full") == matches(Table.open(table.path, version=1), "disk full") == [0]
+    assert ours.restore(version=1).status == "no_action"
+
+
+def test_a_version_of_ours_that_is_restored_under_an_older_protocol_means_what_it_meant(table: Table) -> None:
+    table.admin.downgrade_protocol(to=2, log_only=True)
+    again = Table.open(table.path)
+    again.append(pa.table({"n": [4], "message": ["disk full again"]}))
+    again.restore(version=1)
+    assert matches(again, "disk full") == [0, 1, 2]
+
+
 def test_a_table_keeps_its_operator(table: Table) -> None:
     table.update_metadata(options={"query.defaultOperator": "and"})
     assert matches(Table.open(table.path), "disk full") == [0]
