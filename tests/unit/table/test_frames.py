@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.table.frames import pushed
+from indextables.table.frames import _ELSEWHERE, pushed
 
 SCHEMA = pa.schema(
     [
@@ -187,6 +188,25 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path: Path, data: A
     with pytest.raises(InvalidInputError, match=said):
         made.append(data)
     assert made.version == 0
+
+
+def test_names_of_other_libraries_are_answered_with_ours(table: Table) -> None:
+    for name, here in _ELSEWHERE.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'. Here it is") as told:
+            getattr(table, name)
+        assert told.value.name == name
+        for chain in re.findall(r"\bt((?:\.\w+)+)", here):
+            assert getattr(Table, chain.split(".")[1], None) is not None, chain
+    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
+        _ = table.colour  # type: ignore[attr-defined]
+    assert not hasattr(table, "__enter__")
+
+
+def test_a_table_holds_rows_and_no_names(table: Table) -> None:
+    assert next(iter(table)) in table
+    assert {"id": -1} not in table
+    with pytest.raises(InvalidInputError, match=r"'id' is no row.*t\.schema\.names"):
+        "id" in table  # noqa: B015
 
 
 FILTERS = [
