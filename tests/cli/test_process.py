@@ -47,6 +47,24 @@ def test_misspelt_verbs_and_settings_are_recognised(made_once: Path) -> None:
     assert process("count", made_once, "-o", "nothing").code == 2
 
 
+@pytest.mark.parametrize(
+    ("verb", "here"),
+    [
+        ("vacuum", "indextables purge"),
+        ("optimize", "indextables merge"),
+        ("untag", "indextables tag PATH NAME --remove"),
+        ("insert", "indextables append"),
+        ("select", "indextables query"),
+        ("schema", "indextables describe"),
+        ("head", "indextables scan PATH --limit 5"),
+    ],
+)
+def test_verbs_of_other_tools_are_answered_with_ours(verb: str, here: str, call: Call, made_once: Path) -> None:
+    told = json.loads(call(verb, made_once, "--json", code=2).err)["error"]
+    assert told["message"] == f"No such command '{verb}'. Here it is `{here}`."
+    assert here.split()[1] in VERBS
+
+
 def test_errors_are_json_when_asked_for_and_debug_shows_where(made_once: Path) -> None:
     told = json.loads(process("count", made_once / "nowhere", "--json").err)["error"]
     assert (told["kind"], sorted(told)) == ("table_not_found", ["context", "hint", "kind", "message"])

@@ -19,7 +19,9 @@ from elasticsearch import BadRequestError, Elasticsearch, NotFoundError
 from starlette.testclient import TestClient
 
 from indextables import Table
+from indextables.table.planning import query_fields
 from indextables.web.explorer import Limits
+from indextables.web.query_dsl import QueryDsl
 from indextables.web.service import LOOPBACK, Service, listening, service_application
 from indextables.web.warehouse import Warehouse
 
@@ -502,6 +504,44 @@ def test_one_table_needs_no_name(table: Table) -> None:
     assert client.post("/_search", json={"size": 0}).json()["hits"]["total"]["value"] == ROWS
     assert client.get("/_count").json()["count"] == ROWS
     limits.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"range": {"ts": {"gte": "2026-11-05"}}}, 3),
+        ({"range": {"ts": {"gt": "2026-11-05"}}}, 1),
+        ({"range": {"ts": {"lt": "2026-11-05"}}}, 1),
+        ({"range": {"ts": {"lte": "2026-11-05"}}}, 3),
+        ({"range": {"ts": {"lte": "2026/11/05"}}}, 3),
+        ({"range": {"ts": {"from": "2026-11-05", "to": "2026-11-05"}}}, 2),
+        ({"range": {"ts": {"lte": "2026-11-05T00:00:00Z"}}}, 2),
+        ({"range": {"ts": {"gt": "2026-11-05T00:00:00Z"}}}, 2),
+        ({"range": {"ts": {"lte": "now/y"}}}, 4),
+        ({"range": {"ts": {"gt": "now/y"}}}, 0),
+        ({"range": {"ts": {"lt": "now/y"}}}, 0),
+        ({"term": {"ts": "2026-11-05"}}, 2),
+        ({"terms": {"ts": ["2026-11-05", "2026-11-06"]}}, 3),
+        ({"match": {"ts": "2026-11-05T12:00:00Z"}}, 1),
+        ({"range": {"day": {"lte": "2026-11-05"}}}, 3),
+        ({"range": {"day": {"gt": "2026-11-05"}}}, 1),
+        ({"term": {"day": "2026-11-05"}}, 2),
+        ({"range": {"n": {"from": 1, "to": 2}}}, 2),
+    ],
+)
+def test_a_date_is_the_whole_of_its_day(tmp_path: Path, query: dict[str, Any], expected: int) -> None:
+    columns = [("ts", pa.timestamp("us", tz="UTC")), ("day", pa.date32()), ("n", pa.int64())]
+    made = Table.create(str(tmp_path / "t"), schema=pa.schema(columns))
+    times = [dt.datetime(2026, 11, *at, tzinfo=dt.UTC) for at in ((4, 23), (5,), (5, 12), (6,))]
+    made.append([{"ts": at, "day": at.date(), "n": n} for n, at in enumerate(times)])
+    in_that_year = int(dt.datetime(2026, 12, 1, tzinfo=dt.UTC).timestamp() * 1000)
+    asked = QueryDsl(query_fields(made), now_ms=in_that_year).query(query)
+    assert made.count(query=str(asked)) == expected
+
+
+def test_two_bounds_of_one_side_are_refused(es: Elasticsearch) -> None:
+    with pytest.raises(BadRequestError, match="A range has gt and gte"):
+        es.search(index="logs", query={"range": {"id": {"gt": 1, "gte": 2}}})
 
 
 def test_times_relative_to_the_clock(es: Elasticsearch, table: Table) -> None:

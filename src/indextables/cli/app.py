@@ -122,6 +122,22 @@ VERBS = {name: module for module, names in _VERBS_OF for name in names.split()}
 """The module of each verb. It is loaded when one of its verbs is called, so that a search waits for nothing else."""
 _WrongCall: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a call that it cannot understand; not every release has a public name for it."""
+_ELSEWHERE = {
+    "vacuum": "purge",
+    "optimize": "merge",
+    "untag": "tag PATH NAME --remove",
+    "insert": "append",
+    "load": "append",
+    "import": "append",
+    "select": "query",
+    "rows": "scan",
+    "head": "scan PATH --limit 5",
+    "schema": "describe",
+    "info": "describe",
+    "log": "history",
+    "rollback": "restore",
+}
+"""What other tools call our verbs, which nobody would find by their letters."""
 _NEED_EVERYTHING = {"query", "report", "ui", "serve", "mcp", "jar", "pack-env", "demo"}
 
 
@@ -147,6 +163,12 @@ class Verbs(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """The names, in the order of their modules."""
         return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The verb of a call. One that has another name here is refused with that name."""
+        if args and args[0] in _ELSEWHERE:
+            ctx.fail(f"No such command {args[0]!r}. Here it is `indextables {_ELSEWHERE[args[0]]}`.")
+        return super().resolve_command(ctx, args)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> Any:
         """Parse, and call a verb."""

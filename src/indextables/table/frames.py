@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indextables.errors import InvalidInputError, RefusedError, UnsupportedError
+from indextables.errors import InvalidInputError, RefusedError, UnsupportedError, shown
 from indextables.model.arguments import text, whole_number
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
 from indextables.model.report import Report
@@ -108,6 +108,32 @@ def _link(place: Path, target: Path) -> bool:
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SEARCH_MACRO = """CREATE OR REPLACE TEMP MACRO indextables_search(name, query) AS TABLE SELECT * FROM query(
 'SELECT * FROM "' || name || '_search"(''' || replace(query, '''', '''''') || ''')')"""
+
+
+_ELSEWHERE = {
+    "columns": "t.schema.names",
+    "dtypes": "t.schema",
+    "shape": "(len(t), len(t.schema))",
+    "describe": "t.to_dict()",
+    "info": "t.to_dict()",
+    "query": 't.search("level:ERROR"), or t.to_pandas(where="n > 1")',
+    "filter": 't.scan(where="n > 1")',
+    "select": 't.scan(columns=["n"])',
+    "to_arrow": "t.scan().read_all()",
+    "to_csv": 't.to_pandas().to_csv("rows.csv")',
+    "sort_values": 't.search("*", order_by="-n")',
+    "groupby": 't.aggregate({"levels": {"terms": {"field": "level"}}})',
+    "insert": "t.append(rows)",
+    "write": "t.append(rows) or t.overwrite(rows)",
+    "rename": 't.alter.rename_column("n", "m")',
+    "drop": 't.alter.drop_column("n")',
+    "vacuum": "t.purge()",
+    "optimize": "t.merge()",
+    "truncate": "t.truncate_time_travel()",
+    "create_checkpoint": "t.checkpoint()",
+    "load_as_version": "Table.open(path, version=3)",
+}
+"""What pandas, Polars and delta-rs call what a table has under another name."""
 
 
 class FrameVerbs(TableHandle):
@@ -272,6 +298,19 @@ class FrameVerbs(TableHandle):
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for batch in self._reader():
             yield from batch.to_pylist(maps_as_pydicts="lossy")
+
+    def __contains__(self, row: object) -> bool:
+        if isinstance(row, str):
+            message = f"{shown(row)} is no row, and a table holds rows."
+            raise InvalidInputError(message, hint="Its columns are t.schema.names; a word is looked for by t.search().")
+        return any(row == one for one in self)
+
+    if not TYPE_CHECKING:  # for a type checker every name would be one of a table
+
+        def __getattr__(self, name: str) -> Any:
+            here = _ELSEWHERE.get(name)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message if here is None else f"{message}. Here it is {here}", name=name, obj=self)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._reader().__arrow_c_stream__(requested_schema)

@@ -352,7 +352,7 @@ def upsert(
             raise InvalidInputError(f"{name} is {given!r}.", hint=f"It can be {', '.join(allowed)}.")
     change = RowChange.of(table, Operation.UPSERT)
     table = change.table
-    rows_in = incoming(data, table.schema.names)
+    rows_in = incoming(data, table.schema.names, schema=table.schema)
     write = planning.plan_write(table, rows_in.schema, operation=Operation.UPSERT)
     source = _source(pa.Table.from_batches(rows_in.batches, rows_in.schema), on, table._names, table.path)
     scan = scans.plan_scan(change.read, table._spec, table._search_settings, where=source.condition)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
 from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest
@@ -21,7 +22,9 @@ from indextables.splits.query.parser import parse
 
 _LUCENE_OWN = {"analyze_wildcard", "lenient", "auto_generate_synonyms_phrase_query"}
 """Options whose values change nothing here: wildcards are analysed, and a value of another type is an error."""
-_BOUNDS = {"gt": "{", "gte": "[", "lt": "}", "lte": "]"}
+_BOUNDS = {"gt": "{", "gte": "[", "from": "[", "lt": "}", "lte": "]", "to": "]"}
+_DAY = re.compile(r"\d{4}([-/])\d\d\1\d\d")
+_ROUNDED = re.compile(r"now([+-]\d+\w)*/\w")
 _DEEPEST = 50
 
 
@@ -154,7 +157,27 @@ class QueryDsl:
         return tuple(self._value(field, word) for word in found)
 
     def _value(self, field: Any, value: Any) -> tree.Query:
-        return self._parse(f"{self.name(field)}:{_quoted(value)}")
+        after = self._day_after(field, value)
+        wanted = _quoted(value) if after is None else f"[{_quoted(value)} TO {_quoted(after)}}}"
+        return self._parse(f"{self.name(field)}:{wanted}")
+
+    def _day_after(self, field: Any, value: Any) -> str | None:
+        """The moment behind a date, or behind `now/d`, that is asked of a column of times.
+
+        In Elasticsearch either stands for the whole of its day: `lte` takes it in, and `gt` leaves it out.
+        """
+        target = self.fields.resolve(tuple(str(field).split(".")))
+        if target is None or target.path or not pa.types.is_timestamp(self.fields.schema.field(target.column).type):
+            return None
+        text = str(value)
+        if _ROUNDED.fullmatch(text):
+            start, unit = text.rsplit("/", 1)
+            return f"{start}+1{unit}/{unit}"
+        try:
+            day = dt.date.fromisoformat(text.replace("/", "-")) if _DAY.fullmatch(text) else None
+            return None if day is None else (day + dt.timedelta(days=1)).isoformat()
+        except (ValueError, OverflowError):
+            return None
 
     def _phrase(self, body: Any, *, prefix: bool) -> tree.Query:
         kind = "match_phrase_prefix" if prefix else "match_phrase"
@@ -198,17 +221,22 @@ class QueryDsl:
         return _boosted(tree.any_of(tuple(self._value(field, value) for value in values)), boost)
 
     def _range(self, body: Any) -> tree.Query:
-        field, given = _field_body(body, "range", None, [*_BOUNDS, "format", "time_zone", "boost", "from", "to"])
+        field, given = _field_body(body, "range", None, [*_BOUNDS, "format", "time_zone", "boost"])
         if str(given.get("time_zone", "UTC")).upper() not in ("UTC", "Z", "+00:00"):
             raise refuse(f"time_zone {given['time_zone']}")
         scale = {"epoch_millis": 1000, "epoch_second": 1}.get(str(given.get("format", "")).split("||")[0])
-        low = [key for key in ("gt", "gte") if given.get(key) is not None]
-        high = [key for key in ("lt", "lte") if given.get(key) is not None]
-        if not low and not high:
+        low, high = _bound(given, ("gt", "gte", "from")), _bound(given, ("lt", "lte", "to"))
+        if low is None and high is None:
             return self._parse(f"{self.name(field)}:*")
-        bounds = [_quoted(_moment(given[k[0]], scale)) if k else "*" for k in (low, high)]
-        opening, closing = _BOUNDS[low[0]] if low else "[", _BOUNDS[high[0]] if high else "]"
-        return _boosted(self._parse(f"{self.name(field)}:{opening}{bounds[0]} TO {bounds[1]}{closing}"), given)
+        start, end = (None if key is None else _moment(given[key], scale) for key in (low, high))
+        opening = "*" if low is None else _quoted(start)
+        closing = "*" if high is None else _quoted(end)
+        brackets = [_BOUNDS[low or "gte"], _BOUNDS[high or "lte"]]
+        if low == "gt" and (after := self._day_after(field, start)):
+            brackets[0], opening = "[", _quoted(after)
+        if high in ("lte", "to") and (after := self._day_after(field, end)):
+            brackets[1], closing = "}", _quoted(after)
+        return _boosted(self._parse(f"{self.name(field)}:{brackets[0]}{opening} TO {closing}{brackets[1]}"), given)
 
     def _pattern(self, body: Any, kind: str) -> tree.Query:
         field, given = _field_body(body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"])
@@ -347,6 +375,15 @@ def _one(given: Mapping[str, Any], key: str) -> Any:
 
 def _several(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, list) else [value]
+
+
+def _bound(given: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """Which of some keys bounds a range; two of them are no bound."""
+    found = [key for key in keys if given.get(key) is not None]
+    if len(found) > 1:
+        message = f"A range has {' and '.join(found)}, of which only one can hold."
+        raise InvalidInputError(message, hint="Leave one of them out.", part=found[1])
+    return found[0] if found else None
 
 
 def _moment(value: Any, scale: int | None) -> Any:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.errors import InvalidInputError, shown
+from indextables.errors import IndexTablesError, InvalidInputError, shown
 from indextables.model.column_names import absent_values
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import (
@@ -94,7 +97,7 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
+        reader = _stream(data)
         fields = [field for field in reader.schema if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)]
         if len(fields) < len(reader.schema) and type(data).__module__.startswith("pandas."):
             names = [field.name for field in fields]
@@ -111,9 +114,29 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
             return Incoming(_checked(rows.schema), iter(rows.to_batches()))
     raise InvalidInputError(
         f"Rows cannot be taken from a {type(data).__name__}.",
-        hint="Give a pyarrow Table or RecordBatchReader, a polars or pandas DataFrame, a DuckDB result, "
-        "a non-empty list of dicts, or a non-empty iterable of record batches.",
+        hint=f"{_WAYS_OUT.get(type(data).__name__, '')}Give a pyarrow Table or RecordBatchReader, a polars or pandas "
+        "DataFrame, a DuckDB result, a non-empty list of dicts, or a non-empty iterable of record batches.",
     )
+
+
+_WAYS_OUT = {
+    "dict": "Columns are given as pyarrow.table(columns), one row as [row]. ",
+    "LazyFrame": "Its rows are lazy.collect(). ",
+    "generator": "Dicts are given as list(rows). ",
+    "Series": "A column is given as series.to_frame(). ",
+}
+
+
+def _stream(data: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(data)
+    except IndexTablesError:
+        raise
+    except (ValueError, TypeError) as error:
+        reason = "; ".join(str(part) for part in error.args)
+        message = f"The columns of the {type(data).__name__} cannot be read: {reason}."
+        hint = "Give each column its own name and values of one type. Nothing was written."
+        raise InvalidInputError(message, hint=hint) from None
 
 
 def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
@@ -127,24 +150,63 @@ def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
     return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name)) for name in names})
 
 
+_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
+
 def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
     try:
-        return pa.array(values, kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        column = pa.array(values, kind)
+    except _UNFIT as error:
         row = next((n for n, value in enumerate(values) if not _fits(value, kind)), None)
-        where = "" if row is None else f" of row {row}, {shown(values[row])},"
-        message = (
-            f"The value{where} does not fit column {name!r}{'' if kind is None else f', which is {kind}'}: {error}"
-        )
-        raise InvalidInputError(message, hint="Nothing was written.", column=name, row=row) from None
+        raise _unfit(values, name, kind, row, str(error).rstrip(".")) from None
+    if kind is not None and not _is_plain(values, kind):
+        row = next((n for n, value in enumerate(values) if _loses(value, kind)), None)
+        if row is not None:
+            raise _unfit(values, name, kind, row, "a part of it would be lost")
+    return column
+
+
+def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | None, reason: str) -> InvalidInputError:
+    where = "" if row is None else f" of row {row}, {shown(values[row])},"
+    message = f"The value{where} does not fit column {name!r}{'' if kind is None else f', which is {kind}'}: {reason}."
+    missing = row is not None and str(values[row]) in {"nan", "NaT", "<NA>"}
+    hint = f"{'A missing value is None. ' if missing else ''}Nothing was written."
+    return InvalidInputError(message, hint=hint, column=name, row=row)
 
 
 def _fits(value: Any, kind: pa.DataType | None) -> bool:
     try:
         pa.array([value], kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+    except _UNFIT:
         return False
     return True
+
+
+def _is_plain(values: list[Any], kind: pa.DataType) -> bool:
+    """Whether values are of the very type of a column, which is the usual case: then none needs to be looked at."""
+    tests = ((pa.types.is_integer, int), (pa.types.is_date, date), (pa.types.is_timestamp, datetime))
+    exact = next((exact for test, exact in tests if test(kind)), None)
+    if exact is None:
+        return not pa.types.is_nested(kind)
+    return set(map(type, values)) <= {exact, type(None)}
+
+
+def _loses(value: Any, kind: pa.DataType) -> bool:
+    """Whether Arrow, which took a value for one of a type, left out a part of it: it does so with 1.5 for a whole number."""
+    types = pa.types
+    if types.is_struct(kind) and isinstance(value, Mapping):
+        fields = {field.name: field.type for field in kind}
+        return any(key not in fields or _loses(part, fields[key]) for key, part in value.items())
+    if types.is_map(kind) and value is not None:
+        pairs = value.items() if isinstance(value, Mapping) else value
+        return any(_loses(key, kind.key_type) or _loses(item, kind.item_type) for key, item in pairs)
+    if types.is_list(kind) and value is not None:
+        return any(_loses(part, kind.value_type) for part in value)
+    if types.is_integer(kind):
+        return isinstance(value, Real | Decimal) and bool(value % 1)
+    if types.is_date(kind):
+        return isinstance(value, datetime) and value.time() != time()
+    return bool(types.is_timestamp(kind) and getattr(value, "nanosecond", 0))
 
 
 def _checked(given: pa.Schema) -> pa.Schema:

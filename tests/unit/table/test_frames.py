@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.table.frames import pushed
+from indextables.table.frames import _ELSEWHERE, pushed
 
 SCHEMA = pa.schema(
     [
@@ -113,6 +117,96 @@ def test_what_is_no_row_is_refused_and_nothing_is_written(table: Table, tmp_path
     assert len(made) == 0 and made.version == 0
     made.append([{"id": 1}, {"name": "only a name"}])
     assert list(made) == [{"id": 1, "name": None}, {"id": None, "name": "only a name"}]
+
+
+EVERY_TYPE = pa.schema(
+    [
+        ("id", pa.int32()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("name", pa.string()),
+        ("many", pa.list_(pa.int64())),
+        ("inner", pa.struct([("n", pa.int64())])),
+        ("by", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": 1.5}, "1.5, does not fit column 'id', which is int32: a part of it would be lost"),
+        ({"id": Decimal("1.5")}, "would be lost"),
+        ({"id": np.float32(2.5)}, "would be lost"),
+        ({"day": dt.datetime(2026, 11, 1, 12)}, "does not fit column 'day'.*would be lost"),
+        ({"at": pd.Timestamp("2026-11-01 00:00:00.000000001", tz="UTC")}, "would be lost"),
+        ({"many": [1, 2.5]}, "does not fit column 'many'.*would be lost"),
+        ({"inner": {"n": 1, "m": 2}}, "'m': 2}, does not fit column 'inner'.*would be lost"),
+        ({"inner": {"n": 0.5}}, "would be lost"),
+        ({"by": {"a": 0.5}}, "does not fit column 'by'.*would be lost"),
+        ({"at": pd.NaT}, "NaT, does not fit column 'at'.*A missing value is None"),
+        ({"name": float("nan")}, "does not fit column 'name'.*A missing value is None"),
+        ({"name": "\ud800"}, "does not fit column 'name'"),
+    ],
+)
+def test_a_value_of_which_a_part_would_be_lost_is_refused(tmp_path: Path, row: dict[str, Any], said: str) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
+    for write in (made.append, made.overwrite, lambda rows: made.upsert(rows, on=["id"])):
+        with pytest.raises(InvalidInputError, match=said) as refused:
+            write([{"id": 1}, {"id": 2, **row}])
+        assert refused.value.context["row"] == 1
+    assert made.version == 0
+
+
+def test_values_that_lose_nothing_are_taken_for_the_types_of_the_table(tmp_path: Path) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
+    row = {"id": 2.0, "day": dt.datetime(2026, 11, 1), "at": pd.Timestamp("2026-11-01", tz="UTC"), "many": (1, 2)}
+    made.append([row, {"id": None, "inner": {"n": Decimal(3)}, "by": {"a": 1}}])
+    made.upsert([{"id": 2, "name": "two", "inner": None}], on=["id"])
+    assert sorted((r["id"] or 0, r["day"], r["name"], r["many"]) for r in made) == [
+        (0, None, None, None),
+        (2, dt.date(2026, 11, 1), "two", [1, 2]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            pd.DataFrame([[1, 2]], columns=["id", "id"]),
+            "columns of the DataFrame cannot be read: Duplicate column names",
+        ),
+        (pd.DataFrame({"id": [1, 2], "name": ["a", 3]}), "cannot be read: .*column name"),
+        ({"id": [1]}, r"pyarrow.table\(columns\), one row as \[row\]"),
+        (pl.LazyFrame({"id": [1]}), r"lazy.collect\(\)"),
+        (({"id": n} for n in range(3)), r"list\(rows\)"),
+        (pd.Series([1], name="id"), r"series.to_frame\(\)"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path: Path, data: Any, said: str) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=EVERY_TYPE)
+    with pytest.raises(InvalidInputError, match=said):
+        made.append(data)
+    assert made.version == 0
+
+
+def test_names_of_other_libraries_are_answered_with_ours(table: Table) -> None:
+    for name, here in _ELSEWHERE.items():
+        with pytest.raises(AttributeError, match=f"no attribute '{name}'. Here it is") as told:
+            getattr(table, name)
+        assert told.value.name == name
+        for chain in re.findall(r"\bt((?:\.\w+)+)", here):
+            assert getattr(Table, chain.split(".")[1], None) is not None, chain
+    with pytest.raises(AttributeError, match=r"no attribute 'colour'$"):
+        _ = table.colour  # type: ignore[attr-defined]
+    assert not hasattr(table, "__enter__")
+
+
+def test_a_table_holds_rows_and_no_names(table: Table) -> None:
+    assert next(iter(table)) in table
+    assert {"id": -1} not in table
+    with pytest.raises(InvalidInputError, match=r"'id' is no row.*t\.schema\.names"):
+        "id" in table  # noqa: B015
 
 
 FILTERS = [

@@ -197,12 +197,28 @@ class _QueryParser:
         target = fields.resolve(name.parts("."))
         if target is not None:
             return target
+        instead = self._lucene_hint(name.text)
+        if instead:
+            raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=instead)
         near = fields.nearest(name.parts(".")[0])
         guess = f"Did you mean {' or '.join(near)}? " if near else ""
         hint = (
             f"{guess}Known columns: {', '.join(fields.schema.names)}. A colon inside a word is written \\: or quoted."
         )
         raise self.source.fail(f"There is no column {shown(name.text)}", at=name.start, hint=hint, nearest=near)
+
+    def _lucene_hint(self, name: str) -> str:
+        """What to write for a name that is no column of Lucene's either; the cursor stands behind its colon."""
+        rest = self.source.text[self.source.at :].split(maxsplit=1)
+        value = rest[0].rstrip(")") if rest else "column"
+        if name == "*":
+            every, word = "Write * for every row.", "A word without a column is looked for in every column of text."
+            return every if value == "*" else word
+        if name == "_exists_":
+            return f"Write column:* for the rows that have a value, as in {value}:*."
+        if name == "_missing_":
+            return f"Write NOT column:* for the rows that have no value, as in NOT {value}:*."
+        return ""
 
     def _boosted(self, query: Query) -> Query:
         source, start = self.source, self.source.at

@@ -102,6 +102,23 @@ def test_what_a_query_means(text: str, understood: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("*:*", "Write * for every row."),
+        ("a AND *:*", "Write * for every row."),
+        ("*:a", "A word without a column is looked for in every column of text."),
+        ("_exists_:level", "Write column:* for the rows that have a value, as in level:*."),
+        ("NOT _exists_:level", "as in level:*."),
+        ("_missing_:level", "Write NOT column:* for the rows that have no value, as in NOT level:*."),
+    ],
+)
+def test_what_lucene_calls_otherwise_is_refused_with_what_to_write(text: str, hint: str) -> None:
+    with pytest.raises(QuerySyntaxError, match="There is no column") as refused:
+        parse(text, FIELDS)
+    assert refused.value.hint.startswith(hint) or refused.value.hint.endswith(hint)
+
+
+@pytest.mark.parametrize(
     ("text", "position", "message"),
     [
         ("", 0, "The query is empty"),
