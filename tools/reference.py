@@ -233,10 +233,14 @@ def metrics() -> str:
 def conformance() -> str:
     """Every promise of the specification, what is done, and the test that shows it."""
     rows = [
-        [r.text, _cell(r.promise), r.how, _cell(". ".join(t for t in (r.done, r.why) if t)), f"`{r.test}`"]
+        [r.text, _cell(r.promise), r.how, _cell(". ".join(t for t in (r.done, r.why) if t)), _tests(r.test)]
         for r in promises()
     ]
     return _table(["text", "promise", "how", "what is done, and why", "shown by"], rows)
+
+
+def _tests(names: str) -> str:
+    return ", ".join(f"`{name}`" for name in names.split(", "))
 
 
 def reports() -> str:

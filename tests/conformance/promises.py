@@ -2,7 +2,8 @@
 
 The texts: 000 the table protocol 1.0, 001 the table protocol 2.1, 002 the wire protocol, 003 the transaction log system,
 004 the design of checkpoints. A row is `promise | how | what is done | test | why`. `how` is `as written`, `otherwise` (done
-in another way, with the reason), `more` (beyond what is asked), or `absent` (with the decision that argues it).
+in another way, with the reason), `more` (beyond what is asked), or `absent` (with the decision that argues it). Where one
+test shows a part only, the tests that show the whole stand there with commas between them.
 """
 
 # ruff: noqa: E501 - a row of a table is a line
@@ -32,9 +33,9 @@ Log files are write-once | as written | created if absent, never replaced; only 
 Version 0 holds protocol and metaData, and cannot be overwritten | as written | a second creation is TableExistsError | unit/table/test_log_verbs.py::test_creating_twice |
 Version 0 is never deleted | otherwise | goes once a proven checkpoint covers it | unit/log/test_cleaning.py::test_everything_before_the_newest_state_goes | 001, which is newer, says so
 Readers and writers check the protocol first | as written | versions and features, before anything else is used | unit/table/test_log_verbs.py::test_a_protocol_too_new_is_named |
-Unknown fields and actions are ignored | more | ignored and kept where a file is rewritten | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip |
+Unknown fields and actions are ignored | more | ignored; unknown fields of a split are kept in every form of checkpoint, an unknown action in its version file only | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip, conformance/test_single_promises.py::test_what_is_not_known_is_passed_over_and_kept_in_a_checkpoint |
 The five actions with their fields | as written | all fields, and commitInfo and txn beside them | unit/wire/test_version_file.py::test_every_action_survives |
-AddAction paths are absolute | otherwise | relative; absolute ones under the root are read | unit/table/test_log_verbs.py::test_paths_under_the_root_are_made_relative | 002 says relative; a table can be moved then
+AddAction paths are absolute | otherwise | relative; absolute ones under the root are read | unit/table/test_log_verbs.py::test_paths_under_the_root_are_made_relative, unit/table/test_log_verbs.py::test_absolute_paths_of_other_writers_are_read_and_escapes_refused | 002 says relative; a table can be moved then
 Skips record path, reason, operation, partition, size, retryAfter, skipCount | as written | every skip has all of them | unit/table/test_admin.py::test_a_skip_says_where_the_split_is_and_how_large |
 Append, overwrite and merge are one version each | as written | removes and adds in one file | unit/table/test_row_verbs.py::test_overwriting_everything |
 Conditional writes: If-None-Match on S3 | as written | and its like on Azure, Google, HDFS and local disk | contract/test_race.py |
@@ -58,25 +59,25 @@ upgradeProtocol writes the next version | as written | upgrade_protocol(); never
 Schema evolution is not supported | more | columns can be added and more | unit/table/test_row_verbs.py::test_columns_are_added_when_asked |
 Planned: deletion vectors | more | deletes mark rows in place | unit/upkeep/test_deletion_vectors.py::test_every_answer_is_that_of_a_table_without_the_rows |
 Planned: multi-part checkpoints | as written | JSON and Parquet, beyond `checkpoint.maxFileSize` | unit/log/checkpoint/test_legacy_parts.py::test_a_parquet_checkpoint_goes_on_in_further_parts |
-Planned: incremental checksums | as written | every file of a checkpoint has one, read back before the pointer moves | unit/log/test_swapped_checkpoints.py::test_another_checkpoint_is_not_taken_for_the_table |
+Planned: incremental checksums | as written | every file of a checkpoint has one, read back before the pointer moves | unit/log/test_swapped_checkpoints.py::test_another_checkpoint_is_not_taken_for_the_table, conformance/test_single_promises.py::test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stays |
 Considered: time travel queries | as written | by version and by moment | unit/table/test_log_verbs.py::test_time_travel_by_version_and_by_moment |
 Considered: VACUUM and OPTIMIZE | as written | with a path in quotes, beside PURGE and MERGE SPLITS | unit/commands/test_upkeep_commands.py::test_the_words_of_delta_lake_do_what_ours_do |
 Considered: change data feed | more | changes between versions as rows | unit/table/test_changes.py::test_the_feed_leads_from_version_to_version |
 Considered: liquid clustering | more | splits sorted by columns | unit/upkeep/test_clustering.py::test_rows_are_sorted_and_found_as_before |
-Parallel reading: `checkpoint.parallelism`, `checkpoint.read.timeoutSeconds` | as written | for remote stores; the time limit holds everywhere | unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to |
+Parallel reading: `checkpoint.parallelism`, `checkpoint.read.timeoutSeconds` | as written | for remote stores; the time limit holds everywhere | conformance/test_single_promises.py::test_versions_are_read_in_parallel_by_as_many_as_the_setting_says, unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to |
 Operations are atomic at the level of a file | as written | no partial version is ever seen, whoever is killed | faults/test_killed_writer.py::test_no_partial_file_is_ever_seen |
 Concurrent operations are detected and prevented | as written | what cannot stand beside another's commit is a ConflictError | unit/model/test_conflicts.py::test_cell |
-Durability: no accidental overwrites | as written | put-if-absent on every store | contract/test_race.py::test_one_winner_on_s3 |
+Durability: no accidental overwrites | as written | put-if-absent on every store | contract/test_race.py, contract/test_stores.py, contract/test_hdfs.py::test_one_winner |
 Version numbers give a strict order | as written | no number is used twice, whoever sleeps meanwhile | interleave/test_checkpoints.py::test_a_sleeping_writer_never_takes_a_number_that_was_used |
 The log is in `_transaction_log/`, splits beside it | more | splits in `splits/`, as 001 has it | golden/test_wire.py::test_live_files |
 Checkpoints are `{version:020d}.checkpoint.json` | as written | written with `state.format=json`, always read | unit/log/checkpoint/test_legacy.py::test_older_forms_are_written_by_setting |
 `_last_checkpoint` is JSON | as written | also in its first form, with a version alone | unit/wire/test_old_checkpoints.py::test_the_first_pointers_had_a_version_only |
-Each line holds one object with one key | as written | the five keys of the text, `mergeskip` among them | unit/wire/test_version_file.py::test_every_action_survives |
+Each line holds one object with one key | as written | the five keys of the text, `mergeskip` among them, and commitInfo and txn | conformance/test_single_promises.py::test_each_line_of_a_version_is_an_object_with_one_key |
 protocol: readerFeatures and writerFeatures from version 3 on | as written | an unknown feature is named and refused | unit/model/test_protocol.py::test_an_unknown_feature_is_named |
 Operations are rejected if the protocol is incompatible | as written | both numbers are named | unit/model/test_protocol.py::test_a_version_too_high_names_both_numbers |
 protocol 1 and 2 is what is written | otherwise | new tables have 4, older ones are read | golden/test_tables.py::test_the_newest_version | 001 makes 4 the current one
 protocol and metaData in version 0 only | otherwise | later versions may change both | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win | 003 allows it; tables change
-metaData: id, name, description, format, schemaString, partitionColumns, configuration, createdTime | as written | all of them | golden/test_wire.py::test_version_zero |
+metaData: id, name, description, format, schemaString, partitionColumns, configuration, createdTime | as written | all of them | conformance/test_single_promises.py::test_the_metadata_of_a_new_table_has_every_field |
 add: core fields | as written | required ones are always written | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
 add: stats, tags, minValues, maxValues, numRecords | as written | written by every append | unit/splits/write/test_statistics.py::test_the_json_of_the_add_action |
 add: footer and hotcache offsets | as written | kept where they stand | unit/wire/test_version_file.py::test_every_action_survives |
@@ -85,23 +86,23 @@ remove: deletionTimestamp, dataChange, partitionValues, size, tags | as written 
 mergeskip: retryAfter and skipCount | as written | counted on, and they end with the split | unit/model/test_snapshot.py::test_skips_add_up_and_end_with_their_split |
 Initialization is idempotent | otherwise | a second create is TableExistsError; `exist_ok=True` is idempotent | unit/table/test_log_verbs.py::test_creating_twice | creating over another's table by mistake must be seen
 Loss of version 0 makes a table unreadable | more | a state holds what it said; without one a repair reads the splits | unit/upkeep/test_repair.py::test_rows_and_answers_come_back_from_the_splits_alone |
-Append writes add actions alone | as written | and a commitInfo | unit/table/test_log_verbs.py::test_history_tells_who_did_what |
+Append writes add actions alone | as written | and a commitInfo; the first one with a new mapping a metaData that records it | conformance/test_single_promises.py::test_an_append_adds_and_a_merge_removes_and_adds_in_one_version |
 Overwrite removes every file and adds the new ones in one version | as written | also of a part, or of partitions | unit/table/test_row_verbs.py::test_overwriting_a_part |
-A merge removes its sources and adds its result in one version | as written | rows are never doubled | unit/upkeep/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row |
+A merge removes its sources and adds its result in one version | as written | rows are never doubled | conformance/test_single_promises.py::test_an_append_adds_and_a_merge_removes_and_adds_in_one_version, unit/upkeep/test_merge.py::test_two_merges_of_the_same_splits_never_double_a_row |
 HTTP 412 means that the file exists | more | it is read back: it may be our own, answered twice | faults/test_commit_over_http.py::test_two_hundred_commits_each_with_a_fault |
 Manual checkpoints | as written | checkpoint() and CHECKPOINT | unit/commands/test_execution.py::test_a_checkpoint_is_written_and_described |
 A checkpoint replays everything up to its version | more | from the newest state on | unit/log/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table |
 Clean-up after a checkpoint is optional | as written | `cleanup.enabled` | unit/log/test_cleaning.py::test_no_clean_up_where_it_is_not_wanted |
 Without checkpoints all versions are read | as written | the same | unit/log/checkpoint/test_legacy_parts.py::test_without_checkpoints_a_reader_replays_every_version |
 `cleanup.dryRun` | as written | changes nothing, finds the same | unit/log/test_cleaning.py::test_a_dry_run_changes_nothing_and_finds_the_same |
-Files younger than their retention stay | as written | by the store's clock | unit/log/test_cleaning.py::test_young_files_stay |
+Files younger than their retention stay | as written | by the store's clock | unit/log/test_cleaning.py::test_young_files_stay, unit/log/test_clock.py::test_a_small_difference_is_measured_by_the_stores_clock |
 All data stays readable during and after a clean-up | as written | at every step of it | unit/model/test_retention.py::test_what_must_stay_readable_stays_readable_at_every_step |
-Several checkpoints may exist | as written | and older ones serve time travel | unit/model/test_retention.py::test_old_checkpoints_and_their_parts |
+Several checkpoints may exist | as written | and older ones serve time travel | conformance/test_single_promises.py::test_whatever_base_it_is_read_from_the_list_is_the_same, unit/model/test_retention.py::test_old_checkpoints_and_their_parts |
 A clean-up that fails affects nothing | as written | logged and counted | unit/table/test_kept_promises.py::test_by_default_a_failed_clean_up_is_only_counted |
 No metadata is an error | as written | CorruptTableError with the way out | unit/log/test_crafted_files.py::test_schemas_that_are_none |
-The schema is Spark's JSON | as written | read and written | golden/test_wire.py::test_version_zero |
+The schema is Spark's JSON | as written | read and written | unit/model/test_schema.py::test_every_spark_type_comes_back_from_arrow, golden/test_wire.py::test_version_zero |
 A file list is base and increments | as written | folding in two goes is folding in one | unit/model/test_snapshot.py::test_folding_in_two_goes_is_folding_in_one |
-Protocol, metadata and skips do not change the list | as written | the same | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win |
+Protocol, metadata and skips do not change the list | as written | the same | conformance/test_single_promises.py::test_protocol_metadata_and_skips_leave_the_list_as_it_is |
 The losing writer retries with a new version | as written | by itself | budget/test_log_requests.py::test_a_lost_race_costs_no_listing |
 Writes are serialized | as written | all schedules of three writers | interleave/test_commits.py::test_three_writers |
 Caches are renewed after every write | as written | another's commit is seen at once | unit/table/test_log_verbs.py::test_another_writers_commit_is_visible_at_once |
@@ -111,12 +112,12 @@ Partition folders `year=2024/month=10` | as written | the same names, escaped | 
 Partition values are strings in the log | as written | and their types come from the schema | golden/test_jvm_rows.py::test_partitions_mean_what_was_written |
 A missing file is handled gracefully | as written | MissingSplitError names it; a listing that is behind is looked at again | unit/table/test_row_verbs.py::test_a_missing_or_damaged_split_is_named |
 Action types may be added; old readers ignore them | as written | and show them | unit/commands/test_execution.py::test_what_another_writer_added_to_the_log_is_shown |
-Optional fields may be added | as written | kept | unit/wire/test_manifest.py::test_fields_of_a_newer_writer_are_kept |
-Monitor version 0 | more | verify() looks at every version | unit/upkeep/test_verify.py::test_a_garbled_version |
+Optional fields may be added | as written | kept | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip, unit/wire/test_manifest.py::test_fields_of_a_newer_writer_are_kept |
+Monitor version 0 | more | verify() looks at every version; without version 0 a table is whole once a checkpoint holds what it said | conformance/test_single_promises.py::test_a_damaged_version_0_is_found, unit/upkeep/test_verify.py::test_a_garbled_version |
 Test recovery from checkpoints | as written | a broken state heals | golden/test_broken_tables.py::test_a_broken_state_is_reported_once_and_healed |
 Planned: schema evolution | more | add, rename, drop, widen | unit/table/test_alter.py |
-Planned: column mapping | more | renamed columns keep their name in the splits | unit/table/test_alter.py |
-Skip actions make merges resilient | as written | the rest goes on | unit/upkeep/test_merge.py::test_a_missing_source_is_skipped |
+Planned: column mapping | more | renamed columns keep their name in the splits | conformance/test_single_promises.py::test_a_renamed_column_keeps_its_name_in_the_splits, unit/table/test_alter.py::test_the_mapping_survives_states_repair_and_older_releases_refuse_it |
+Skip actions make merges resilient | as written | the rest goes on | unit/upkeep/test_merge.py::test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on, unit/upkeep/test_merge.py::test_a_missing_source_is_skipped |
 Merges run in the process | as written | in threads, or as Spark's tasks | unit/upkeep/test_merge.py::test_the_work_travels |
 """,
     "001": """
@@ -125,21 +126,21 @@ Tables of V1 to V3 are read and upgraded by a checkpoint | as written | the prot
 State writes are incremental: O(delta) | as written | one new manifest, others named | unit/log/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table |
 Manifests are pruned by partition bounds | more | and by bounds of columns | unit/log/checkpoint/test_checkpoint.py::test_parts_that_cannot_match_are_not_fetched |
 Manifests are read in parallel (8) | as written | `state.read.parallelism` | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest |
-Optimistic concurrency with retries and backoff | as written | full jitter; the first retries at once | faults/test_contention.py |
+Optimistic concurrency with retries and backoff | as written | full jitter; the first retries at once; on a local disk writers that lost a race take turns before they wait | faults/test_contention.py, conformance/test_single_promises.py::test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_at_once |
 10 attempts | otherwise | 1000 attempts within `transaction.retry.maxElapsedMs` (60 s); 10 where set | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session | with many writers ten is not enough, and time is what a caller cares for
 State writes are conditional and re-read the base on a retry | as written | losing that race is as good as winning | unit/log/checkpoint/test_checkpoint.py::test_two_writers_do_not_write_the_same_state_twice |
 Merge resilience: skipped files stay live and wait for retryAfter | as written | cooldown 24 h, counted | unit/upkeep/test_merge.py::test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on |
 Skip state is visible | as written | DESCRIBE INDEXTABLES STATE and SKIPPED FILES | unit/commands/test_execution.py::test_skipped_files_are_shown_with_their_cooldown |
 Purge-on-write and merge-on-write | as written | merges in the background | unit/upkeep/test_on_write.py::test_in_the_background |
 Checkpoints after MERGE SPLITS | as written | `state.compaction.afterMerge` | unit/log/checkpoint/test_checkpoint.py::test_a_merge_is_followed_by_a_state |
-Compaction above 10 % tombstones or 20 manifests | as written | and more than twice as many manifests as full ones would be | unit/log/checkpoint/test_checkpoint.py::test_too_many_manifests_are_merged_and_large_ones_left_alone | a very large table would be compacted every time
-COMPACT forces it, sorted by partition, chunks of 50,000, no tombstones | as written | COMPACT is the CHECKPOINT that rewrites everything | unit/log/checkpoint/test_checkpoint.py::test_compact_really_compacts |
+Compaction above 10 % tombstones or 20 manifests | as written | and more than twice as many manifests as full ones would be | conformance/test_single_promises.py::test_compaction_begins_beyond_a_tenth_of_tombstones_and_twenty_manifests, unit/log/checkpoint/test_checkpoint.py::test_too_many_manifests_are_merged_and_large_ones_left_alone | a very large table would be compacted every time
+COMPACT forces it, sorted by partition, chunks of 50,000, no tombstones | as written | COMPACT is the CHECKPOINT that rewrites everything | unit/log/checkpoint/test_checkpoint.py::test_compact_really_compacts, unit/commands/test_execution.py::test_compacting_writes_the_state_anew |
 DESCRIBE INDEXTABLES STATE | as written | format, version, counts, ratio, whether to compact | unit/commands/test_execution.py::test_a_checkpoint_is_written_and_described |
 TRUNCATE TIME TRAVEL with DRY RUN | as written | nothing but the newest version is left | unit/upkeep/test_truncate.py::test_only_the_newest_version_is_left |
 State retention: 2 versions, 168 hours | as written | the same keys | unit/model/test_retention.py::test_states_are_kept_by_number_and_by_age |
 Manifest garbage collection with a safety window of an hour | as written | `state.gc.minManifestAgeHours` | unit/model/test_retention.py::test_young_manifests_are_left_for_writers_under_way |
 PURGE removes orphans, old versions and states | as written | by the store's clock | unit/upkeep/test_purge.py::test_a_dry_run_lists_exactly_what_is_then_deleted |
-Schema deduplication by a canonical hash | as written | in version files and states | unit/log/test_recorded_mappings.py::test_a_mapping_is_recorded_once_and_named_by_its_hash |
+Schema deduplication by a canonical hash | as written | in version files and states | unit/log/test_recorded_mappings.py::test_a_mapping_is_recorded_once_and_named_by_its_hash, unit/log/checkpoint/test_checkpoint.py::test_a_wide_schema_is_stored_once |
 400 columns do not bloat the log | as written | 40 splits of 400 columns are below 150 KB | unit/log/test_recorded_mappings.py::test_forty_splits_of_four_hundred_columns_are_a_small_version |
 Statistics are truncated to 32 characters, partition columns never | more | and stay bounds: a cut maximum is rounded up | unit/model/test_values.py::test_shortened_texts_still_bound |
 `dataSkippingNumIndexedCols` (32) | as written | the same | unit/splits/write/test_statistics.py::test_which_columns_have_statistics |
@@ -148,8 +149,8 @@ Troubleshooting: REPAIR from split files | as written | rows, partitions, statis
 Readers see a version whole or not at all | as written | under traffic too | faults/test_states_under_traffic.py::test_readers_see_whole_versions_or_are_told |
 Version 0 is protected at creation | as written | two first writers make one table | interleave/test_creation.py::test_two_first_writers |
 Version 0 may go once a checkpoint covers it | as written | and the id of the table stays | unit/upkeep/test_truncate.py::test_only_the_newest_version_is_left |
-The list of files is deterministic | as written | whatever base it is read from | golden/test_tables.py::test_every_older_version_can_be_read |
-Protocol checks run before every write too | as written | a writer that wakes in a newer table deletes nothing | faults/test_landed_commits.py::test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing |
+The list of files is deterministic | as written | whatever base it is read from | conformance/test_single_promises.py::test_whatever_base_it_is_read_from_the_list_is_the_same |
+Protocol checks run before every write too | as written | a writer that wakes in a newer table deletes nothing | unit/table/test_log_verbs.py::test_a_protocol_too_new_is_named, faults/test_landed_commits.py::test_a_writer_that_wakes_in_a_table_too_new_for_it_deletes_nothing |
 A conflict leads to a re-read of the state | as written | only of what is new | budget/test_log_requests.py::test_several_versions_lost_at_once_are_read_by_name |
 Azure has an equivalent | as written | If-None-Match there too | contract/test_stores.py::TestAzure |
 Splits lie in `splits/`, below their partition | as written | the same | golden/test_wire.py::test_live_files |
@@ -179,10 +180,10 @@ Compacting needs removals to call for it, or a statement | as written | the same
 Time travel is bounded by retention | as written | a version that is gone is told with those that are left | unit/table/test_log_verbs.py::test_time_travel_by_version_and_by_moment |
 TRUNCATE DRY RUN lists what would go | as written | exactly that | unit/upkeep/test_truncate.py::test_a_dry_run_lists_exactly_what_is_then_deleted |
 Expired states and their manifests go with PURGE | as written | the same | unit/upkeep/test_purge.py::test_expired_states_and_manifests |
-PURGE ... OLDER THAN 7 DAYS | as written | too short a time is refused | unit/upkeep/test_purge.py::test_too_short_a_retention_is_refused |
-`state.retry.*`: attempts, base and longest delay | as written | the same keys | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
+PURGE ... OLDER THAN 7 DAYS | as written | too short a time is refused | unit/commands/test_upkeep_commands.py::test_a_dry_purge_lists_what_the_purge_then_deletes, unit/upkeep/test_purge.py::test_too_short_a_retention_is_refused |
+`state.retry.*`: attempts, base and longest delay | as written | the same keys, with the same defaults | conformance/test_single_promises.py::test_a_state_is_tried_as_often_and_waited_for_as_long_as_the_settings_say, unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
 `transaction.retry.*`: attempts, base and longest delay | as written | the same keys | faults/test_lost_races.py::test_the_number_of_attempts_stays_a_setting |
-No distributed locks | as written | none | faults/test_contention.py::test_eight_processes_on_local_disk |
+No distributed locks | as written | none; on a local disk writers of one machine that lost a race take turns by a file lock, for 0.2 s at most, and nothing depends on it | faults/test_contention.py, unit/storage/test_local.py::test_nobody_waits_long_for_a_turn_and_nobody_twice |
 Canonical hash: sorted keys, sorted named arrays | as written | order and spacing do not matter | unit/model/test_schema_registry.py::test_order_and_spacing_do_not_matter_but_content_does |
 `stats.truncation.enabled` and `maxLength` | as written | can be turned off or set | unit/splits/write/test_statistics.py::test_truncation_can_be_turned_off_or_set |
 Splits are skipped by minValues and maxValues | as written | the same | unit/model/test_pruning.py::test_bounds_and_null_counts |
@@ -199,20 +200,20 @@ Monitor that a valid checkpoint exists | as written | verify() and DESCRIBE | un
 State manifest is `_manifest.json` | otherwise | `_manifest.avro` is written, both are read | unit/wire/test_state.py::test_the_json_form | 001, which is newer, says Avro
 Version files may be gzip; detected by content | as written | plain, gzip, or two bytes and gzip | unit/wire/test_version_file.py::test_the_three_forms_on_disk_are_told_apart |
 Feature flags avroState, multiPartCheckpoint, schemaDeduplication | as written | and parquetSplits, which is ours | unit/model/test_protocol.py::test_what_this_release_writes_it_reads |
-metaData configuration holds `docMappingSchema.<hash>` | as written | a version that brings a new mapping records it | unit/log/test_recorded_mappings.py::test_versions_with_mappings_in_every_split_are_read |
+metaData configuration holds `docMappingSchema.<hash>` | as written | a version that brings a new mapping records it | unit/log/test_recorded_mappings.py::test_a_mapping_is_recorded_once_and_named_by_its_hash |
 Hash: canonical JSON, SHA-256, Base64, 16 characters | as written | URL-safe, as the files of the other engine have it | unit/model/test_schema_registry.py::test_the_hash_of_a_real_table |
 Renormalization above 5 references | as written | `state.schema.renormalizeThreshold` | unit/log/checkpoint/test_checkpoint.py::test_many_spellings_of_one_schema_are_merged |
 `_last_checkpoint` fields | as written | all of them | unit/wire/test_old_checkpoints.py::test_the_pointer_comes_back_in_the_formats_words |
 JSON checkpoint: one gzip file, or a manifest and parts | as written | with checksums of the parts | unit/log/checkpoint/test_legacy.py::test_a_large_json_checkpoint_is_written_in_parts |
 ManifestInfo, three forms of manifest paths | as written | all three are resolved | golden/test_tables.py |
 FileEntry and its field ids | otherwise | the ids that files on disk have; read by name | unit/wire/test_manifest.py::test_a_foreign_schema_is_read_by_name_with_defaults | files of the other engine differ from the appendix
-zstd, snappy or none; level 3 | as written | `state.compression`, `state.compressionLevel` | unit/log/checkpoint/test_checkpoint.py::test_every_codec_can_be_read_back |
-numFiles and totalBytes are of live files | more | exact; another number is damage | unit/upkeep/test_verify.py::test_a_state_that_does_not_say_what_the_versions_say |
-Statistics are texts, numbers compared as numbers | more | typed by the schema for every type | unit/model/test_pruning.py::test_bounds_and_null_counts |
+zstd, snappy or none; level 3 | as written | `state.compression`, `state.compressionLevel` | conformance/test_single_promises.py::test_manifests_are_compressed_as_the_setting_says, unit/log/checkpoint/test_checkpoint.py::test_every_codec_can_be_read_back |
+numFiles and totalBytes are of live files | more | exact; another number is damage | conformance/test_single_promises.py::test_a_state_that_counts_otherwise_is_damaged, unit/log/checkpoint/test_checkpoint.py::test_removed_files_become_tombstones |
+Statistics are texts, numbers compared as numbers | more | typed by the schema for every type | unit/model/test_pruning.py::test_bounds_and_null_counts, unit/model/test_pruning.py::test_manifests_are_ruled_out_by_typed_bounds, model/test_skipping_never_drops_a_match.py::test_our_statistics |
 Retention of the log by `purge.txLogRetentionHours` | as written | the longer of two settings counts | unit/table/test_kept_promises.py::test_the_longer_of_two_retentions_counts_for_the_clean_up |
 `largeRemoveThreshold` calls for compaction | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_removals_that_call_for_compaction |
 Every key of its configuration reference | as written | accepted in options, sessions and tables | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session |
-Emergency downgrade: `state.format=json` and CHECKPOINT | as written | and downgrade_protocol writes the protocol back | unit/table/test_admin.py::test_a_table_that_was_downgraded_opens_in_a_reader_of_protocol_2 |
+Emergency downgrade: `state.format=json` and CHECKPOINT | as written | and downgrade_protocol writes the protocol back | unit/log/checkpoint/test_legacy.py::test_a_state_in_the_registry_reaches_a_json_checkpoint, unit/table/test_admin.py::test_a_table_that_was_downgraded_opens_in_a_reader_of_protocol_2 |
 JSON schemas of the actions | as written | required fields are always written | unit/wire/test_version_file.py::test_names_on_disk_are_camel_case_required_fields_are_written_and_absent_ones_left_out |
 Consistency: readers see one snapshot | as written | a handle stays at its version | unit/table/test_log_verbs.py::test_another_writers_commit_is_visible_at_once |
 Version 3: multi-part checkpoints | as written | the same | unit/log/checkpoint/test_legacy.py::test_a_large_json_checkpoint_is_written_in_parts |
@@ -271,7 +272,7 @@ Metadata is in version 0 and can be updated | as written | the latest wins | uni
 Remove is logical; files stay until vacuumed | as written | kept from the removal on | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on |
 Checkpoints leave out removes and skips | otherwise | live skips, txn and recent ids are kept | unit/log/checkpoint/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state | a cooldown must outlive a checkpoint
 Checkpoint when `version % interval == 0` | otherwise | when interval versions have passed since the last | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval | a missed one is made up for by the next commit
-Versions after a checkpoint are read in parallel | as written | from remote stores; local files are read fastest one by one | budget/test_log_requests.py |
+Versions after a checkpoint are read in parallel | as written | from remote stores; local files are read fastest one by one | conformance/test_single_promises.py::test_versions_are_read_in_parallel_by_as_many_as_the_setting_says |
 Retention gates: age, covered, not current | as written | see 000 | unit/model/test_retention.py::test_a_young_version_keeps_the_base_it_needs_and_all_between |
 `cleanup.failurePolicy` continue or fail | as written | fail raises CleanupError after the commit | unit/table/test_kept_promises.py::test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in |
 Caches: protocol, metadata, versions, files, versions list | as written | named kinds; all but version files are parts of the newest snapshot | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
@@ -295,7 +296,7 @@ Values of settings are checked | as written | key, value and range are named | u
 Partition values are checked | as written | they must name the partition columns | unit/table/test_log_verbs.py::test_partition_values_must_name_the_partition_columns |
 Version collisions are detected | as written | an answer that misleads is seen through | faults/test_commit_faults.py::test_two_hundred_commits_with_a_misleading_answer_each |
 Optimistic, without locks | as written | the same | interleave/test_commits.py::test_two_writers_and_a_cleaner |
-Clean-up removes only what a checkpoint holds | as written | and that was just proven | unit/log/test_cleaning.py::test_a_cleaner_stops_when_the_state_it_counted_on_has_gone |
+Clean-up removes only what a checkpoint holds | as written | and that was just proven | unit/log/test_cleaning.py::test_everything_before_the_newest_state_goes, unit/model/test_retention.py::test_nothing_without_a_checkpoint, unit/log/test_cleaning.py::test_a_cleaner_stops_when_the_state_it_counted_on_has_gone |
 The counter follows the store | otherwise | there is none: the next number is read | interleave/test_commits.py::test_without_looking_for_the_predecessor_r4_a_commit_is_lost | a counter in one process says nothing about others
 The protocol is updated when a table is upgraded | as written | in a version | unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered |
 Clients that are too old are kept out | as written | also another engine, once we have written | golden/test_two_engines.py::test_the_first_write_keeps_the_other_engine_out |
@@ -318,10 +319,10 @@ Increments are applied in order | as written | however they were read | unit/mod
 A file that cannot be deleted | as written | is reported, or raised if the policy says so | unit/log/test_cleaning.py::test_failed_deletions_are_reported_or_raised |
 A file of unknown age | more | stays | unit/model/test_retention.py::test_unknown_age_is_kept |
 Files before the checkpoint are not read | as written | nor listed | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest |
-Protocol and metadata survive writes in the cache | as written | a look that changes neither is a hit | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
+Protocol and metadata survive writes in the cache | as written | a look that changes neither is a hit | conformance/test_single_promises.py::test_protocol_and_metadata_are_still_known_after_a_write |
 Versions, files and their list are renewed by writes | as written | the same | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
 invalidateProtocol, invalidateMetadata, invalidateAll | as written | invalidate_cache(kind=) | unit/table/test_log_verbs.py::test_one_kind_is_forgotten_alone |
-`maximumSize(1000)` versions | otherwise | a bound in bytes, `transaction.cache.maxSize` | unit/table/test_kept_promises.py::test_figures_of_the_cache_are_of_the_table | versions differ in size by a thousand times
+`maximumSize(1000)` versions | otherwise | a bound in bytes, `transaction.cache.maxSize`: the highest that a process opened a table with | conformance/test_single_promises.py::test_the_log_cache_holds_no_more_bytes_than_its_bound, conformance/test_single_promises.py::test_the_bound_of_the_log_cache_is_the_setting_also_a_low_one | versions differ in size by a thousand times
 A cache never hides a table made anew | more | known by the identity of its files | unit/table/test_log_verbs.py::test_a_table_made_anew_at_the_same_place_is_not_mistaken_for_the_old |
 Asynchronous updates within the tolerance | as written | by a thread, from half of it on | unit/table/test_log_verbs.py::test_who_allows_staleness_has_the_store_asked_beside_and_never_waits |
 Pools are shut down | as written | at exit; a forked child has its own | unit/test_pools.py::test_a_process_ends_with_its_threads_and_its_last_words_still_read |
@@ -333,7 +334,7 @@ Skipped files are not removed | as written | their rows are read; a purge leaves
 """,
     "004": """
 Parquet checkpoints in `_checkpoints/` with a JSON beside them | as written | `state.format=parquet` | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
-CheckpointEntry columns | more | and every other field of an add | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_with_the_columns_of_its_design_only |
+CheckpointEntry columns | more | and every other field of an add | conformance/test_single_promises.py::test_a_parquet_checkpoint_has_the_columns_of_its_design_and_tells_actions_apart, unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_with_the_columns_of_its_design_only |
 `checkpoint.compression` | as written | snappy, zstd, gzip, none | unit/wire/test_old_checkpoints.py::test_the_parquet_codec_is_the_one_asked_for |
 `checkpoint.maxFileSize` (128 MB) | as written | further parts beyond it | unit/log/checkpoint/test_legacy_parts.py::test_a_parquet_checkpoint_goes_on_in_further_parts |
 `checkpoint.enabled` | as written | no checkpoints are written | unit/log/checkpoint/test_checkpoint.py::test_no_state_when_checkpoints_are_off |
@@ -342,14 +343,14 @@ With `checkpoint.enabled=false` readers replay | as written | where all versions
 Background checkpoint creation | as written | `checkpoint.async.enabled`, waited for at exit | unit/log/checkpoint/test_background.py::test_the_end_of_a_process_waits_for_it |
 Incremental checkpoints | as written | Avro states | unit/log/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table |
 CheckpointWriteError | as written | logged, counted, tried again; never a failed commit | unit/log/checkpoint/test_background.py::test_a_failure_is_logged_and_counted_and_tried_again |
-CheckpointValidationError, CheckpointCorruptionError | as written | the first where one written does not prove right, the second where one read does not | unit/log/checkpoint/test_legacy_parts.py::test_a_part_that_is_not_there_or_not_right_is_damage_and_healed |
+CheckpointValidationError, CheckpointCorruptionError | as written | the first where one written does not prove right, the second where one read does not | conformance/test_single_promises.py::test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stays, unit/log/checkpoint/test_legacy_parts.py::test_a_part_that_is_not_there_or_not_right_is_damage_and_healed |
 Validation before cleanup; the previous checkpoint is kept until then | as written | the pointer moves after the new one was read back | unit/upkeep/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name |
 Corrupted checkpoints are recreated | as written | by the next checkpoint, CHECKPOINT and repair | unit/upkeep/test_cover.py::test_the_next_checkpoint_that_is_due_heals_too |
 Metrics: creation time and size, compression, load time, files cleaned | as written | and more | unit/test_metrics.py::test_a_scraper_reads_the_metrics_of_the_page |
 Log lines for checkpoints, cleaning, loads | as written | INFO | unit/test_metrics.py::test_the_log_says_what_happened |
-Local, HDFS and S3 | more | and Azure and Google | contract/test_hdfs.py |
+Local, HDFS and S3 | more | and Azure and Google | contract/test_stores.py, contract/test_hdfs.py |
 CheckpointMetadata: version, size, parts, createdTime | as written | in the JSON beside it | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
-actionType tells add, remove and metadata apart | as written | and others | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
+actionType tells add, remove and metadata apart | as written | add, metadata and others; a checkpoint holds no removes | conformance/test_single_promises.py::test_a_parquet_checkpoint_has_the_columns_of_its_design_and_tells_actions_apart, unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |
 A checkpoint when interval commits have passed | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval |
 A checkpoint that Spark wrote is a folder | as written | read | unit/log/checkpoint/test_legacy.py::test_a_parquet_checkpoint_that_spark_wrote_is_a_folder |
 The highest checkpoint is found without a pointer | as written | by listing | unit/log/checkpoint/test_checkpoint.py::test_whatever_the_pointer_says_the_table_opens |
@@ -359,7 +360,7 @@ Multi-part checkpoints for very large tables | as written | by size and by count
 Memory of O(active files) | more | creation passes a few at a time through memory | unit/log/checkpoint/test_legacy_parts.py::test_a_large_checkpoint_passes_through_memory_a_few_files_at_a_time |
 Tables without checkpoints keep working | as written | the same | unit/log/checkpoint/test_checkpoint.py::test_no_state_when_checkpoints_are_off |
 Authentication and configuration of the store are those of the log | as written | one store for both | unit/storage/test_spec.py::test_settings_are_taken_as_the_kind_of_store_needs_them |
-A checkpoint that cannot be read is passed over | as written | with a warning | golden/test_broken_tables.py::test_one_broken_file |
+A checkpoint that cannot be read is passed over | as written | with a warning | unit/log/checkpoint/test_legacy.py::test_a_damaged_checkpoint_falls_back_to_the_versions, golden/test_broken_tables.py::test_one_broken_file |
 The previous checkpoint stays until the new one is proven | as written | a damaged one gets a successor of another name | unit/upkeep/test_cover.py::test_a_damaged_checkpoint_is_written_anew_under_another_name |
 Damage that cannot be healed | more | is an error, and nothing is deleted | unit/upkeep/test_cover.py::test_damage_that_cannot_be_healed_is_an_error_and_nothing_is_deleted |
 Compressed JSON for small tables | as written | gzip | unit/wire/test_old_checkpoints.py::test_json_lines_plain_or_gzipped |

@@ -256,7 +256,12 @@ class CacheSettings(SettingsGroup, frozen=True):
         2,
         "Tables that one process looks at in the background at a time, where a stale answer is allowed.",
     )
-    max_bytes: int = setting("transaction.cache.maxSize", size(), 256 << 20, "Bound of the log cache, per process.")
+    max_bytes: int = setting(
+        "transaction.cache.maxSize",
+        size(),
+        256 << 20,
+        "Bound of the log cache, which a process has one of: the highest that its tables were opened with.",
+    )
 
 
 class LogReadSettings(SettingsGroup, frozen=True):

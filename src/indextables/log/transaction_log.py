@@ -78,7 +78,7 @@ from indextables.wire.state import AVRO_STATE as AVRO_STATE_FORM
 logger = logging.getLogger(__name__)
 CHECKPOINT_GRACE_MS = 1_000
 """For how long a checkpoint that is due is left to the writer whose commit completed the interval."""
-PROCESS_CACHE = LogCache(CacheSettings().max_bytes)
+PROCESS_CACHE = LogCache(0)  # its bound is the highest that a log of this process was opened with
 os.register_at_fork(after_in_child=PROCESS_CACHE.renew_lock)
 METRICS.collectors.append(PROCESS_CACHE.figures)
 

@@ -27,7 +27,14 @@ from msgspec import Struct
 
 import indextables.pools  # noqa: F401 - its exit handler must be older than ours, which runs before it
 from indextables.config.log import CheckpointSettings, CompactionSettings, StateRetrySettings, StateWriteSettings
-from indextables.errors import BadFileError, IndexTablesError, NotFoundError, UnavailableError, UnsupportedError
+from indextables.errors import (
+    BadFileError,
+    CheckpointValidationError,
+    IndexTablesError,
+    NotFoundError,
+    UnavailableError,
+    UnsupportedError,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
 from indextables.log.checkpoint.state_files import StateFiles
@@ -213,20 +220,27 @@ class Checkpointer(Struct, frozen=True):
         With `only_if_due` a state that another process wrote meanwhile, and that is recent enough, will do. The pointer
         moves when what was written was read back; `thorough` reads everything else too. SpoiledCheckpointError if the
         place of this version is taken by a checkpoint that is damaged: that one stays as it is, and the snapshot needs
-        another number.
+        another number. CheckpointValidationError if the manifests are not what was written, however often.
         """
         if self.settings.format != "avro":
             return self._legacy(snapshot)
         interval = self.settings.interval if only_if_due else 1
+        unproven: IndexTablesError | None = None
         for attempt in range(1, self.retry.max_attempts + 1):
-            state, written = self._try_state(
-                snapshot, compact, enough=snapshot.version - interval + 1, thorough=thorough
-            )
-            if state is not None:
-                move_pointer(self.store, _pointer(state))
-                return _report(state, written=written)
+            try:
+                state, written = self._try_state(
+                    snapshot, compact, enough=snapshot.version - interval + 1, thorough=thorough
+                )
+                if state is not None:
+                    move_pointer(self.store, _pointer(state))
+                    return _report(state, written=written)
+                unproven = None
+            except _UnprovenManifestError as error:
+                unproven = error.failure
             compact = Compact.ALL  # the manifests of the state before may be the ones that are gone or damaged
             self._pause(attempt)
+        if unproven is not None:
+            raise CheckpointValidationError(unproven.message, **unproven.context) from unproven
         raise UnavailableError(
             f"The state of version {snapshot.version} of {self.store.url} could not be written in "
             f"{self.retry.max_attempts} attempts.",
@@ -264,8 +278,9 @@ class Checkpointer(Struct, frozen=True):
             raise self._taken(snapshot.version, listing)
         continued = self._on_newest_base(snapshot, listing)
         state = self._writer.state_of(continued, compact=compact)
-        if self._manifest_failure(state, older=_manifests(continued), thorough=thorough) is not None:
-            return None, False
+        failure = self._manifest_failure(state, older=_manifests(continued), thorough=thorough)
+        if failure is not None:
+            raise _UnprovenManifestError(failure)
         body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
         path = log_files.state_path(snapshot.version)
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
@@ -361,6 +376,14 @@ def _manifests(snapshot: Snapshot) -> frozenset[str]:
 
 class SpoiledCheckpointError(Exception):
     """The place of a checkpoint is taken by one that is damaged; never leaves this room."""
+
+    def __init__(self, failure: IndexTablesError) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class _UnprovenManifestError(Exception):
+    """A manifest of a state that was about to be written is not what it should be."""
 
     def __init__(self, failure: IndexTablesError) -> None:
         super().__init__(failure.message)

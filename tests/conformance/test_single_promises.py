@@ -1,0 +1,364 @@
+"""Promises that no other test shows by itself: by what lies on the disk, what is asked of the store, and what is told."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from indextables import Table
+from indextables.config.log import (
+    CheckpointSettings,
+    LogReadSettings,
+    RetrySettings,
+    StateRetrySettings,
+    StateWriteSettings,
+)
+from indextables.errors import CheckpointCorruptionError, CheckpointValidationError
+from indextables.log import log_files
+from indextables.log.cache import LogCache
+from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
+from indextables.model.snapshot import Base, CommittedVersion, replay
+from indextables.storage.local import LocalStore
+from indextables.storage.store import PutOutcome
+from indextables.table import verify_table
+from indextables.testing.faulty_store import StoreWrapper
+from indextables.wire import version_file
+from indextables.wire.old_checkpoints import encode_parquet_checkpoint
+from indextables.wire.state import decode_state, encode_state
+from tests.faults.test_lost_races import Racing
+from tests.support.rows import ids, rows, table_of
+from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
+from tests.support.tables import SCHEMA, append, create_on
+from tests.unit.wire.entries import plain_files
+from tests.unit.wire.test_old_checkpoints import OTHERS
+from tests.unit.wire.test_version_file import ACTIONS
+
+
+def lines(root: Path | str, version: int) -> list[dict[str, Any]]:
+    """The objects of a version file, as they lie on the disk."""
+    data = version_file.inflate(Path(root, log_files.version_path(version)).read_bytes(), path="v")
+    return [json.loads(line) for line in bytes(data).splitlines()]
+
+
+def keys(root: Path | str, version: int) -> list[str]:
+    return [key for line in lines(root, version) for key in line]
+
+
+def test_each_line_of_a_version_is_an_object_with_one_key() -> None:
+    found = [json.loads(line) for line in version_file.encode(ACTIONS, compress=False).splitlines()]
+    wanted = ["commitInfo", "protocol", "metaData", "txn", "add", "remove", "mergeskip"]
+    assert [list(line) for line in found] == [[key] for key in wanted]
+
+
+def test_the_metadata_of_a_new_table_has_every_field(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path), schema=SCHEMA, partition_columns=["day"], name="n", description="d")
+    assert {"protocol", "metaData"} <= set(keys(tmp_path, 0)) and "add" not in keys(tmp_path, 0)
+    (found,) = [line["metaData"] for line in lines(tmp_path, 0) if "metaData" in line]
+    assert (found["id"], found["name"], found["description"]) == (table.metadata.id, "n", "d")
+    assert found["format"] == {"provider": "indextables", "options": {}}
+    assert [field["name"] for field in json.loads(found["schemaString"])["fields"]] == SCHEMA.names
+    assert found["partitionColumns"] == ["day"] and isinstance(found["configuration"], dict)
+    assert abs(found["createdTime"] - table.history().to_pylist()[0]["timestamp"].timestamp() * 1000) < 60_000
+
+
+def test_an_append_adds_and_a_merge_removes_and_adds_in_one_version(tmp_path: Path) -> None:
+    table = table_of(tmp_path, appends=3)
+    sources = {line["add"]["path"] for n in (1, 2, 3) for line in lines(tmp_path, n) if "add" in line}
+    assert keys(tmp_path, 2) == keys(tmp_path, 3) == ["commitInfo", "add"]
+    assert table.merge().version == 4
+    assert sorted(keys(tmp_path, 4)) == ["add", "commitInfo", "remove", "remove", "remove"]
+    assert {line["remove"]["path"] for line in lines(tmp_path, 4) if "remove" in line} == sources
+    (merged,) = [line["add"]["path"] for line in lines(tmp_path, 4) if "add" in line]
+    assert table.files().column("path").to_pylist() == [merged]
+    assert ids(Table.open(table.path, version=3)) == ids(table) == list(range(30))
+
+
+def test_protocol_metadata_and_skips_leave_the_list_as_it_is() -> None:
+    def version(number: int, *actions: Any) -> CommittedVersion:
+        return CommittedVersion(number, number, actions)
+
+    before = replay(Base(), [version(0, AddAction(path="a", size=1), AddAction(path="b", size=2))])
+    after = replay(
+        before,
+        [
+            version(1, ProtocolAction(min_reader_version=4)),
+            version(2, MetadataAction(id="2", schema_string="")),
+            version(3, SkipAction(path="a", skip_timestamp=1, reason="r", operation="merge")),
+        ],
+    )
+    assert after.all_files.equals(before.all_files) and list(after.header.skips) == ["a"]
+    assert replay(after, [version(4, RemoveAction(path="a"))]).all_files.num_rows == 1
+
+
+@pytest.mark.parametrize("form", ["avro", "json", "parquet"])
+def test_what_is_not_known_is_passed_over_and_kept_in_a_checkpoint(tmp_path: Path, form: str) -> None:
+    log = new_state_log(tmp_path, checkpoint=CheckpointSettings(interval=1000, format=form))
+    foreign = [{"add": {"path": "a.split", "size": 1, "shade": {"x": [1]}}}, {"domain": {"y": 2}}]
+    place = tmp_path / log_files.version_path(1)
+    place.write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in foreign))
+    assert live(log.reload()) == ["a.split"]
+    log.checkpoint()
+    for version in range(2):
+        (tmp_path / log_files.version_path(version)).unlink()
+    snapshot = state_log(LocalStore(str(tmp_path))).newest()
+    assert snapshot.base.header.version >= 1
+    assert [json.loads(text) for text in snapshot.all_files.column("unknown").to_pylist()] == [{"shade": {"x": [1]}}]
+
+
+def test_whatever_base_it_is_read_from_the_list_is_the_same(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    for n in range(9):
+        commit(log, file(n), file(100 + n), removes=[file(n - 1).path] if n else [])
+        if n % 3 == 2:
+            log.checkpoint()
+    off = state_log(LocalStore(str(tmp_path)), checkpoint=CheckpointSettings(enabled=False))
+    right = {version: live(off.at_version(version)) for version in range(10)}
+    assert [len(right[version]) for version in range(10)] == [0, *range(2, 11)]
+    bases = set()
+    for first in (0, 3, 6, 9):  # the versions before each state go, and it is what is left to begin with
+        for version in range(first):
+            (tmp_path / log_files.version_path(version)).unlink(missing_ok=True)
+        for version in range(first, 10):
+            snapshot = state_log(LocalStore(str(tmp_path))).at_version(version)
+            bases.add(snapshot.base.header.version)
+            assert live(snapshot) == right[version], (first, version)
+    assert bases >= {3, 6, 9}
+
+
+class Meeting(StoreWrapper):
+    """A store far away; whoever reads a version waits there for others who do."""
+
+    def __init__(self, inner: Any, together: int) -> None:
+        super().__init__(inner)
+        self.barrier, self.most, self._now, self._lock = threading.Barrier(together), 0, 0, threading.Lock()
+
+    def get(self, path: str) -> bytes:
+        if log_files.version_of(path) is None:
+            return super().get(path)
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.05)  # so that more than are allowed would be seen
+        try:
+            self.barrier.wait(20)
+            return super().get(path)
+        finally:
+            with self._lock:
+                self._now -= 1
+
+    def local_path(self, path: str) -> Path | None:
+        return None
+
+
+def test_versions_are_read_in_parallel_by_as_many_as_the_setting_says(tmp_path: Path) -> None:
+    """One after the other they would wait for each other in vain."""
+    log = new_state_log(tmp_path)
+    for n in range(11):
+        commit(log, file(n))
+    store = Meeting(LocalStore(str(tmp_path)), together=3)
+    snapshot = state_log(store, read=LogReadSettings(parallelism=3)).newest()
+    assert live(snapshot) == sorted(file(n).path for n in range(11))
+    assert store.most == 3
+
+
+class Spoiling(StoreWrapper):
+    """What is written to a place is another thing than was sent."""
+
+    def __init__(self, inner: Any, place: str) -> None:
+        super().__init__(inner)
+        self.place = place
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        return super().put_if_absent(path, data[:-20] if self.place in path else data)
+
+    def put(self, path: str, data: bytes) -> None:
+        super().put(path, data[:-20] if self.place in path else data)
+
+
+@pytest.mark.parametrize("place", ["state-v", log_files.MANIFESTS])
+def test_a_checkpoint_that_does_not_prove_right_is_an_error_and_the_pointer_stays(tmp_path: Path, place: str) -> None:
+    log = new_state_log(tmp_path)
+    commit(log, file(1))
+    log.checkpoint()
+    before = (tmp_path / log_files.POINTER).read_bytes()
+    commit(log, file(2))
+    with pytest.raises(CheckpointValidationError):
+        state_log(Spoiling(LocalStore(str(tmp_path)), place)).checkpoint()
+    assert (tmp_path / log_files.POINTER).read_bytes() == before
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted([file(1).path, file(2).path])
+
+
+@pytest.mark.parametrize("field", ["num_files", "total_bytes"])
+def test_a_state_that_counts_otherwise_is_damaged(tmp_path: Path, field: str) -> None:
+    log = new_state_log(tmp_path)
+    commit(log, *(file(n) for n in range(5)))
+    log.checkpoint()
+    state = newest_state(log)
+    assert (state.num_files, state.total_bytes) == (5, 5010)
+    place = tmp_path / log_files.state_path(1)
+    wrong = msgspec.structs.replace(decode_state(place.read_bytes(), path="s"), **{field: 6})
+    place.write_bytes(encode_state(wrong))
+    again = state_log(LocalStore(str(tmp_path)))
+    assert isinstance(again.damage(), CheckpointCorruptionError)
+    assert live(again.newest()) == sorted(file(n).path for n in range(5))
+
+
+@pytest.mark.parametrize(("compression", "codec"), [("zstd", "zstandard"), ("snappy", "snappy"), ("none", "null")])
+def test_manifests_are_compressed_as_the_setting_says(tmp_path: Path, compression: str, codec: str) -> None:
+    log = new_state_log(tmp_path, state_write=StateWriteSettings(compression=compression))
+    commit(log, *(file(n) for n in range(30)))
+    log.checkpoint()
+    (manifest,) = (tmp_path / log_files.MANIFESTS).glob("*.avro")
+    with manifest.open("rb") as opened:
+        assert fastavro.reader(opened).codec == codec
+    assert (StateWriteSettings().compression, StateWriteSettings().level) == ("zstd", 3)
+
+
+def test_compaction_begins_beyond_a_tenth_of_tombstones_and_twenty_manifests(tmp_path: Path) -> None:
+    """By the defaults."""
+    log = new_state_log(tmp_path / "a")
+    commit(log, *(file(n) for n in range(100)))
+    log.checkpoint()
+    tombstones = []
+    for n in range(12):
+        commit(log, removes=[file(n).path])
+        log.checkpoint()
+        tombstones.append(len(newest_state(log).tombstones))
+    assert tombstones == [*range(1, 11), 0, 1]
+    log = new_state_log(tmp_path / "b")
+    manifests = []
+    for n in range(22):
+        commit(log, file(n))
+        log.checkpoint()
+        manifests.append(len(newest_state(log).manifests))
+    assert manifests[:20] == [*range(1, 21)] and manifests[20] == 1
+
+
+class Highest(random.Random):
+    """Draws the bound each time; full jitter begins at nothing."""
+
+    def uniform(self, a: float, b: float) -> float:
+        assert a == 0
+        return b
+
+
+def test_lost_races_wait_below_a_bound_that_doubles_and_the_first_retries_come_at_once(
+    tmp_path: Path,
+) -> None:
+    create_on(LocalStore(tmp_path))
+    waits: list[float] = []
+    racing = Racing(LocalStore(tmp_path), 9)
+    racing.local_path = lambda path: None  # type: ignore[method-assign]
+    retry = RetrySettings(max_attempts=20, base_delay_ms=100, max_delay_ms=1_000)
+    log = TransactionLog(racing, LogSettings(retry=retry), cache=LogCache(1 << 26), rng=Highest(), sleep=waits.append)
+    table = Table(log, log.newest(), None)
+    log.settings = LogSettings(retry=retry)
+    assert append(table, "mine") == 10
+    assert waits == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+def test_a_state_is_tried_as_often_and_waited_for_as_long_as_the_settings_say(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    commit(log, file(1))
+    log.checkpoint()
+    commit(log, file(2))
+    retry = StateRetrySettings(max_attempts=4, base_delay_ms=100, max_delay_ms=250)
+    waits: list[float] = []
+    log = state_log(Spoiling(LocalStore(str(tmp_path)), log_files.MANIFESTS), state_retry=retry)
+    log.sleep, log.rng = waits.append, Highest()
+    log.__post_init__()
+    with pytest.raises(CheckpointValidationError):
+        log.checkpoint()
+    assert waits == [0.1, 0.2, 0.25, 0.25]
+
+
+def test_protocol_and_metadata_are_still_known_after_a_write(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    table = Table.create(path, schema=SCHEMA)
+    Table.open(path)
+    before = table.cache_stats()
+    append(table, "a")
+    Table.open(path).files()
+    after = table.cache_stats()
+    for kind in ("protocol", "metadata"):
+        assert after.hits[kind] > before.hits.get(kind, 0), kind
+        assert after.misses.get(kind, 0) == before.misses.get(kind, 0), kind
+
+
+def test_the_log_cache_holds_no_more_bytes_than_its_bound() -> None:
+    cache = LogCache(100)
+    for n in range(30):
+        cache.put("versions", "t", n, n, cost_bytes=n)
+        assert cache.stats().held_bytes <= 100
+    assert [n for n in range(30) if cache.get("versions", "t", n) is not None] == [27, 28, 29]
+    cache.put("versions", "t", "large", 1, cost_bytes=101)
+    assert cache.get("versions", "t", "large") is None and cache.get("versions", "t", 29) == 29
+
+
+def test_the_bound_of_the_log_cache_is_the_setting_also_a_low_one(tmp_path: Path) -> None:
+    """In a process of its own: a process has one cache, whose bound is the highest that its tables were opened with."""
+    table_of(tmp_path, appends=1)
+    program = f"""
+from indextables import Table
+from indextables.log.transaction_log import PROCESS_CACHE
+for bound in ("20k", "30k", "10k"):
+    Table.open({str(tmp_path)!r}, options={{"transaction.cache.maxSize": bound}}).files()
+    print(PROCESS_CACHE.max_bytes)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert [int(line) for line in done.stdout.split()] == [20 << 10, 30 << 10, 30 << 10]
+
+
+def test_a_parquet_checkpoint_has_the_columns_of_its_design_and_tells_actions_apart() -> None:
+    found = pq.read_table(pa.BufferReader(encode_parquet_checkpoint(plain_files(3), OTHERS, compression="snappy")))
+    design = "path partitionValues size numRecords minValues maxValues metadataId schemaString partitionColumns format"
+    assert {*design.split(), "actionType"} <= set(found.column_names)
+    assert {"docMappingRef", "footerStartOffset", "uncompressedSizeBytes", "addedAtVersion"} <= set(found.column_names)
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    for row in found.to_pylist():
+        by_kind.setdefault(row["actionType"], []).append(row)
+    assert len(by_kind["add"]) == 3 and all(row["path"] for row in by_kind["add"])
+    (metadata,) = by_kind["metadata"]
+    assert (metadata["metadataId"], metadata["path"]) == ("t", None)
+    assert set(by_kind) == {"add", "metadata", "protocol", "txn", "mergeskip", "cdc"}
+
+
+@pytest.mark.parametrize("damage", ["garbled", "missing"])
+@pytest.mark.parametrize("covered", [False, True])
+def test_a_damaged_version_0_is_found(tmp_path: Path, damage: str, covered: bool) -> None:
+    table = table_of(tmp_path, appends=2)
+    if covered:
+        table.checkpoint()
+    place = tmp_path / log_files.version_path(0)
+    place.write_bytes(b"{ nonsense") if damage == "garbled" else place.unlink()
+    table.invalidate_cache()
+    found = {(finding.check, finding.severity) for finding in verify_table(table.path).findings}
+    if covered and damage == "missing":
+        assert found == set(), "a checkpoint holds what it said, so it may go"
+    else:
+        assert any(severity in ("error", "warning") for _, severity in found), found
+
+
+def test_a_renamed_column_keeps_its_name_in_the_splits(tmp_path: Path) -> None:
+    table = table_of(tmp_path, appends=1)
+    table.alter.rename_column("message", "text")
+    table.append(rows(range(10, 20)).rename_columns(["id", "day", "level", "text"]))
+    assert table.schema.names == ["id", "day", "level", "text"] and table.count(query="text:disk") > 2
+    for path in table.files().column("path").to_pylist():
+        assert pq.read_schema(tmp_path / path).names == ["id", "day", "level", "message"]
+    for ref in table.files().column("doc_mapping_ref").to_pylist():
+        names = [column["name"] for column in json.loads(table._snapshot.schema_registry[ref])["columns"]]
+        assert names == ["id", "day", "level", "message"]
