@@ -221,8 +221,10 @@ class Program:
         if self.tags:
             name = self.random.choice(sorted(self.tags))
             self.table.untag(name)
-            del self.tags[name]
+            version = self.tags.pop(name)
             self.keep()
+            if version < self.feed_from and version not in self.tags.values():
+                del self.versions[version]  # a purge had condemned it, and only the tag kept it
 
     def clean(self) -> None:
         free = Table.open(self.table.path, options=FREE)

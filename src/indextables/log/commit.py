@@ -237,7 +237,7 @@ class Committer(Struct, frozen=True):
                     _leave_another_table(self, offer, base, txn_id)
                 if not turn.take():
                     self._pause(attempt)
-                ground = self._next_ground(ground, winner) or _Ground(self.reload() if doubtful else self.newest())
+                ground = _next_ground(self, ground, winner) or _Ground(self.reload() if doubtful else self.newest())
                 base = ground.snapshot
                 version = self._landed_version(base, offer, txn_id)
                 if version is not None:
@@ -297,28 +297,6 @@ class Committer(Struct, frozen=True):
             logger.debug("the log of %s is listed before a commit: %s", self.store.url, doubt.message)
         ground = _Ground(self.newest())
         return ground, self._checked(read, ground, proposal)
-
-    def _next_ground(self, ground: _Ground, winner: CommittedVersion | None) -> _Ground | None:
-        """R6: the newest version after a lost race, without a listing; None where only a listing can tell."""
-        base = ground.snapshot
-        if winner is None or is_shared(base.header.protocol) or base.version < 0:
-            return None
-        later = [winner]
-        try:
-            while (another := self.reader.read_one(later[-1].version + 1)) is not None:
-                later.append(another)
-                if len(later) == MOST_FOLLOWED:
-                    return None
-            latest_ms = self.now_ms() + AHEAD_MS
-            if any(version.timestamp_ms > latest_ms for version in later):
-                return None  # dated by a clock that is ahead: a listing says when the store received it
-            if not self._is_part_of_the_table(ground.listed_version):
-                return None
-            snapshot = replay(base, later)
-            self.follow(snapshot, later)
-        except (StorageError, CorruptTableError, UnsupportedError):
-            return None  # told by who reads the table from its listing
-        return _Ground(snapshot, (*ground.followed, *later))
 
     def _checked(self, read: Snapshot, ground: _Ground, proposal: Proposal) -> Plan:
         """R6: the plan on this snapshot, after the protocol and everything committed since `read` were looked at."""
@@ -449,6 +427,29 @@ def _remembered_ground(committer: Committer, read: Snapshot) -> _Ground | None:
     else:
         is_there = committer._is_part_of_the_table(snapshot.version)
     return _Ground(snapshot, tuple(followed)) if is_there else None
+
+
+def _next_ground(committer: Committer, ground: _Ground, winner: CommittedVersion | None) -> _Ground | None:
+    """R6: the newest version after a lost race, without a listing; None where only a listing can tell."""
+    base = ground.snapshot
+    if winner is None or is_shared(base.header.protocol) or base.version < 0:
+        return None
+    later = [winner]
+    try:
+        while (another := committer.reader.read_one(later[-1].version + 1)) is not None:
+            later.append(another)
+            if len(later) == MOST_FOLLOWED:
+                return None
+        latest_ms = committer.now_ms() + AHEAD_MS
+        if any(version.timestamp_ms > latest_ms for version in later):
+            return None  # dated by a clock that is ahead: a listing says when the store received it
+        if not committer._is_part_of_the_table(ground.listed_version):
+            return None
+        snapshot = replay(base, later)
+        committer.follow(snapshot, later)
+    except (StorageError, CorruptTableError, UnsupportedError):
+        return None  # told by who reads the table from its listing
+    return _Ground(snapshot, (*ground.followed, *later))
 
 
 def _leave_another_table(committer: Committer, offer: _Offer, base: Snapshot, txn_id: str) -> None:

@@ -103,7 +103,8 @@ def changes_of(version: CommittedVersion, size_of: Callable[[str], int]) -> list
     kept = tuple(_entry(a) for a in moved)
     if left:
         changes.append(Change(old, left[0], *stamp, besides=kept, group=tuple(left[1:])))
-    if restored and kept:
+    # Rows that were only written anew stand on both sides, unless a column that they had to leave behind has come back.
+    if kept and (restored or left):
         changes.append(Change(INSERT, kept[0], *stamp, besides=tuple(left), group=kept[1:]))
     changes += [Change(new(a), _entry(a), *stamp) for a in arrived]
     return changes

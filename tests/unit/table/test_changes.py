@@ -150,3 +150,27 @@ def test_rows_wider_than_the_column_that_was_restored(tmp_path: Path) -> None:
     table.restore(version=1)
     with pytest.raises(UnsupportedError, match="do not fit"):
         table.changes(0).read_all()
+
+
+def test_rows_written_anew_while_a_column_was_dropped_that_is_back(tmp_path: Path) -> None:
+    """They have lost its values for good: the feed says so, and leads to the rows that the table has."""
+    table = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64()), ("note", pa.string())]))
+    table.append(pa.table({"id": [1, 2, 3], "note": ["a", "b", "c"]}))
+    table.alter.drop_column("note")
+    free = Table.open(table.path, options={"delete.mode": "rewrite"})
+    free.delete(where="id = 2")
+    table = Table.open(table.path)
+    table.restore(version=1)
+    changes = [(c["_change_type"], c["id"], c["note"]) for c in feed(table, 3, 3)]
+    assert sorted(changes, key=str) == [
+        ("delete", 1, "a"),
+        ("delete", 2, "b"),
+        ("delete", 3, "c"),
+        ("insert", 1, None),
+        ("insert", 3, None),
+    ]
+    assert sorted((c["_change_type"], c["id"], c["note"]) for c in feed(table, 4, 4) if c["note"]) == [
+        ("insert", 1, "a"),
+        ("insert", 2, "b"),
+        ("insert", 3, "c"),
+    ]
