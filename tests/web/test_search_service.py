@@ -532,7 +532,7 @@ def test_one_table_needs_no_name(table: Table) -> None:
 def test_a_date_is_the_whole_of_its_day(tmp_path: Path, query: dict[str, Any], expected: int) -> None:
     columns = [("ts", pa.timestamp("us", tz="UTC")), ("day", pa.date32()), ("n", pa.int64())]
     made = Table.create(str(tmp_path / "t"), schema=pa.schema(columns))
-    times = [dt.datetime(2026, 11, *at, tzinfo=dt.UTC) for at in ((4, 23), (5,), (5, 12), (6,))]
+    times = [dt.datetime(2026, 11, day, hour, tzinfo=dt.UTC) for day, hour in ((4, 23), (5, 0), (5, 12), (6, 0))]
     made.append([{"ts": at, "day": at.date(), "n": n} for n, at in enumerate(times)])
     in_that_year = int(dt.datetime(2026, 12, 1, tzinfo=dt.UTC).timestamp() * 1000)
     asked = QueryDsl(query_fields(made), now_ms=in_that_year).query(query)

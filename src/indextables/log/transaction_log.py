@@ -599,18 +599,7 @@ class TransactionLog(CommitLog, dict=True):
 
     def _twin(self) -> TransactionLog:
         """A log of the same table for another thread: what it reads and counts is shared, what it shows is not."""
-        twin = TransactionLog(
-            self.store,
-            self.settings,
-            cache=self.cache,
-            now_ms=self.now_ms,
-            new_id=self.new_id,
-            sleep=self.sleep,
-            monotonic=self.monotonic,
-            upkeep=self.upkeep,
-            replica=self.replica,
-            place=self.place,
-        )
+        twin = replace(self, rng=random.Random(), background=None)
         twin._table_id = self._table_id
         return twin
 
