@@ -143,20 +143,21 @@ class Meeting(StoreWrapper):
 
     def __init__(self, inner: Any, together: int) -> None:
         super().__init__(inner)
-        self.barrier, self.most, self._now, self._lock = threading.Barrier(together), 0, 0, threading.Lock()
+        self.together, self.most, self._now, self._met = together, 0, 0, threading.Condition()
 
     def get(self, path: str) -> bytes:
         if log_files.version_of(path) is None:
             return super().get(path)
-        with self._lock:
+        with self._met:
             self._now += 1
             self.most = max(self.most, self._now)
+            self._met.notify_all()
+            self._met.wait_for(lambda: self.most >= self.together, timeout=20)
         time.sleep(0.05)  # so that more than are allowed would be seen
         try:
-            self.barrier.wait(20)
             return super().get(path)
         finally:
-            with self._lock:
+            with self._met:
                 self._now -= 1
 
     def local_path(self, path: str) -> Path | None:

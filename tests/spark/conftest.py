@@ -26,13 +26,13 @@ SETTINGS = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the one session in one process: a second one would start a second JVM.
 
-    Those that start their own servers and drivers are free to run beside it, each module of them in one process.
+    Modules that only start their own servers and drivers are free to run beside it, each in one process.
     """
     here = Path(__file__).parent
+    shared = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     for item in items:
         if here in item.path.parents:
-            shared = "spark" in getattr(item, "fixturenames", ())
-            item.add_marker(pytest.mark.xdist_group("spark" if shared else item.path.stem))
+            item.add_marker(pytest.mark.xdist_group("spark" if item.path in shared else item.path.stem))
 
 
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
