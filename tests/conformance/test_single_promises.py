@@ -31,6 +31,7 @@ from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
 from indextables.model.snapshot import Base, CommittedVersion, replay
+from indextables.pools import POOLS
 from indextables.storage.local import LocalStore
 from indextables.storage.store import PutOutcome
 from indextables.table import verify_table
@@ -169,6 +170,8 @@ def test_versions_are_read_in_parallel_by_as_many_as_the_setting_says(tmp_path: 
     log = new_state_log(tmp_path)
     for n in range(11):
         commit(log, file(n))
+    for pool in POOLS:
+        pool.forget()  # a process that has asked for more threads before hands one more file over
     store = Meeting(LocalStore(str(tmp_path)), together=3)
     snapshot = state_log(store, read=LogReadSettings(parallelism=3)).newest()
     assert live(snapshot) == sorted(file(n).path for n in range(11))
