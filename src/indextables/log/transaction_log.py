@@ -531,7 +531,6 @@ class TransactionLog(CommitLog, dict=True):
         if closed_to_others and not tidy and not self._is_due(snapshot):
             return
         try:
-            snapshot = self._as_listed(snapshot)
             if self._needs_upgrade(snapshot):
                 snapshot = self._upgraded(snapshot)
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
@@ -584,6 +583,7 @@ class TransactionLog(CommitLog, dict=True):
         """Write a checkpoint that a commit made due, and clean up behind it. Nothing is raised."""
         snapshot = due.snapshot
         try:
+            snapshot = self._as_listed(snapshot)
             self._write_checkpoint(snapshot, due.compact, settings=due.settings, only_if_due=due.only_if_due)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
