@@ -17,6 +17,14 @@ _fresh = count()
 CHECKPOINTS.workers = 0  # a test that looks at a table sees the checkpoint that its commits made due
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of Azurite in one process: it is installed with npm where it is not there, and others would wait."""
+    for item in items:
+        if "azure" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("azure"))
+
+
 @pytest.fixture(scope="session")
 def s3() -> Iterator[StorePlace]:
     """A bucket of a running S3 (ministack)."""

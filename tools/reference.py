@@ -28,9 +28,10 @@ from indextables.metrics import FAMILIES, PREFIX
 from indextables.model.report import Report
 from indextables.scan.explain import ScanReport
 from indextables.spark.source.options import OWN
+from indextables.table.administration import DowngradeReport
 from indextables.table.alter import Alteration
 from indextables.table.frames import ParquetView
-from indextables.table.lifecycle import DowngradeReport, ReindexReport
+from indextables.table.reindex import ReindexReport
 from indextables.table.row_changes import UpdateReport, UpsertReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport

@@ -13,22 +13,22 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from indextables.errors import InvalidInputError, RefusedError, UnsupportedError, shown
-from indextables.model.arguments import text, whole_number
+from indextables.errors import InvalidInputError, RefusedError, UnsupportedError
+from indextables.model.arguments import text
 from indextables.model.predicate import Predicate, Where, all_of, bound_predicate
 from indextables.model.report import Report
-from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask, limited
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.table_split import SplitEntry
-from indextables.storage.location import check_characters, partition_folder
+from indextables.storage.location import partition_folder
 from indextables.table import planning
 from indextables.table.handle import TableHandle
 
@@ -110,7 +110,7 @@ _SEARCH_MACRO = """CREATE OR REPLACE TEMP MACRO indextables_search(name, query) 
 'SELECT * FROM "' || name || '_search"(''' || replace(query, '''', '''''') || ''')')"""
 
 
-_ELSEWHERE = {
+NAMES_ELSEWHERE = {
     "columns": "t.schema.names",
     "dtypes": "t.schema",
     "shape": "(len(t), len(t.schema))",
@@ -136,214 +136,102 @@ _ELSEWHERE = {
 """What pandas, Polars and delta-rs call what a table has under another name."""
 
 
-class FrameVerbs(TableHandle):
-    """What a table is to other libraries. `len(t)` counts its rows, iterating yields them, each as a dict."""
+def pandas_frame(reader: pa.RecordBatchReader) -> Any:
+    """A stream of rows as a pandas frame."""
+    try:
+        return reader.read_pandas()
+    except ImportError:
+        hint = "Install it: pip install pandas."
+        raise UnsupportedError("This needs pandas, which is not installed.", hint=hint) from None
 
-    def head(self, n: int = 5) -> pa.Table:
-        """The first `n` rows, in the table's order.
 
-        t.head()
-        """
-        return self._reader(limit=whole_number("n", n)).read_all()
+def polars_frame(reader: pa.RecordBatchReader) -> pl.DataFrame:
+    """A stream of rows as a Polars frame."""
+    import polars as pl  # noqa: PLC0415 (half of what a search loads)
 
-    def to_pandas(
-        self,
-        *,
-        query: str | None = None,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> Any:
-        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a pandas frame.
+    frame = pl.from_arrow(reader.read_all())
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
-        Raises UnsupportedError where pandas is not installed.
 
-            t.to_pandas(where="day = '2026-11-02'")
-        """
-        reader = self._reader(query=query, where=where, columns=columns, limit=limit)
-        try:
-            return reader.read_pandas()
-        except ImportError:
-            hint = "Install it: pip install pandas."
-            raise UnsupportedError("This needs pandas, which is not installed.", hint=hint) from None
+def lazy_frame(table: TableHandle, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
+    """The rows of a table that match, as a lazy Polars frame that pushes columns, filter and limit down."""
+    import polars as pl  # noqa: PLC0415
+    from polars.io.plugins import register_io_source  # noqa: PLC0415
 
-    def to_polars(
-        self,
-        *,
-        query: str | None = None,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> pl.DataFrame:
-        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a Polars frame.
+    tree = None if query is None else planning.plan_scan(table, query=query, where=where, columns=()).query
+    first = None if where is None else planning.plan_scan(table, where=where, columns=()).where
 
-        t.to_polars(query="timeout", columns=["ts", "message"])
-        """
-        import polars as pl  # noqa: PLC0415 (half of what a search loads)
+    def source(
+        names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
+    ) -> Iterator[pl.DataFrame]:
+        asked = None if filter_ is None else pushed(filter_, table.schema)
+        parts = [p for p in (first, asked) if p is not None]
+        both = all_of(parts) if parts else None
+        needed = names if names is None or filter_ is None else _columns(names, filter_, table.schema.names)
+        plan = planning.plan_scan(table, query=tree, where=both, columns=needed)
+        for batch in limited(ScanTask(plan, table._log.store).batches(), None if filter_ is not None else rows):
+            frame = pl.from_arrow(batch)
+            assert isinstance(frame, pl.DataFrame)
+            shown = frame if filter_ is None else frame.filter(filter_)
+            yield shown if names is None else shown.select(names)
 
-        frame = pl.from_arrow(self._reader(query=query, where=where, columns=columns, limit=limit).read_all())
-        assert isinstance(frame, pl.DataFrame)
-        return frame
+    empty = pl.from_arrow(table.schema.empty_table())
+    assert isinstance(empty, pl.DataFrame)
+    return register_io_source(source, schema=empty.schema)
 
-    def scan_polars(self, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
-        """A lazy Polars frame of the rows that match `query` and `where`, at the version that the table shows.
 
-        The columns, the filter and the first rows that a Polars query asks for are pushed down: splits that cannot match
-        are not opened.
+def duckdb_view(
+    table: TableHandle, connection: duckdb.DuckDBPyConnection | None, name: str | None
+) -> duckdb.DuckDBPyConnection:
+    """A view of a table in DuckDB, and a table function that searches it."""
+    view = text("name", name) if name is not None else table.path.rstrip("/").rpartition("/")[2]
+    if not _IDENTIFIER.fullmatch(view):
+        hint = "Give a name of letters, digits and _, which does not begin with a digit."
+        raise InvalidInputError(f"{view!r} cannot be the name of a table in DuckDB.", hint=hint, name=view)
+    try:
+        import duckdb  # noqa: PLC0415
+    except ImportError:
+        hint = "Install it: pip install 'indextables[duckdb]'."
+        raise UnsupportedError("This needs DuckDB, which is not installed.", hint=hint) from None
+    opened: Any = duckdb.connect() if connection is None else connection
+    opened.register(view, lazy_frame(table))
+    types = opened.execute(f'SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "{view}")').fetchall()
+    fields = ", ".join(f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in types)
+    function = f"{view}_rows"
+    if opened.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [function]).fetchall()[0][0]:
+        opened.remove_function(function)
+    opened.create_function(
+        function,
+        partial(_searched, table),
+        ["VARCHAR"],
+        f'STRUCT({fields}, "_score" FLOAT)[]',
+        type="arrow",
+    )
+    opened.execute(
+        f'CREATE OR REPLACE TEMP MACRO "{view}_search"(query) AS TABLE '
+        f'SELECT unnest("{function}"(query), max_depth := 2)'
+    )
+    opened.execute(_SEARCH_MACRO)
+    shown: duckdb.DuckDBPyConnection = opened
+    return shown
 
-            t.scan_polars().filter(pl.col("status") >= 500).select("message").collect()
-        """
-        import polars as pl  # noqa: PLC0415
-        from polars.io.plugins import register_io_source  # noqa: PLC0415
 
-        tree = None if query is None else planning.plan_scan(self, query=query, where=where, columns=()).query
-        first = None if where is None else planning.plan_scan(self, where=where, columns=()).where
-
-        def source(
-            names: list[str] | None, filter_: pl.Expr | None, rows: int | None, _batch: int | None
-        ) -> Iterator[pl.DataFrame]:
-            asked = None if filter_ is None else pushed(filter_, self.schema)
-            parts = [p for p in (first, asked) if p is not None]
-            both = all_of(parts) if parts else None
-            needed = names if names is None or filter_ is None else _columns(names, filter_, self.schema.names)
-            plan = planning.plan_scan(self, query=tree, where=both, columns=needed)
-            for batch in limited(ScanTask(plan, self._log.store).batches(), None if filter_ is not None else rows):
-                frame = pl.from_arrow(batch)
-                assert isinstance(frame, pl.DataFrame)
-                shown = frame if filter_ is None else frame.filter(filter_)
-                yield shown if names is None else shown.select(names)
-
-        empty = pl.from_arrow(self.schema.empty_table())
-        assert isinstance(empty, pl.DataFrame)
-        return register_io_source(source, schema=empty.schema)
-
-    def to_duckdb(
-        self, connection: duckdb.DuckDBPyConnection | None = None, name: str | None = None
-    ) -> duckdb.DuckDBPyConnection:
-        """Show the table to DuckDB under `name`, in a `connection` or a new one, which is returned.
-
-        `name` is a view into which columns and filters are pushed down; `name_search(query)` is a table function of the rows
-        that a query finds, with their `_score`, and so is `indextables_search('name', query)`. Without a name it is that
-        of the table's folder. Raises UnsupportedError where DuckDB is not installed (the extra `duckdb`), and
-        InvalidInputError for a name that is no identifier.
-
-            t.to_duckdb(name="logs").sql("SELECT level, count(*) FROM logs_search('timeout') GROUP BY level")
-        """
-        view = text("name", name) if name is not None else self.path.rstrip("/").rpartition("/")[2]
-        if not _IDENTIFIER.fullmatch(view):
-            hint = "Give a name of letters, digits and _, which does not begin with a digit."
-            raise InvalidInputError(f"{view!r} cannot be the name of a table in DuckDB.", hint=hint, name=view)
-        try:
-            import duckdb  # noqa: PLC0415
-        except ImportError:
-            hint = "Install it: pip install 'indextables[duckdb]'."
-            raise UnsupportedError("This needs DuckDB, which is not installed.", hint=hint) from None
-        opened: Any = duckdb.connect() if connection is None else connection
-        opened.register(view, self.scan_polars())
-        types = opened.execute(f'SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM "{view}")').fetchall()
-        fields = ", ".join(f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in types)
-        function = f"{view}_rows"
-        if opened.execute("SELECT count(*) FROM duckdb_functions() WHERE function_name = ?", [function]).fetchall()[0][
-            0
-        ]:
-            opened.remove_function(function)
-        opened.create_function(
-            function,
-            self._searched,
-            ["VARCHAR"],
-            f'STRUCT({fields}, "_score" FLOAT)[]',
-            type="arrow",
-        )
-        opened.execute(
-            f'CREATE OR REPLACE TEMP MACRO "{view}_search"(query) AS TABLE '
-            f'SELECT unnest("{function}"(query), max_depth := 2)'
-        )
-        opened.execute(_SEARCH_MACRO)
-        shown: duckdb.DuckDBPyConnection = opened
-        return shown
-
-    def changes(
-        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
-    ) -> pa.RecordBatchReader:
-        """Rows that came and went with the versions from `from_version` to `to_version` (the newest), both included.
-
-        Beside `columns` (all of them) there are `_change_type` (insert, delete, update_preimage, update_postimage),
-        `_commit_version` and `_commit_timestamp`. Merges change no row. Columns are those of the version that this table
-        shows. Raises VersionNotFoundError for versions that are gone or not there yet; reading raises NotFoundError where
-        a purge has deleted rows that went.
-
-            for batch in t.changes(12, columns=["id"]): ...
-        """
-        first = whole_number("from_version", from_version)
-        last = None if to_version is None else whole_number("to_version", to_version)
-        changes = changes_between(self._log, first, self.version if last is None else last, newest=self.version)
-        return change_feed(self._log, ChangeTask.of(planning.plan_scan(self, columns=columns), changes))
-
-    def to_parquet_view(self, directory: str) -> ParquetView:
-        """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
-
-        One file per split, in folders by partition. A split of which no row is deleted is linked, not copied, where the
-        file system can. The files are of this version for good. Raises RefusedError for a folder that is not empty.
-
-            t.to_parquet_view("/data/logs-parquet")
-        """
-        return parquet_view(self, Path(check_characters(text("directory", directory))))
-
-    def __len__(self) -> int:
-        return ScanTask(planning.plan_scan(self, columns=()), self._log.store).count()
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        for batch in self._reader():
-            yield from batch.to_pylist(maps_as_pydicts="lossy")
-
-    def __contains__(self, row: object) -> bool:
-        if isinstance(row, str):
-            message = f"{shown(row)} is no row, and a table holds rows."
-            raise InvalidInputError(message, hint="Its columns are t.schema.names; a word is looked for by t.search().")
-        return any(row == one for one in self)
-
-    if not TYPE_CHECKING:  # for a type checker every name would be one of a table
-
-        def __getattr__(self, name: str) -> Any:
-            here = _ELSEWHERE.get(name)
-            message = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(message if here is None else f"{message}. Here it is {here}", name=name, obj=self)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        return self._reader().__arrow_c_stream__(requested_schema)
-
-    def _reader(
-        self,
-        *,
-        query: str | None = None,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        limit: int | None = None,
-    ) -> pa.RecordBatchReader:
-        most = None if limit is None else whole_number("limit", limit)
-        plan = planning.plan_scan(self, query=query, where=where, columns=columns)
-        return pa.RecordBatchReader.from_batches(
-            plan.output_schema, limited(ScanTask(plan, self._log.store).batches(), most)
-        )
-
-    def _searched(self, queries: pa.ChunkedArray) -> pa.Array:
-        """For each query, the rows that match it, as a list of structs."""
-        found = []
-        for query in queries.to_pylist():
-            plan = planning.plan_scan(self, query=text("query", query))
-            rows = TableSearch.of(plan, score=True).run(self._log.store)
-            found.append(rows.combine_chunks())
-        whole = pa.concat_tables(found) if found else self.schema.empty_table()
-        structs = whole.to_struct_array()
-        flat = structs.combine_chunks() if isinstance(structs, pa.ChunkedArray) else structs
-        values = flat if isinstance(flat, pa.Array) else pa.concat_arrays(flat.chunks)
-        ends = [0]
-        for rows in found:
-            ends.append(ends[-1] + rows.num_rows)
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
+def _searched(table: TableHandle, queries: pa.ChunkedArray) -> pa.Array:
+    """For each query, the rows that match it, as a list of structs."""
+    found = []
+    for query in queries.to_pylist():
+        plan = planning.plan_scan(table, query=text("query", query))
+        rows = TableSearch.of(plan, score=True).run(table._log.store)
+        found.append(rows.combine_chunks())
+    whole = pa.concat_tables(found) if found else table.schema.empty_table()
+    structs = whole.to_struct_array()
+    flat = structs.combine_chunks() if isinstance(structs, pa.ChunkedArray) else structs
+    values = flat if isinstance(flat, pa.Array) else pa.concat_arrays(flat.chunks)
+    ends = [0]
+    for rows in found:
+        ends.append(ends[-1] + rows.num_rows)
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values)
 
 
 def _columns(names: Sequence[str], filter_: pl.Expr, known: Sequence[str]) -> list[str]:

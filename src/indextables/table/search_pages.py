@@ -11,8 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -73,64 +72,36 @@ class PageToken(Struct, frozen=True, forbid_unknown_fields=True):
         return PageEnd(pa.table(keys), self.split, self.row)
 
 
-class SearchPages(TableHandle):
-    """The verb of a table that finds rows page by page."""
+def search_page(
+    table: TableHandle,
+    query: str,
+    *,
+    limit: int,
+    where: Where | None,
+    order_by: str | Sequence[str] | None,
+    search_after: str | None,
+    **shown: Any,
+) -> SearchPage:
+    """One page of the rows that match, the first one or that behind a token; what is `shown` is as for a search."""
+    token = None if search_after is None else PageToken.parse(text("search_after", search_after))
+    paged = table if token is None else _at(table, token)
+    now_ms = paged._log.now_ms() if token is None else token.now_ms
+    rows = whole_number("limit", limit, low=1)
+    search = planning.plan_search(
+        paged, query, where=where, limit=rows, order_by=order_by, paged=True, now_ms=now_ms, **shown
+    )
+    return page_behind(paged, search, token, now_ms=now_ms)
 
-    def search_page(
-        self,
-        query: str,
-        *,
-        limit: int,
-        where: Where | None = None,
-        columns: Sequence[str] | None = None,
-        order_by: str | Sequence[str] | None = None,
-        search_after: str | None = None,
-        score: bool = False,
-        snippet: str | None = None,
-        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
-    ) -> SearchPage:
-        """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
 
-        `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
-        page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
-        for a token of another search or table, and VersionNotFoundError if that version was cleaned away or lost meanwhile.
-
-            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
-            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
-        """
-        token = None if search_after is None else PageToken.parse(text("search_after", search_after))
-        shown = self if token is None else self._at(token)
-        now_ms = shown._log.now_ms() if token is None else token.now_ms
-        search = planning.plan_search(
-            shown,
-            query,
-            where=where,
-            columns=columns,
-            limit=whole_number("limit", limit, low=1),
-            score=score,
-            snippet=snippet,
-            highlight=highlight,
-            order_by=order_by,
-            paged=True,
-            now_ms=now_ms,
-        )
-        return page_behind(shown, search, token, now_ms=now_ms)
-
-    def _rows_behind(self, search_after: str, limit: int | None, offset: int) -> Callable[..., SearchPage]:
-        """`search_page` behind a token, of a search that takes a limit, and no offset."""
-        if limit is None or offset:
-            raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
-        return partial(self.search_page, limit=limit, search_after=search_after)
-
-    def _at(self, token: PageToken) -> TableHandle:
-        """The table at the version of a token."""
-        if token.table != self._snapshot.metadata.id:
-            hint = "Search the table that the page was of, or begin anew without search_after."
-            raise InvalidInputError(f"The token is of another table than {self.path}.", hint=hint)
-        if token.version == self._snapshot.version:
-            return self
-        log = open_log(self.path, self._options)
-        return TableHandle(log, older_snapshot(log, token.version), self._options, pinned=True)
+def _at(table: TableHandle, token: PageToken) -> TableHandle:
+    """The table at the version of a token."""
+    if token.table != table._snapshot.metadata.id:
+        hint = "Search the table that the page was of, or begin anew without search_after."
+        raise InvalidInputError(f"The token is of another table than {table.path}.", hint=hint)
+    if token.version == table._snapshot.version:
+        return table
+    log = open_log(table.path, table._options)
+    return TableHandle(log, older_snapshot(log, token.version), table._options, pinned=True)
 
 
 def page_behind(table: TableHandle, search: TableSearch, token: PageToken | None, *, now_ms: int) -> SearchPage:

@@ -8,44 +8,71 @@ table that was opened at an older version is to be changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.config.splits import ReadSettings
-from indextables.config.upkeep import MergeSettings, PurgeSettings
-from indextables.errors import InvalidInputError
+from indextables.config.upkeep import ExpirySettings, MergeSettings, PurgeSettings
+from indextables.errors import InvalidInputError, shown
 from indextables.inspect import figures, inspection
 from indextables.log.checkpoint.checkpointer import checkpoint_preview
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.create import create_table
 from indextables.log.transaction import Changes, Transaction, accepted
 from indextables.model import protocol as protocols
-from indextables.model.arguments import Moment, byte_size, names_list, number, transaction_id, whole_number
+from indextables.model.arguments import (
+    Moment,
+    byte_size,
+    names_list,
+    number,
+    text,
+    to_epoch_ms,
+    transaction_id,
+    whole_number,
+)
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
 from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
+from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
 from indextables.scan.task import ScanTask, limited
-from indextables.table import definition, handle, lifecycle, planning, row_changes
-from indextables.table.handle import ENGINE_INFO, older_snapshot, open_log, version_of
-from indextables.table.lifecycle import LifecycleVerbs
-from indextables.table.search_pages import SearchPages
-from indextables.upkeep import drop_partitions, merge, purge, restore, truncate, verify
+from indextables.storage.location import check_characters
+from indextables.table import (
+    administration,
+    alter,
+    definition,
+    frames,
+    handle,
+    planning,
+    reindex,
+    row_changes,
+    search_pages,
+)
+from indextables.table.handle import ENGINE_INFO, TableHandle, older_snapshot, open_log, version_of
+from indextables.upkeep import delete, drop_partitions, merge, purge, restore, tags, truncate, verify
 
 if TYPE_CHECKING:
+    import duckdb
+    import polars as pl
+
     from indextables.inspect.figures import Plots
     from indextables.inspect.inspection import Inspection, MetricsReport, Prewarmed
     from indextables.log.cache import CacheStats
     from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
     from indextables.scan.explain import ScanReport
-    from indextables.table.lifecycle import Administration
+    from indextables.table.administration import Administration
+    from indextables.table.alter import Alteration
+    from indextables.table.frames import ParquetView
+    from indextables.table.reindex import ReindexReport
     from indextables.table.row_changes import UpdateReport, UpsertReport
+    from indextables.table.search_pages import SearchPage
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
     from indextables.upkeep.jobs import Execute
@@ -59,11 +86,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Table")
 
 
-class Table(SearchPages, LifecycleVerbs):
+class Table(TableHandle):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 
     `where` is everywhere SQL text such as "level = 'ERROR'", a `pyarrow.compute` expression, or a predicate tree; `query`
-    is text of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT.
+    is text of the query language: words, "a phrase", column:word, column:>5, AND, OR, NOT. `len(t)` counts the rows,
+    iterating yields them, each as a dict.
     """
 
     # Opening and creating.
@@ -139,9 +167,7 @@ class Table(SearchPages, LifecycleVerbs):
 
         for batch in t.scan(where="day >= '2026-11-01'", columns=["level"]): ...
         """
-        max_rows = None if limit is None else whole_number("limit", limit)
-        task = self._task(where=where, columns=columns)
-        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), max_rows))
+        return self._reader(None, where, columns, limit)
 
     def search(
         self,
@@ -169,10 +195,39 @@ class Table(SearchPages, LifecycleVerbs):
         """
         shown: dict[str, Any] = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
         if search_after is not None:
-            behind = self._rows_behind(search_after, limit, offset)
-            return behind(query, where=where, order_by=order_by, **shown).rows
+            if limit is None or offset:
+                raise InvalidInputError("search_after takes a limit, and no offset.", hint="Write limit=100.")
+            ways = {"where": where, "order_by": order_by, **shown}
+            return self.search_page(query, limit=limit, search_after=search_after, **ways).rows
         search = planning.plan_search(self, query, where=where, limit=limit, offset=offset, order_by=order_by, **shown)
         return search.run(self._log.store)
+
+    def search_page(
+        self,
+        query: str,
+        *,
+        limit: int,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        order_by: str | Sequence[str] | None = None,
+        search_after: str | None = None,
+        score: bool = False,
+        snippet: str | None = None,
+        highlight: str | Sequence[str] | Mapping[str, Any] | None = None,
+    ) -> SearchPage:
+        """One page of the rows that match `query` and `where`: `limit` rows, and the token of the next page.
+
+        `order_by`, `columns`, `score`, `snippet` and `highlight` are as for `search`. `search_after` is the `next` of the
+        page before: all pages show the version of the first one, and every row is on one of them. Raises InvalidInputError
+        for a token of another search or table, and VersionNotFoundError if that version was cleaned away or lost meanwhile.
+
+            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100)
+            page = t.search_page("timeout", order_by=["level", "-ts"], limit=100, search_after=page.next)
+        """
+        shown = {"columns": columns, "score": score, "snippet": snippet, "highlight": highlight}
+        return search_pages.search_page(
+            self, query, limit=limit, where=where, order_by=order_by, search_after=search_after, **shown
+        )
 
     def count(self, *, query: str | None = None, where: Where | None = None) -> int:
         """How many rows there are, or match `query` and `where`: from the log or the index, where that is exact.
@@ -208,6 +263,122 @@ class Table(SearchPages, LifecycleVerbs):
         """
         names = self._names.columns(find_column(self.schema, name) for name in columns)
         return inspection.prewarm(self._task(where=where), names)
+
+    def changes(
+        self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.RecordBatchReader:
+        """Rows that came and went with the versions from `from_version` to `to_version` (the newest), both included.
+
+        Beside `columns` (all of them) there are `_change_type` (insert, delete, update_preimage, update_postimage),
+        `_commit_version` and `_commit_timestamp`. Merges change no row. Columns are those of the version that this table
+        shows. Raises VersionNotFoundError for versions that are gone or not there yet; reading raises NotFoundError where
+        a purge has deleted rows that went.
+
+            for batch in t.changes(12, columns=["id"]): ...
+        """
+        first = whole_number("from_version", from_version)
+        last = None if to_version is None else whole_number("to_version", to_version)
+        changes = changes_between(self._log, first, self.version if last is None else last, newest=self.version)
+        return change_feed(self._log, ChangeTask.of(planning.plan_scan(self, columns=columns), changes))
+
+    # The rows for other libraries.
+
+    def head(self, n: int = 5) -> pa.Table:
+        """The first `n` rows, in the table's order.
+
+        t.head()
+        """
+        return self.scan(limit=whole_number("n", n)).read_all()
+
+    def to_pandas(
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> Any:
+        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a pandas frame.
+
+        Raises UnsupportedError where pandas is not installed.
+
+            t.to_pandas(where="day = '2026-11-02'")
+        """
+        return frames.pandas_frame(self._reader(query, where, columns, limit))
+
+    def to_polars(
+        self,
+        *,
+        query: str | None = None,
+        where: Where | None = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+    ) -> pl.DataFrame:
+        """The rows that match `query` and `where`, only `columns` and at most `limit` of them, as a Polars frame.
+
+        t.to_polars(query="timeout", columns=["ts", "message"])
+        """
+        return frames.polars_frame(self._reader(query, where, columns, limit))
+
+    def scan_polars(self, *, query: str | None = None, where: Where | None = None) -> pl.LazyFrame:
+        """A lazy Polars frame of the rows that match `query` and `where`, at the version that the table shows.
+
+        The columns, the filter and the first rows that a Polars query asks for are pushed down: splits that cannot match
+        are not opened.
+
+            t.scan_polars().filter(pl.col("status") >= 500).select("message").collect()
+        """
+        return frames.lazy_frame(self, query=query, where=where)
+
+    def to_duckdb(
+        self, connection: duckdb.DuckDBPyConnection | None = None, name: str | None = None
+    ) -> duckdb.DuckDBPyConnection:
+        """Show the table to DuckDB under `name`, in a `connection` or a new one, which is returned.
+
+        `name` is a view into which columns and filters are pushed down; `name_search(query)` is a table function of the rows
+        that a query finds, with their `_score`, and so is `indextables_search('name', query)`. Without a name it is that
+        of the table's folder. Raises UnsupportedError where DuckDB is not installed (the extra `duckdb`), and
+        InvalidInputError for a name that is no identifier.
+
+            t.to_duckdb(name="logs").sql("SELECT level, count(*) FROM logs_search('timeout') GROUP BY level")
+        """
+        return frames.duckdb_view(self, connection, name)
+
+    def to_parquet_view(self, directory: str) -> ParquetView:
+        """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
+
+        One file per split, in folders by partition. A split of which no row is deleted is linked, not copied, where the
+        file system can. The files are of this version for good. Raises RefusedError for a folder that is not empty.
+
+            t.to_parquet_view("/data/logs-parquet")
+        """
+        return frames.parquet_view(self, Path(check_characters(text("directory", directory))))
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.scan():
+            yield from batch.to_pylist(maps_as_pydicts="lossy")
+
+    def __contains__(self, row: object) -> bool:
+        if isinstance(row, str):
+            message = f"{shown(row)} is no row, and a table holds rows."
+            raise InvalidInputError(message, hint="Its columns are t.schema.names; a word is looked for by t.search().")
+        return any(row == one for one in self)
+
+    if not TYPE_CHECKING:  # for a type checker every name would be one of a table
+
+        def __getattr__(self, name: str) -> Any:
+            here = frames.NAMES_ELSEWHERE.get(name)
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message if here is None else f"{message}. Here it is {here}", name=name, obj=self)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self.scan().__arrow_c_stream__(requested_schema)
 
     # Changing rows.
 
@@ -373,6 +544,11 @@ class Table(SearchPages, LifecycleVerbs):
 
     # Changing what the table is.
 
+    @property
+    def alter(self) -> Alteration:
+        """Columns that change: `t.alter.add_column(...)`, `rename_column`, `drop_column`, `widen_column`, `reorder`, ..."""
+        return alter.Alteration(self)
+
     def update_metadata(
         self,
         *,
@@ -413,6 +589,31 @@ class Table(SearchPages, LifecycleVerbs):
         if protocol == self.protocol:
             return None
         return self._commit(Changes(Operation.PROTOCOL, protocol=protocol, engine_info=ENGINE_INFO))
+
+    def reindex(
+        self,
+        columns: Mapping[str, str] | Sequence[str],
+        *,
+        tokenizer: str | None = None,
+        where: Where | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[MergeTask, MergeOutcome] | None = None,
+    ) -> ReindexReport:
+        """Index columns in another way, rows that are there included: `columns` maps each to its kind.
+
+        Kinds are text, string, text_and_string, exact_only, json, ip and none. With names alone the kind stays and the
+        `tokenizer` changes. The decision is one version; then splits are written anew, in batches, each a version. Until
+        then theirs are answered from their rows: right, only slower. What is interrupted goes on with the same call;
+        `where` chooses partitions to begin with; `dry_run` only counts; `progress` is called at every step; `execute` runs
+        the work elsewhere. Raises InvalidInputError for what does not fit.
+
+            t.reindex({"message": "text"}, tokenizer="en_stem")
+        """
+        self._refuse_if_pinned()
+        return reindex.reindex(
+            self, columns, tokenizer=tokenizer, where=where, dry_run=dry_run, progress=progress, execute=execute
+        )
 
     # Keeping the table in order. Each verb plans first and then acts; with `dry_run` it only says what it would do.
 
@@ -531,6 +732,57 @@ class Table(SearchPages, LifecycleVerbs):
             return plan.preview()
         return self._moved_on(restore.run(plan, self._log, engine_info=ENGINE_INFO))
 
+    def expire(
+        self,
+        *,
+        now: Moment | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+        execute: Execute[DeleteTask, DeleteOutcome] | None = None,
+    ) -> DeleteReport:
+        """Delete the rows whose time is over: `retention.column` lies further back than `retention.period`.
+
+        Whole splits go by their bounds in the log; of splits on the edge the rows are deleted as by `delete`. Rows without
+        a time stay. `now` is the clock, a datetime, ISO text or milliseconds since 1970; `dry_run` only counts; `progress`
+        is called at every step; `execute` rewrites splits elsewhere than in threads of this process. Raises
+        InvalidInputError if the table has no retention, and ConflictError.
+
+            t.update_metadata(options={"retention.column": "ts", "retention.period": "30 days"}); t.expire(dry_run=True)
+        """
+        self._refuse_if_pinned()
+        newest = self._newest()
+        moment = self._log.now_ms() if now is None else to_epoch_ms(now)
+        over = delete.expired_rows(newest.schema, newest.settings.group(ExpirySettings), moment)
+        report = row_changes.delete_rows(
+            self, where=over, query=None, dry_run=dry_run, progress=progress, execute=execute
+        )
+        return report if dry_run else self._moved_on(report)
+
+    def tag(self, name: str, *, version: int | None = None) -> int:
+        """Give a version a name, which keeps it: no purge, truncation or cleaning of the log touches it until `untag`.
+
+        Without `version` it is the one that this table shows. The `name` is a word, no number; `Table.open(path,
+        version="release-7")` and `restore` understand it. Returns the version that records the tag. Raises RefusedError
+        for a name that another version has, and VersionNotFoundError for a version that was cleaned away.
+
+            t.tag("release-7")
+        """
+        meant = self.version if version is None else whole_number("version", version)
+        return self._renamed(tags.tag(self._log, name, meant, engine_info=ENGINE_INFO))
+
+    def untag(self, name: str) -> int:
+        """Take a tag away, by its `name`: its version is cleaned up like any other from then on.
+
+        Returns the version that records it. Raises VersionNotFoundError for a name that no version has.
+
+            t.untag("release-7")
+        """
+        return self._renamed(tags.untag(self._log, name, engine_info=ENGINE_INFO))
+
+    def tags(self) -> dict[str, int]:
+        """The versions that have a name, as the newest version says, oldest first: `t.tags()["release-7"]`."""
+        return self._log.newest().header.tags
+
     def checkpoint(self, *, dry_run: bool = False) -> CheckpointReport:
         """Write down the table's state, so that opening it need not replay its log. Older tables are upgraded by it.
 
@@ -613,7 +865,7 @@ class Table(SearchPages, LifecycleVerbs):
     @property
     def admin(self) -> Administration:
         """What an operator does by hand: `t.admin.record_skipped_file(...)`, `t.admin.downgrade_protocol(to=3)`."""
-        return lifecycle.Administration(self)
+        return administration.Administration(self)
 
     @property
     def plot(self) -> Plots:
@@ -678,6 +930,13 @@ class Table(SearchPages, LifecycleVerbs):
     def _repr_html_(self) -> str:
         return figures.table_html(self.inspect)
 
+    def _reader(
+        self, query: str | None, where: Where | None, columns: Sequence[str] | None, limit: int | None
+    ) -> pa.RecordBatchReader:
+        max_rows = None if limit is None else whole_number("limit", limit)
+        task = self._task(query, where, columns)
+        return pa.RecordBatchReader.from_batches(task.plan.output_schema, limited(task.batches(), max_rows))
+
     def _task(
         self,
         query: str | None = None,
@@ -698,3 +957,7 @@ class Table(SearchPages, LifecycleVerbs):
             checkpoint=self.settings.group(CheckpointSettings),
             writing=self.settings.group(StateWriteSettings),
         )
+
+    def _renamed(self, version: int) -> int:
+        """Show the newest version after a tag was given or taken; a table opened at an older one goes on showing that."""
+        return version if self._pinned else self._moved_on(version)

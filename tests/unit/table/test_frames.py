@@ -18,7 +18,7 @@ import pytest
 
 from indextables import Table
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.table.frames import _ELSEWHERE, pushed
+from indextables.table.frames import NAMES_ELSEWHERE, pushed
 
 SCHEMA = pa.schema(
     [
@@ -191,7 +191,7 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(tmp_path: Path, data: A
 
 
 def test_names_of_other_libraries_are_answered_with_ours(table: Table) -> None:
-    for name, here in _ELSEWHERE.items():
+    for name, here in NAMES_ELSEWHERE.items():
         with pytest.raises(AttributeError, match=f"no attribute '{name}'. Here it is") as told:
             getattr(table, name)
         assert told.value.name == name

@@ -29,7 +29,7 @@ from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.checkpointer import CheckpointReport
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table
-from indextables.table.lifecycle import ReindexReport
+from indextables.table.reindex import ReindexReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
 from indextables.upkeep.merge import MergeReport

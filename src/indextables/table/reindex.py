@@ -1,0 +1,171 @@
+"""Columns indexed in another way: the decision is one version, then splits that are indexed otherwise are written anew.
+
+Until a split is written anew, it is answered from its rows. So a reindexing may be interrupted: the same call goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from indextables import config
+from indextables.config.indexing import IndexingSettings
+from indextables.config.upkeep import MergeSettings
+from indextables.errors import InvalidInputError
+from indextables.log.transaction import Changes
+from indextables.model import protocol as protocols
+from indextables.model.actions import MetadataAction
+from indextables.model.arguments import text
+from indextables.model.column_names import column_names, dumped
+from indextables.model.conflicts import Operation
+from indextables.model.predicate import Where, partition_predicate
+from indextables.model.report import Progress, Report, counted, was
+from indextables.model.schema import find_column, schema_from_json
+from indextables.model.schema_registry import without_registry
+from indextables.splits.index.mapping import INDEX_KEY, DocMapping, decided_columns, decision
+from indextables.table import definition
+from indextables.table.handle import ENGINE_INFO, TableHandle
+from indextables.upkeep import jobs, merge
+
+if TYPE_CHECKING:
+    from indextables.upkeep.jobs import Execute
+    from indextables.upkeep.merge import MergeOutcome, MergeTask
+
+
+class ReindexReport(Report, frozen=True):
+    """What a reindexing did. Splits that are left are searched through their rows until they are written anew."""
+
+    table_path: str
+    status: str
+    columns: tuple[str, ...]
+    splits_rewritten: int
+    splits_left: int
+    version: int | None
+    message: str
+
+
+def reindex(
+    table: TableHandle,
+    columns: Mapping[str, str] | Sequence[str],
+    *,
+    tokenizer: str | None,
+    where: Where | None,
+    dry_run: bool,
+    progress: Progress,
+    execute: Execute[MergeTask, MergeOutcome] | None,
+) -> ReindexReport:
+    """Record how columns are indexed from now on, then write splits anew that index them otherwise."""
+    newest = table._newest()
+    names = _decided_names(newest, columns)
+    metadata = _redefined(newest, names, tokenizer)
+    old = without_registry(newest._snapshot.metadata)
+    if dry_run:
+        return _rewritten(newest, tuple(names), metadata, where, dry_run=True, progress=progress, execute=execute)
+    table._show(newest._snapshot)
+    if metadata != old:
+        newest_version = protocols.SUPPORTED_VERSION
+        exact = any(c.exact for c in decided_columns(schema_from_json(metadata.schema_string)))
+        protocol = protocols.upgraded(
+            table.protocol,
+            min_reader_version=newest_version,
+            min_writer_version=newest_version,
+            features=(protocols.DECISIONS, *([protocols.EXACT_FIELDS] if exact else [])),
+        )
+        table._commit(
+            Changes(
+                Operation.REINDEX,
+                metadata=metadata,
+                protocol=None if protocol == table.protocol else protocol,
+                parameters={"columns": dict(names), "tokenizer": tokenizer or ""},
+                engine_info=ENGINE_INFO,
+            )
+        )
+    return _rewritten(table, tuple(names), metadata, where, dry_run=False, progress=progress, execute=execute)
+
+
+def _decided_names(table: TableHandle, columns: Mapping[str, str] | Sequence[str]) -> dict[str, str | None]:
+    given: Mapping[str, str | None] = (
+        columns if isinstance(columns, Mapping) else dict.fromkeys([columns] if isinstance(columns, str) else columns)
+    )
+    if not given:
+        raise InvalidInputError("Nothing says which columns to index.", hint='Give columns={"message": "text"}.')
+    return {find_column(table.schema, text("The name of a column", name)): kind for name, kind in given.items()}
+
+
+def _redefined(table: TableHandle, columns: Mapping[str, str | None], tokenizer: str | None) -> MetadataAction:
+    """The metadata that says how the columns are indexed from now on; what does not fit is an error."""
+    old = without_registry(table._snapshot.metadata)
+    names = table._names
+    physical = {names.column(name): kind for name, kind in columns.items()}
+    known = dict(table._indexing.configuration)
+    configuration: dict[str, str] = {}
+    for key, value in known.items():
+        match = config.REGISTRY.lookup(key)
+        if (
+            match is not None
+            and match[1] in physical
+            and (physical[match[1]] is not None or "tokenizer" in key.lower())
+        ):
+            continue
+        if match is not None and match[0].key == "indexing.nonindexed":
+            value = ",".join(n for n in match[0].type.parse(value) if n not in physical)
+        configuration[key] = value
+    for name, kind in physical.items():
+        if kind is not None:
+            configuration[f"indexing.typemap.{name}"] = kind
+        if tokenizer is not None:
+            configuration[f"indexing.tokenizer.{name}"] = tokenizer
+    definition.check_indexing(names.physical, table._partition_columns, configuration)
+    body = pa.schema([f for f in names.physical if f.name not in table._partition_columns])
+    mapping = DocMapping.from_settings(body, config.resolve(table=configuration).group(IndexingSettings))
+    schema = json.loads(old.schema_string)
+    for field in schema["fields"]:
+        column = mapping.find(field["name"]) if field["name"] in physical else None
+        if column is not None:
+            field["metadata"] = {**(field.get("metadata") or {}), INDEX_KEY: decision(column)}
+    schema_json = dumped(schema) if column_names(dumped(schema)).schema_json != old.schema_string else old.schema_string
+    return replace(old, schema_string=schema_json, configuration=configuration)
+
+
+def _rewritten(
+    table: TableHandle,
+    columns: tuple[str, ...],
+    metadata: MetadataAction,
+    where: Where | None,
+    *,
+    dry_run: bool,
+    progress: Progress,
+    execute: Execute[MergeTask, MergeOutcome] | None,
+) -> ReindexReport:
+    """Write the splits anew that index a column otherwise than was decided, as far as `where` chooses them."""
+    snapshot = table._log.fresh()
+    if dry_run:
+        snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))
+    chosen = None if where is None else partition_predicate(where, table.schema, table.partition_columns)
+    bounds = merge.MergeBounds.of(table._settings.group(MergeSettings))
+    now_ms = table._log.now_ms()
+    physical = table._names.optional_predicate(chosen)
+    plan = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=True)
+    files = sum(len(group.sources) for group in plan.groups)
+    if dry_run or not files:
+        message = f"{counted(files, 'split')} would be written anew." if files else "Every split is indexed so."
+        status = jobs.DRY_RUN if dry_run and files else jobs.NO_ACTION
+        return ReindexReport(table.path, status, columns, 0, files, None, message)
+    report = merge.run(
+        plan,
+        table._log,
+        spec=table._spec,
+        settings=table._search_settings,
+        execute=execute,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
+    table._moved_on(report)
+    left = merge.plan(table._log.fresh(), url=table.path, bounds=bounds, now_ms=now_ms, only_wrong=True, cooling=True)
+    rest = sum(len(group.sources) for group in left.groups)
+    message = f"{counted(report.merged_files, 'split')} {was(report.merged_files)} written anew; {rest} are left."
+    return ReindexReport(table.path, jobs.SUCCESS, columns, report.merged_files, rest, report.version, message)
