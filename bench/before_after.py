@@ -95,7 +95,8 @@ asks = {
     "open and list many files": lambda _: cold(state["large"]).files().num_rows,
     "one partition of many files": lambda _: cold(state["large"]).files(where="day = '0042'").num_rows,
     "one more file on many": one_more,
-    "checkpoint of many files": lambda _: state["large"].checkpoint() and None,
+    "one more file and a checkpoint": lambda _: (one_more(0), state["large"].checkpoint()) and None,
+    "checkpoint of what has one": lambda _: state["large"].checkpoint() and None,
 }
 print("ready", flush=True)
 for line in sys.stdin:
@@ -153,7 +154,15 @@ def older(commit: str, folder: Path) -> Iterator[Path]:
         subprocess.run([*git, "remove", "--force", str(folder)], check=True)
 
 
-def compare(report: Report, what: str, sides: dict[str, Side], given: list[Any], *, least: bool = False) -> None:
+def compare(
+    report: Report,
+    what: str,
+    sides: dict[str, Side],
+    given: list[Any],
+    *,
+    least: bool = False,
+    limit: float | None = LIMIT,
+) -> None:
     """One question for everything that is given, a few at a time, each side first in turn; both must say the same."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for turn, start in enumerate(range(0, len(given), AT_ONCE if not least else 1)):
@@ -164,7 +173,7 @@ def compare(report: Report, what: str, sides: dict[str, Side], given: list[Any],
         assert answers["before"] == answers["now"], f"{what}: {some} has another answer now"
     of = min if least else np.median
     now, before = float(of(taken["now"])), float(of(taken["before"]))
-    report.add(f"{what} (CPU)", now, "ms", peer="before", theirs=before, at_most=LIMIT)
+    report.add(f"{what} (CPU)", now, "ms", peer="before", theirs=before, at_most=limit)
 
 
 def main() -> None:
@@ -198,7 +207,9 @@ def main() -> None:
             for what in ("open and list commits", "open and list many files", "one partition of many files"):
                 compare(report, what, sides, [0] * (2 * TURNS), least=True)
             compare(report, "one more file on many", sides, [0] * 40)
-            compare(report, "checkpoint of many files", sides, [0] * TURNS, least=True)
+            compare(report, "one more file and a checkpoint", sides, [0] * TURNS, least=True)
+            # Not the same work: releases from which on it mends damage prove what is there, older ones do not look.
+            compare(report, "checkpoint of what has one", sides, [0] * TURNS, least=True, limit=None)
     report.finish()
 
 
