@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from tests.support.fault_server import FaultServer
 from tests.support.places import StorePlace
+from tests.support.quick_jvm import QUICK_JVM
 from tests.support.servers import ServerUnavailableError, azure_server, s3_server
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _fresh = count()
+SPARK_SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.session.timeZone": "America/New_York",
+}
 CHECKPOINTS.workers = 0  # a test that looks at a table sees the checkpoint that its commits made due
 
 
@@ -44,6 +55,19 @@ def azure() -> Iterator[StorePlace]:
         yield place
     finally:
         server.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A small session with the extension installed: the one of all tests, which share a process for it."""
+    import indextables.spark as its  # takes long, and most processes need none
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK_JVM.items():
+            patch.setenv(name, value)
+        session = its.session("tests", master="local[2]", conf=SPARK_SETTINGS)
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -18,10 +18,8 @@ from indextables.scan import search as table_search
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import TableReader
 from indextables.splits.search import search as split_search
-from tests.spark.conftest import spark as session
 
 SPLITS = 3
-spark = session
 pytestmark = pytest.mark.xdist_group("spark")
 
 

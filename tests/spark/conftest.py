@@ -1,9 +1,8 @@
-"""One small Spark session for every test of this folder."""
+"""Tests of the one small Spark session share a process."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,10 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-import indextables.spark as its
 from indextables import Table
-from tests.support.quick_jvm import QUICK_JVM
-
-SETTINGS = {
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.default.parallelism": "2",
-    "spark.sql.session.timeZone": "America/New_York",
-}
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the one session in one process: a second one would start a second JVM.
 
@@ -55,17 +46,6 @@ def drop_connection() -> None:
         session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
         if session is not None:
             gateway.jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """A session with the extension installed."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUICK_JVM.items():
-            patch.setenv(name, value)
-        session = its.session("tests", master="local[2]", conf=SETTINGS)
-    yield session
-    session.stop()
 
 
 @pytest.fixture
