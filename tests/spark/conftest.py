@@ -17,13 +17,12 @@ from indextables import Table
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of the one session in one process: a second one would start a second JVM.
 
-    Modules that only start their own servers and drivers are free to run beside it, each in one process.
+    Tests that start servers and drivers of their own are free to run beside it.
     """
     here = Path(__file__).parent
-    shared = {item.path for item in items if "spark" in getattr(item, "fixturenames", ())}
     for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark" if item.path in shared else item.path.stem))
+        if here in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> None:
