@@ -16,8 +16,8 @@ import bisect
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
     if tail is None:
         if isinstance(source, SmallSource):
             source.fetch()
-        with no_damaged_copy(source):
+        with NoDamagedCopy(source):
             tail = read_footer(source, footer_start)
         if source.remote:
             cache.keep(_key(source, tail.footer_start), tail.data)
@@ -104,15 +104,19 @@ class SmallSource:
         return [data[start : start + length] for start, length in ranges]
 
 
-@contextmanager
-def no_damaged_copy(source: SplitSource) -> Iterator[None]:
+class NoDamagedCopy:
     """Within it, bytes that cannot be proven are not kept: whoever tries again asks the store again."""
-    try:
-        yield
-    except BadFileError:
-        if isinstance(source, SmallSource):
-            source.forget()
-        raise
+
+    def __init__(self, source: SplitSource) -> None:
+        self._source = source
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, BadFileError) and isinstance(self._source, SmallSource):
+            self._source.forget()
 
 
 WINDOW_BYTES = 16 << 20
@@ -268,6 +272,7 @@ class SplitReader:
         self._source = source
         self._tail = tail
         self._cache = cache
+        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
     @classmethod
     def open(
@@ -373,12 +378,18 @@ class SplitReader:
             return self._picked_from_groups(groups, numbers, names, codes=codes)
         rest = [name for name in names if name not in plan]
         others = self._picked_from_groups(groups, numbers, rest) if rest else None
-        with no_damaged_copy(self._source):
+        with NoDamagedCopy(self._source):
             columns = self._pages.read(list(plan.values())) if self._pages is not None else {}
         if others is not None:
             columns |= {name: others.column(name) for name in rest}
-        schema = pa.schema([self._tail.schema.field(name) for name in names])
-        return pa.table([columns[name] for name in names], schema=schema)
+        return pa.table([columns[name] for name in names], schema=self._only(tuple(names)))
+
+    def _only(self, names: tuple[str, ...]) -> pa.Schema:
+        """The schema of some columns."""
+        known = self._schemas.get(names)
+        if known is None:
+            known = self._schemas[names] = pa.schema([self._tail.schema.field(name) for name in names])
+        return known
 
     @cached_property
     def _pages(self) -> PageRows | None:
@@ -391,7 +402,7 @@ class SplitReader:
         self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
     ) -> pa.Table:
         assert groups is not None
-        run, schema = groups.tolist(), pa.schema([self._tail.schema.field(name) for name in names])
+        run, schema = groups.tolist(), self._only(tuple(names))
         decoded = self._decoded_groups(run, names)
         if len(numbers) <= FEW_ROWS:
             same = all(table.schema.equals(decoded[0].schema) for table in decoded)
@@ -423,7 +434,7 @@ class SplitReader:
         absent = [key for key, column in held.items() if column is None]
         if absent:
             missing, columns = list(dict.fromkeys(g for g, _ in absent)), list(dict.fromkeys(n for _, n in absent))
-            with no_damaged_copy(self._source):
+            with NoDamagedCopy(self._source):
                 tables = read_each_group(self._source, self._tail, missing, columns)
             for group, table in zip(missing, tables, strict=True):
                 for name in columns:
@@ -465,7 +476,7 @@ class SplitReader:
         opening = self._source, self._tail, self.mapping, self._cache
         view = IndexDirectory.open(*opening) if mask is None else MaskedIndex.open(*opening, mask)
         try:
-            with no_damaged_copy(self._source):
+            with NoDamagedCopy(self._source):
                 view.need(fields, positions=positions, norms=norms)
         except BaseException:
             view.close()
