@@ -70,7 +70,8 @@ def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> Spl
 
 
 def _key(source: SplitSource, footer_start: int) -> str:
-    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}"
+    # Earlier releases look for folders, under names without an ending.
+    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}.end"
 
 
 SMALL_BYTES = 1 << 20
