@@ -134,7 +134,7 @@ def read_groups(
 ) -> pa.Table:
     """These columns of these row groups; every chunk is proven before it is decoded. `codes`: texts may be codes."""
     if not groups:
-        return pa.schema([tail.schema.field(name) for name in columns]).empty_table()
+        return tail.schema_of(columns).empty_table()
     return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
 
 
@@ -273,7 +273,6 @@ class SplitReader:
         self._source = source
         self._tail = tail
         self._cache = cache
-        self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
     @classmethod
     def open(
@@ -383,14 +382,7 @@ class SplitReader:
             columns = self._pages.read(list(plan.values())) if self._pages is not None else {}
         if others is not None:
             columns |= {name: others.column(name) for name in rest}
-        return pa.table([columns[name] for name in names], schema=self._only(tuple(names)))
-
-    def _only(self, names: tuple[str, ...]) -> pa.Schema:
-        """The schema of some columns."""
-        known = self._schemas.get(names)
-        if known is None:
-            known = self._schemas[names] = pa.schema([self._tail.schema.field(name) for name in names])
-        return known
+        return pa.table([columns[name] for name in names], schema=self._tail.schema_of(names))
 
     @cached_property
     def _pages(self) -> PageRows | None:
@@ -403,7 +395,7 @@ class SplitReader:
         self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
     ) -> pa.Table:
         assert groups is not None
-        run, schema = groups.tolist(), self._only(tuple(names))
+        run, schema = groups.tolist(), self._tail.schema_of(names)
         decoded = self._decoded_groups(run, names)
         if len(numbers) <= FEW_ROWS:
             same = all(table.schema.equals(decoded[0].schema) for table in decoded)
