@@ -17,6 +17,7 @@ that nobody uses just now.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -172,6 +173,8 @@ _IDLE_VIEWS = 2_000
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+"""What a system says when a folder is to take the place of one with files in it."""
 
 
 def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
@@ -356,8 +359,8 @@ class SplitCache:
             aside.rename(entry)
         except BaseException as e:
             _remove(aside)
-            # Another process was first: a folder with files in it cannot be replaced.
-            if not isinstance(e, OSError) or not entry.exists():
+            # Another process was first: a folder with files in it cannot be replaced. It may have been evicted by now.
+            if not isinstance(e, OSError) or not (e.errno in _NOT_EMPTY or entry.exists()):
                 raise
 
     def _process_home(self) -> Path:
