@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from indextables.errors import BadFileError
 from indextables.splits.format.container import FOOTER_CHECKSUM_KEY
 from indextables.splits.format.source import LocalSource
-from indextables.splits.index.tantivy_files import tantivy_errors
+from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.reader import SplitReader
 from tests.support.splits import log_rows, old_splits, small_pages, write_file
@@ -50,7 +50,7 @@ def answers(data: bytes, folder: Path, *, footer_start: int | None = None) -> tu
     rows = reader.read_rows()
     with (
         reader.open_index(["c1", "c2", "c3"], positions=True, norms=True) as view,
-        tantivy_errors("x.split", "Searching"),
+        TantivyErrors("x.split", "Searching"),
     ):
         schema, searcher = view.index.schema, view.index.searcher()
         term = tantivy.Query.term_query(schema, "c1", "ERROR", index_option="basic")

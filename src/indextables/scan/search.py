@@ -142,7 +142,7 @@ class TableSearch(Struct, frozen=True):
             parts = task.in_order(lambda n: read_hits(task.open(splits[n]), find(n), request), numbers, rows=True)
             return merge_results(list(parts), request, task.schema)
         hits = self._hits(task, find)
-        if len(hits) == 1 and request.orders and hits[0].keys is None:
+        if len(hits) == 1 and request.orders and hits[0].keys is None and len(hits[0].rows) > 1:
             return merge_results([read_hits(task.open(splits[0]), hits[0], request)], request, task.schema)
         return self._read_best(task, hits)
 

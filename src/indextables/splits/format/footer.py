@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -58,6 +59,18 @@ class SplitFooter(Struct, frozen=True, dict=True):
         """Where the pages of every column chunk lie; None for a split of an earlier release, which does not say."""
         span = self.table.pages
         return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
+
+    def schema_of(self, names: Sequence[str]) -> pa.Schema:
+        """The schema of some columns."""
+        key = tuple(names)
+        known = self._schemas.get(key)
+        if known is None:
+            known = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
+        return known
+
+    @cached_property
+    def _schemas(self) -> dict[tuple[str, ...], pa.Schema]:
+        return {}
 
     @cached_property
     def parquet_footer(self) -> dict[int, Any]:

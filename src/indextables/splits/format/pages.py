@@ -128,9 +128,18 @@ class PageColumn:
 
     def __init__(self, field: pa.Field, metadata: FileMetaData, leaf: int) -> None:
         chunk = metadata.row_group(0).column(leaf)
-        self._name = field.name.encode()
-        self._type, self._codec = _TYPES[chunk.physical_type], _CODECS[chunk.compression]
+        name = field.name.encode()
+        kind, codec = _TYPES[chunk.physical_type], _CODECS[chunk.compression]
         self._field = field
+        self._kind = b"".join(
+            [
+                b"\x15" + _signed(kind),
+                b"\x19" + _list(5, [_signed(encoding) for encoding in (0, 3, 8)]),
+                b"\x19" + _list(8, [_unsigned(len(name)) + name]),
+                b"\x15" + _signed(codec),
+            ]
+        )
+        """The fields of a ColumnMetaData that are the same for all pages: type, encodings, path, codec."""
 
     @staticmethod
     def possible(kind: pa.DataType, metadata: FileMetaData, leaf: int) -> bool:
@@ -168,20 +177,10 @@ class PageColumn:
 
     def _row_group(self, at: int, dictionary: int, size: int, rows: int) -> bytes:
         """A RowGroup (columns, bytes, rows) of one ColumnChunk (offset, metadata)."""
-        metadata = b"".join(
-            [
-                b"\x15" + _signed(self._type),
-                b"\x19" + _list(5, [_signed(encoding) for encoding in (0, 3, 8)]),
-                b"\x19" + _list(8, [_unsigned(len(self._name)) + self._name]),
-                b"\x15" + _signed(self._codec),
-                b"\x16" + _signed(rows),
-                b"\x16" + _signed(size) + b"\x16" + _signed(size),
-                b"\x26" + _signed(at + dictionary),
-                b"\x26" + _signed(at) if dictionary else b"",
-            ]
-        )
+        held, count, first = b"\x16" + _signed(size), b"\x16" + _signed(rows), b"\x26" + _signed(at + dictionary)
+        metadata = self._kind + count + held + held + first + (b"\x26" + _signed(at) if dictionary else b"")
         chunk = b"\x26\x00\x1c" + metadata + b"\x00\x00"
-        return b"\x19" + _list(12, [chunk]) + b"\x16" + _signed(size) + b"\x16" + _signed(rows) + b"\x00"
+        return b"\x19" + _list(12, [chunk]) + held + count + b"\x00"
 
 
 class PageBounds(Struct, frozen=True):

@@ -41,6 +41,8 @@ ROW_GROUP_BYTES = 64 << 20
 PAGE_ROWS = 8_192
 PAGE_BYTES = 64 << 10
 """Pages of long texts have about a thousand rows."""
+_ROWS_AT_ONCE = 256
+"""After so many rows the writer looks whether a page is full: after its own 1,024, pages of texts had twice their size."""
 _DICTIONARY_WORTHWHILE = 0.5
 """A column whose first row group has more distinct values than this share gets no dictionary."""
 _DICTIONARY_VALUES = 32_768
@@ -161,6 +163,7 @@ class ParquetBody:
             write_page_index=True,
             data_page_size=PAGE_BYTES,
             max_rows_per_page=PAGE_ROWS,
+            write_batch_size=_ROWS_AT_ONCE,
             store_schema=True,
         )
 

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
@@ -210,16 +211,28 @@ def _cannot_write(folder: str, doing: str, error: BaseException) -> StorageError
     return StorageError(f"{doing} failed in the folder {folder}: {error}.", hint=hint, path=folder)
 
 
-@contextmanager
-def tantivy_errors(path: str, doing: str) -> Iterator[None]:
-    """Within it, a panic or an error of tantivy becomes `BadFileError` that names the split and what was done."""
-    try:
-        yield
-    except IndexTablesError:
-        raise
-    except (ValueError, TypeError, OSError, LookupError, SystemError, OverflowError, RecursionError) as e:
-        raise BadFileError(f"{doing} failed in the index of {path}: {e}.", path=path) from e
-    except BaseException as e:
-        if not is_panic(e):
-            raise
-        raise BadFileError(f"{doing} failed in the index of {path}: {e}.", path=path) from None
+_FAILURES = (ValueError, TypeError, OSError, LookupError, SystemError, OverflowError, RecursionError)
+
+
+class TantivyErrors:
+    """Within it, a panic or an error of tantivy becomes `BadFileError` that names the split and what was done.
+
+    A class, not a generator: a search enters it several times, and a generator takes five calls where this takes three.
+    """
+
+    def __init__(self, path: str, doing: str) -> None:
+        self._path = path
+        self._doing = doing
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or isinstance(error, IndexTablesError):
+            return
+        failed = BadFileError(f"{self._doing} failed in the index of {self._path}: {error}.", path=self._path)
+        if isinstance(error, _FAILURES):
+            raise failed from error
+        if is_panic(error):
+            raise failed from None

@@ -1,6 +1,7 @@
 """What is kept of splits: parts on local disk, shared by all processes of a user, and what a process has in memory; bounded.
 
     <folder>/<host>-<boot>/entries/<key>/    sparse index files of one split, and which of their ranges are present
+    <folder>/<host>-<boot>/entries/<key>     the end of one split
     <folder>/<host>-<boot>/views/<process>/  hard links to entries in use, private to one process
 
 The folder is the one that the settings name if the cache made it, else `indextables` in it. What the cache makes carries
@@ -16,6 +17,7 @@ that nobody uses just now.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -28,7 +30,7 @@ import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache as once
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -171,6 +173,8 @@ _IDLE_VIEWS = 2_000
 _STALE_SECONDS = 60
 _KEEP_SHARE = 0.9
 _CHECKS_PER_FILL = 16
+_NOT_EMPTY = (errno.ENOTEMPTY, errno.EEXIST)
+"""What a system says when a folder is to take the place of one with files in it."""
 
 
 def write_new(path: str, data: bytes, *, length: int | None = None) -> None:
@@ -270,21 +274,16 @@ class SplitCache:
         """Bytes that were kept under a key."""
         try:
             entry = self._entry(key)
-            data = (entry / "data").read_bytes()
-            os.utime(f"{entry}/{_RANGES}")
+            data = entry.read_bytes()
+            os.utime(entry)
         except FileNotFoundError:
             return None
         return data
 
     def keep(self, key: str, data: bytes) -> None:
-        """Keep bytes under a key."""
-
-        def build(folder: Path) -> None:
-            write_new(f"{folder}/data", data)
-            write_new(f"{folder}/{_RANGES}", b"")
-
+        """Keep bytes under a key. They are one file: to make one takes a disk longer than to write it."""
         with _folder_errors(self.directory):
-            self._build_entry(key, build)
+            self._build_entry(key, lambda path: write_new(str(path), data), folder=False)
             self.added(key, len(data))
 
     def release(self, folder: Path) -> None:
@@ -349,18 +348,19 @@ class SplitCache:
             os.close(directory)
         return True
 
-    def _build_entry(self, key: str, build: Callable[[Path], None]) -> None:
+    def _build_entry(self, key: str, build: Callable[[Path], None], *, folder: bool = True) -> None:
         aside, entry = self._process_home() / f"new-{uuid.uuid4().hex}", self._entry(key)
-        aside.mkdir()
+        if folder:
+            aside.mkdir()
         try:
             build(aside)
             if not entry.parent.exists():
                 entry.parent.mkdir(parents=True, exist_ok=True)
             aside.rename(entry)
         except BaseException as e:
-            shutil.rmtree(aside, ignore_errors=True)
-            # Another process was first: a folder with files in it cannot be replaced.
-            if not isinstance(e, OSError) or not entry.exists():
+            _remove(aside)
+            # Another process was first: a folder with files in it cannot be replaced. It may have been evicted by now.
+            if not isinstance(e, OSError) or not (e.errno in _NOT_EMPTY or entry.exists()):
                 raise
 
     def _process_home(self) -> Path:
@@ -392,12 +392,13 @@ class SplitCache:
                 path.unlink(missing_ok=True)
 
     def _measure(self) -> list[tuple[float, int, Path]]:
-        """When each entry was last used, its bytes on disk, its folder."""
+        """When each entry was last used, its bytes on disk, its folder or file."""
         found = []
         for entry in self._entries.glob("*") if self._entries.exists() else ():
             try:
-                size = sum(file.stat().st_blocks * 512 for file in entry.iterdir())
-                found.append(((entry / _RANGES).stat().st_mtime, size, entry))
+                is_folder = entry.is_dir()
+                size = sum(file.stat().st_blocks * 512 for file in (entry.iterdir() if is_folder else (entry,)))
+                found.append(((entry / _RANGES if is_folder else entry).stat().st_mtime, size, entry))
             except (FileNotFoundError, NotADirectoryError):
                 continue
         return found
@@ -421,8 +422,17 @@ class SplitCache:
             entry.rename(aside)
         except FileNotFoundError:
             return False
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
         return True
+
+
+def _remove(entry: Path) -> None:
+    """An entry that has been taken out of its place, or never came there."""
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            entry.unlink()
 
 
 class DisposableView(Protocol):

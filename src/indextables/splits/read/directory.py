@@ -30,7 +30,7 @@ from indextables.splits.format.section_table import Component
 from indextables.splits.format.source import SplitSource, batches, read_ranges
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import META, open_folder
-from indextables.splits.index.tantivy_files import alive_bitset, check_store, tantivy_errors
+from indextables.splits.index.tantivy_files import TantivyErrors, alive_bitset, check_store
 from indextables.splits.read.cache import SplitCache, write_at, write_new
 from indextables.splits.read.searchable import Mask, Rows
 
@@ -89,7 +89,7 @@ class IndexDirectory:
             if count is None:
                 return None
             cache.count(hits=count, misses=0)
-            with tantivy_errors(tail.path, "A search"):
+            with TantivyErrors(tail.path, "A search"):
                 return int(idle.index.searcher().doc_freq(field, text))
         finally:
             cache.idle_views.give(tail.digest, idle)
@@ -115,7 +115,7 @@ class IndexDirectory:
     def index(self) -> tantivy.Index:
         """Tantivy's index, with analyzers registered."""
         if self._index is None:
-            with tantivy_errors(self._tail.path, "Opening"):
+            with TantivyErrors(self._tail.path, "Opening"):
                 self._index = self._opened()
         return self._index
 
@@ -245,7 +245,7 @@ class MaskedIndex:
         """Tantivy's index, with analyzers registered."""
         if self._index is None:
             path = self._view._tail.path
-            with tantivy_errors(path, "Opening"):
+            with TantivyErrors(path, "Opening"):
                 self._link()
                 index = open_folder(self.folder, self._view._mapping)
                 documents = index.searcher().num_docs

@@ -33,7 +33,7 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import And, Comparison, In, Or, Predicate, evaluate
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
-from indextables.splits.index.tantivy_files import COMPONENTS, footer_length, scratch_folder, tantivy_errors
+from indextables.splits.index.tantivy_files import COMPONENTS, TantivyErrors, footer_length, scratch_folder
 from indextables.splits.read.bundle_files import (
     Bundle,
     BundledFile,
@@ -453,7 +453,7 @@ class ForeignReader:
 
     @cached_property
     def _searcher(self) -> tantivy.Searcher:
-        with tantivy_errors(self.path, "Opening"):
+        with TantivyErrors(self.path, "Opening"):
             index = tantivy.Index.open(str(self._folder))
             index.config_reader("manual")
             searcher = index.searcher()
@@ -507,7 +507,7 @@ class ForeignReader:
         places = [tantivy.DocAddress(int(s), int(row - starts[s])) for row, s in zip(rows, segments, strict=True)]
         stored = [f for f in fields if self._option(f.name, "stored")]
         values: dict[str, list[Any]] = {}
-        with tantivy_errors(self.path, "Reading documents"):
+        with TantivyErrors(self.path, "Reading documents"):
             documents = [searcher.doc(place).to_dict() for place in places] if stored else []
             for field in fields:
                 if field in stored:

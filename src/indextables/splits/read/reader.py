@@ -16,8 +16,8 @@ import bisect
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
+from types import TracebackType
 
 import numpy as np
 import numpy.typing as npt
@@ -50,7 +50,7 @@ def open_footer(source: SplitSource, footer_start: int | None, cache: SplitCache
     if tail is None:
         if isinstance(source, SmallSource):
             source.fetch()
-        with no_damaged_copy(source):
+        with NoDamagedCopy(source):
             tail = read_footer(source, footer_start)
         if source.remote:
             cache.keep(_key(source, tail.footer_start), tail.data)
@@ -70,7 +70,8 @@ def _from_disk(source: SplitSource, footer_start: int, cache: SplitCache) -> Spl
 
 
 def _key(source: SplitSource, footer_start: int) -> str:
-    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}"
+    # Earlier releases look for folders, under names without an ending.
+    return f"tail-{hashlib.sha256(f'{source.identity}:{footer_start}'.encode()).hexdigest()[:40]}.end"
 
 
 SMALL_BYTES = 1 << 20
@@ -104,15 +105,19 @@ class SmallSource:
         return [data[start : start + length] for start, length in ranges]
 
 
-@contextmanager
-def no_damaged_copy(source: SplitSource) -> Iterator[None]:
+class NoDamagedCopy:
     """Within it, bytes that cannot be proven are not kept: whoever tries again asks the store again."""
-    try:
-        yield
-    except BadFileError:
-        if isinstance(source, SmallSource):
-            source.forget()
-        raise
+
+    def __init__(self, source: SplitSource) -> None:
+        self._source = source
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, BadFileError) and isinstance(self._source, SmallSource):
+            self._source.forget()
 
 
 WINDOW_BYTES = 16 << 20
@@ -129,7 +134,7 @@ def read_groups(
 ) -> pa.Table:
     """These columns of these row groups; every chunk is proven before it is decoded. `codes`: texts may be codes."""
     if not groups:
-        return pa.schema([tail.schema.field(name) for name in columns]).empty_table()
+        return tail.schema_of(columns).empty_table()
     return _decoded(_proven_file(source, tail, groups, columns), tail, groups, columns, codes=codes)
 
 
@@ -373,12 +378,11 @@ class SplitReader:
             return self._picked_from_groups(groups, numbers, names, codes=codes)
         rest = [name for name in names if name not in plan]
         others = self._picked_from_groups(groups, numbers, rest) if rest else None
-        with no_damaged_copy(self._source):
+        with NoDamagedCopy(self._source):
             columns = self._pages.read(list(plan.values())) if self._pages is not None else {}
         if others is not None:
             columns |= {name: others.column(name) for name in rest}
-        schema = pa.schema([self._tail.schema.field(name) for name in names])
-        return pa.table([columns[name] for name in names], schema=schema)
+        return pa.table([columns[name] for name in names], schema=self._tail.schema_of(names))
 
     @cached_property
     def _pages(self) -> PageRows | None:
@@ -391,7 +395,7 @@ class SplitReader:
         self, groups: Rows | None, numbers: Rows, names: Sequence[str], *, codes: bool = False
     ) -> pa.Table:
         assert groups is not None
-        run, schema = groups.tolist(), pa.schema([self._tail.schema.field(name) for name in names])
+        run, schema = groups.tolist(), self._tail.schema_of(names)
         decoded = self._decoded_groups(run, names)
         if len(numbers) <= FEW_ROWS:
             same = all(table.schema.equals(decoded[0].schema) for table in decoded)
@@ -423,7 +427,7 @@ class SplitReader:
         absent = [key for key, column in held.items() if column is None]
         if absent:
             missing, columns = list(dict.fromkeys(g for g, _ in absent)), list(dict.fromkeys(n for _, n in absent))
-            with no_damaged_copy(self._source):
+            with NoDamagedCopy(self._source):
                 tables = read_each_group(self._source, self._tail, missing, columns)
             for group, table in zip(missing, tables, strict=True):
                 for name in columns:
@@ -465,7 +469,7 @@ class SplitReader:
         opening = self._source, self._tail, self.mapping, self._cache
         view = IndexDirectory.open(*opening) if mask is None else MaskedIndex.open(*opening, mask)
         try:
-            with no_damaged_copy(self._source):
+            with NoDamagedCopy(self._source):
                 view.need(fields, positions=positions, norms=norms)
         except BaseException:
             view.close()

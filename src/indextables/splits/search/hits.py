@@ -24,7 +24,7 @@ import tantivy
 
 from indextables.errors import BadFileError
 from indextables.metrics import PROFILER
-from indextables.splits.index.tantivy_files import INDEX_FORMAT, tantivy_errors
+from indextables.splits.index.tantivy_files import INDEX_FORMAT, TantivyErrors
 from indextables.splits.read.searchable import Rows, SearcherView
 
 Scores = npt.NDArray[np.float32]
@@ -58,7 +58,7 @@ class IndexHits:
         known = None if name is None else self._view.recall(("count", name))
         if known is not None:
             return int(known)
-        with tantivy_errors(self._path, "A search"), PROFILER.section("count_in_index"):
+        with TantivyErrors(self._path, "A search"), PROFILER.section("count_in_index"):
             same = tantivy.Query.const_score_query(query, 0.0)
             count = int(self._view.index.searcher().search(same, limit=1, count=True).count)
         if name is not None:
@@ -69,17 +69,17 @@ class IndexHits:
         """How many rows hold a term. Reads the dictionary only; None where that counts deleted documents too."""
         if self._view.living is not None:
             return None
-        with tantivy_errors(self._path, "A search"):
+        with TantivyErrors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
     def term_bound(self, field: str, text: str | int) -> int:
         """How many rows hold a term at most. Reads the dictionary only."""
-        with tantivy_errors(self._path, "A search"):
+        with TantivyErrors(self._path, "A search"):
             return int(self._view.index.searcher().doc_freq(field, text))
 
     def terms(self, field: str, start: str) -> list[str]:
         """The terms of a text field that begin so. Walks that part of the dictionary."""
-        with tantivy_errors(self._path, "A look at the term dictionary"):
+        with TantivyErrors(self._path, "A look at the term dictionary"):
             return [str(term) for term, _ in self._view.index.searcher().terms_with_prefix(field, start)]
 
     def named_rows(self, name: Hashable, query: tantivy.Query, count: int | None = None) -> Rows:
@@ -114,7 +114,7 @@ class IndexHits:
         known = None if name is None else self._view.recall(("end", name, some, last))
         if known is not None:
             return np.asarray(known, np.int64)
-        with tantivy_errors(self._path, "A search"), PROFILER.section("search_index"):
+        with TantivyErrors(self._path, "A search"), PROFILER.section("search_index"):
             same = tantivy.Query.const_score_query(query, 1.0)
             searcher, offset = self._view.index.searcher(), count - some if last else 0
             hits = searcher.search(same, limit=some, offset=offset, count=False).hits
@@ -128,7 +128,7 @@ class IndexHits:
     def rows(self, query: tantivy.Query, count: int | None = None) -> Rows:
         """The numbers of all rows that match, ascending. `count` is how many they are, where that is known."""
         count = self.count(query) if count is None else count
-        with tantivy_errors(self._path, "A search"):
+        with TantivyErrors(self._path, "A search"):
             if count == 0:
                 return _NO_ROWS
             if count == self._view.index.searcher().num_docs:
@@ -165,7 +165,7 @@ class IndexHits:
 
     def scored(self, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         """The best rows and their scores, best first; equal scores in row order. The limit may be anything."""
-        with tantivy_errors(self._path, "A search"), PROFILER.section("search_index"):
+        with TantivyErrors(self._path, "A search"), PROFILER.section("search_index"):
             searcher = self._view.index.searcher()
             bounded = min(limit, searcher.num_docs)
             # Tantivy panics at a limit of 0, and a huge one makes it allocate until the process is ended.

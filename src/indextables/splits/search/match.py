@@ -41,7 +41,7 @@ from indextables.model.predicate.tree import pattern_parts
 from indextables.model.regular_expression import regular_expression
 from indextables.splits.index.analyzers import GRAM_SIZE, terms_of
 from indextables.splits.index.mapping import GRAM_TOKENIZER, ColumnMapping, DocMapping, is_text
-from indextables.splits.index.tantivy_files import tantivy_errors
+from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.index.values import whole_term
 from indextables.splits.query import terms
 from indextables.splits.query.on_rows import leaf_mask
@@ -242,7 +242,7 @@ class OpenQuery:
         if leaf not in self._answers:
             if leaf.target.max_terms and self.hits is not None:
                 self._check_terms(leaf, self.hits)
-            with tantivy_errors(self.split.path, "A search"):
+            with TantivyErrors(self.split.path, "A search"):
                 self._answers[leaf] = self._translator.answer(leaf, self.column(leaf))
         return self._answers[leaf]
 

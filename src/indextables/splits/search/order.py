@@ -43,13 +43,14 @@ class OrderBy(Struct, frozen=True):
         cls, text: str, columns: Sequence[str], resolve: Callable[[tuple[str, ...]], Target | None] | None = None
     ) -> OrderBy:
         """`ts`, `ts asc`, `ts desc` or `-ts`; `_score`, best first; with `resolve` also a path such as `payload.user.id`."""
-        name, _, direction = text.rpartition(" ")
         if text in columns:
             return cls(text)
+        name, _, direction = text.rpartition(" ")
         if text[:1] == "-" and text not in columns:
             return replace(cls.parse(text[1:].strip(), columns, resolve), descending=True)
-        if direction.lower() in ("asc", "desc") and name.strip():
-            return replace(cls.parse(name.strip(), columns, resolve), descending=direction.lower() == "desc")
+        if direction.lower() in ("asc", "desc") and (name := name.strip()):
+            order = cls(name) if name in columns else cls.parse(name, columns, resolve)
+            return cls(order.column, direction.lower() == "desc", order.path)
         if text == SCORE:
             return cls(SCORE, descending=True)
         target = resolve(tuple(text.split("."))) if resolve is not None and text else None

@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from indextables.model.predicate import Predicate
 from indextables.splits.index.analyzers import terms_of
 from indextables.splits.index.mapping import ColumnMapping, DocMapping
-from indextables.splits.index.tantivy_files import tantivy_errors
+from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.index.values import documents, plain_texts
 from indextables.splits.index.values import leaves as json_leaves
 from indextables.splits.query.on_rows import leaf_mask, scan_mask
@@ -72,7 +72,7 @@ def term_statistics(split: Searchable, query: Query, *, ahead: bool = False) -> 
     names = {key: field_name(column, key.target) for key, column in columns.items() if column is not None}
     fields = dict.fromkeys(column.field for column in columns.values() if column is not None)
     opening = open_needs(split, query, norms=True) if ahead else split.open_index(fields)
-    with tantivy_errors(split.path, "A look at the term dictionary"), opening as view:
+    with TantivyErrors(split.path, "A look at the term dictionary"), opening as view:
         assert view is not None  # a scored word is one that the index knows
         searcher = view.index.searcher()
         # Deleted rows count, as they do in tantivy's own weights, until a merge drops them.

@@ -35,7 +35,7 @@ from indextables.splits.format.section_table import MAX_ROWS, Origin
 from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import Layer, Segment, merge_segments
-from indextables.splits.index.tantivy_files import Mask, scratch_folder, tantivy_errors, writing_errors
+from indextables.splits.index.tantivy_files import Mask, TantivyErrors, scratch_folder, writing_errors
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.searchable import Rows, Searchable
 from indextables.splits.write.statistics import SplitStatistics
@@ -171,7 +171,7 @@ def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder:
     if len(readers) != len(sources) or not mapping.indexed:
         return None
     try:
-        with tantivy_errors(str(folder), "Merging"):
+        with TantivyErrors(str(folder), "Merging"):
             layers = [Layer(reader.segment, source.alive) for reader, source in zip(readers, sources, strict=True)]
             return merge_segments(layers, mapping, folder / "merged")
     except CorruptTableError as e:
