@@ -174,7 +174,7 @@ def test_long_posting_lists_are_the_documents_of_the_term(record: str, share: fl
     (span,) = composite_spans(data, len(data), "x")[1]
     expected = np.flatnonzero(chosen)
     place = TermPlace(len(expected), 0, span.end - span.start - 8)
-    found = FieldTerms(b"", data[span.start + 8 : span.end], record).rows(place)
+    found = FieldTerms(b"", lambda: data[span.start + 8 : span.end], record).rows(place)
     assert np.array_equal(found, expected)
 
 
