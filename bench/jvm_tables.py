@@ -1,4 +1,4 @@
-"""Thousands of the JVM engine's splits against the slow way, where tantivy reads every document: `python -m bench.jvm_tables`.
+"""Thousands of the JVM engine's splits, and the slow way, where tantivy reads every document: `python -m bench.jvm_tables`.
 
 The splits are copies of those of a golden table, which must lie beside the repository. Every question is the first one of a
 new process, by turns of both ways; CPU time of that process from opening the table to the answer, medians. Both ways must

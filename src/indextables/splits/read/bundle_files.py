@@ -262,7 +262,11 @@ _STORE_VERSION = 2
 _STORE_FOOTER = struct.Struct("<IQB15x")
 _PLAIN, _LZ4, _ZSTD = 0, 1, 4
 _TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
-_NUMBERS = {_U64: struct.Struct("<Q"), _I64: struct.Struct("<q"), _DATE: struct.Struct("<q"), _F64: struct.Struct("<Q")}
+_VALUE_HEAD = struct.Struct("<IB").unpack_from
+_NUMBERS = {
+    code: struct.Struct(form).unpack_from for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<Q"))
+}
+_FLOAT = struct.Struct("<d")
 _SIGN = 1 << 63
 _LAST_BYTES = bytes(range(128, 256))
 """The bytes that end a number."""
@@ -318,6 +322,20 @@ class FieldTerms:
         if len(found) != place.documents:
             raise UnknownFormError("Postings cannot be read: they end too early.")
         return found
+
+    def all_rows(self) -> tuple[Rows, Rows]:
+        """The documents of all terms, term after term, and for each of them the number of its term."""
+        places = list(self.places.values())
+        counts = np.array([place.documents for place in places], np.int64)
+        terms = np.repeat(np.arange(len(places)), counts)
+        if self._record == "basic" and len(places) and counts.max() < _BLOCK:
+            gaps = _stop_numbers(self._postings[places[0].start : places[-1].end])
+            if len(gaps) == len(terms):
+                starts = np.cumsum(counts) - counts
+                sums = np.cumsum(gaps)
+                return sums - np.repeat((sums - gaps)[starts], counts), terms
+        found = [self.rows(place) for place in places]
+        return np.concatenate([np.empty(0, np.int64), *found]), terms
 
 
 class SegmentTerms:
@@ -458,6 +476,11 @@ def _unpacked(data: bytes, bits: int) -> Rows:
 
 def _rest(data: bytes, count: int, last: int) -> Rows:
     """Numbers one by one, each as its distance from the one before."""
+    gaps = data[:count]
+    if not gaps.translate(None, _LAST_BYTES):  # each is one byte, as most are
+        if len(gaps) < count:
+            raise ValueError("they end too early")
+        return np.array(list(accumulate(gaps.translate(_SEVEN_BITS), initial=last))[1:], np.int64)
     found = np.empty(count, np.int64)
     at = 0
     for number in range(count):
@@ -465,6 +488,20 @@ def _rest(data: bytes, count: int, last: int) -> Rows:
         last += gap
         found[number] = last
     return found
+
+
+def _stop_numbers(data: Data) -> Rows:
+    """All numbers of a stretch that holds nothing else."""
+    octets = np.frombuffer(data, np.uint8)
+    numbers: Rows = (octets & 127).astype(np.int64)
+    lasts = octets >= 128
+    if lasts.all():
+        return numbers
+    starts = np.flatnonzero(np.concatenate([[True], lasts[:-1]]))
+    shifts = np.arange(len(octets)) - np.repeat(starts, np.diff(starts, append=len(octets)))
+    if shifts.max() > 8:
+        raise UnknownFormError("Postings cannot be read: a number is too long.")
+    return np.add.reduceat(numbers << 7 * shifts, starts)
 
 
 class DocumentStore:
@@ -540,32 +577,32 @@ def _document(data: bytes, at: int, fields: frozenset[int]) -> dict[int, Any]:
     count, at = _stop_number(data, at)
     found: dict[int, Any] = {}
     for _ in range(count):
-        field = int.from_bytes(data[at : at + 4], "little")
-        code = data[at + 4]
+        field, code = _VALUE_HEAD(data, at)
         at += 5
+        is_wanted = field in fields and field not in found
         if code == _TEXT:
-            length, at = _stop_number(data, at)
-            value: Any = data[at : at + length] if field in fields else None
+            length, at = (data[at] & 127, at + 1) if data[at] & 128 else _stop_number(data, at)
+            if is_wanted:
+                found[field] = str(data[at : at + length], "utf-8")
             at += length
-        elif code == _BOOL:
-            value = data[at] != 0
-            at += 1
         elif code in _NUMBERS:
-            (value,) = _NUMBERS[code].unpack_from(data, at)
+            if is_wanted:
+                (value,) = _NUMBERS[code](data, at)
+                found[field] = _to_float(value) if code == _F64 else value
             at += 8
-            if code == _F64:
-                value = _to_float(value)
+        elif code == _BOOL:
+            if is_wanted:
+                found[field] = data[at] != 0
+            at += 1
         else:
             raise ValueError(f"a value of kind {code}")
-        if field in fields and field not in found:
-            found[field] = str(value, "utf-8") if code == _TEXT else value
     return found
 
 
 def _to_float(number: int) -> float:
     """A floating point number, which is kept as a whole number of the same order."""
     bits = number ^ _SIGN if number & _SIGN else number ^ (2 * _SIGN - 1)
-    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    value: float = _FLOAT.unpack(bits.to_bytes(8, "little"))[0]
     return value
 
 
@@ -587,7 +624,7 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
     """
     if kind == "text":
         return pa.array([term.decode() for term in terms], pa.string())
-    if any(len(term) != 8 for term in terms):
+    if {*map(len, terms)} - {8}:
         raise UnknownFormError(f"A term of a field of kind {kind} is not 8 bytes long.")
     numbers = np.frombuffer(b"".join(terms), ">u8").astype(np.uint64)
     sign = np.uint64(_SIGN)

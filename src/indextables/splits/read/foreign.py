@@ -36,7 +36,7 @@ from indextables.splits.read.bundle_files import (
     whole_if_small,
 )
 from indextables.splits.read.foreign_schema import ADDRESS, BundleFields, BundleMeta, decode_meta
-from indextables.splits.read.foreign_terms import ForeignTerms
+from indextables.splits.read.foreign_terms import EXACT_KINDS, ForeignTerms
 from indextables.splits.read.foreign_values import plain_address, plain_array, to_array
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 
@@ -178,7 +178,7 @@ class ForeignReader:
 
     def _batch(self, rows: Rows, fields: Sequence[pa.Field]) -> pa.RecordBatch:
         known: dict[str, pa.Array | None] = {}
-        if len(rows) * 4 >= self.num_rows:
+        if len(rows) * 4 >= self.num_rows and not self._needs_documents(fields):
             known = {f.name: self._from_terms(f, rows) for f in fields}
         left = [f for f in fields if known.get(f.name) is None]
         try:
@@ -187,6 +187,12 @@ class ForeignReader:
             known |= self._from_tantivy(rows, left)
         schema = self._table.part([field.name for field in fields])
         return pa.RecordBatch.from_arrays([known[f.name] for f in fields], schema=schema)
+
+    def _needs_documents(self, fields: Sequence[pa.Field]) -> bool:
+        """Whether documents are read whatever terms tell, and hold all that is asked for."""
+        table = self._table
+        has_all = all(field.name in table.plain for field in fields)
+        return has_all and any(table.kinds[field.name] not in EXACT_KINDS for field in fields)
 
     def _from_terms(self, field: pa.Field, rows: Rows) -> pa.Array | None:
         """A column from the terms of its values, if every value is a term: for many rows."""

@@ -17,8 +17,12 @@ _SURE_BYTES = 39
 """Words of at most so many bytes are terms whatever the limit of the tokenizer was."""
 _SURE_TOKENIZERS = ("raw", "default", "en_stem", "whitespace")
 """Those that make the same words here and there."""
+EXACT_KINDS = ("i64", "u64", "f64", "bool", "text")
+"""Kinds of terms that keep all of a value; moments are cut to seconds."""
 _FEW_VALUES = 8
 """So many values are looked up by their terms, one by one; more are compared with all terms at once."""
+
+_ORDERS = {"=": np.equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
 class ForeignTerms:
@@ -70,14 +74,13 @@ class ForeignTerms:
 
     def column(self, field: pa.Field) -> pa.Array | None:
         """A column from the terms of its values; None where not every value is a term."""
-        exact = ("i64", "u64", "f64", "bool", "text")
         kind = self._columns.kinds[field.name]
-        if kind not in exact:
+        if kind not in EXACT_KINDS:
             return None
         place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
         for terms, distinct, first in self._distinct(field.name):
-            for number, term_place in enumerate(terms.places.values()):
-                place[first + terms.rows(term_place)] = start + number
+            rows, numbers = terms.all_rows()
+            place[first + rows] = start + numbers
             values.append(distinct)
             start += len(distinct)
         if kind == "text" and (place < 0).any():
@@ -140,12 +143,14 @@ class ForeignTerms:
         for terms, distinct, first in self._distinct(field.name):
             if kind == "date":
                 chosen = _possible_moments(bound, distinct, field.type)
+            elif kind == "i64" and isinstance(bound, Comparison) and _is_ordered(bound):
+                chosen = _ORDERS[bound.operator](distinct.to_numpy(), bound.literal.value)
             else:
                 values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
                 chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
-            places = list(terms.places.values())
-            for number in np.flatnonzero(chosen).tolist():
-                found[first + terms.rows(places[number])] = True
+            if np.any(chosen):
+                rows, numbers = terms.all_rows()
+                found[first + rows[chosen[numbers]]] = True
         return found
 
 
@@ -165,6 +170,12 @@ def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
     if len(values) > _FEW_VALUES or not all(type(value) is expected for value in values):
         return None
     return [term for value in values if (term := term_of(value, kind)) is not None]
+
+
+def _is_ordered(bound: Comparison) -> bool:
+    """Whether a comparison is one of order or equality with a number that a field of whole numbers can hold."""
+    value = bound.literal.value
+    return bound.operator in _ORDERS and type(value) is int and -(1 << 63) <= value < 1 << 63
 
 
 def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataType) -> Mask:
