@@ -23,7 +23,7 @@ import decimal
 import math
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -228,6 +228,7 @@ class Not(Predicate, frozen=True):
 
 ColumnTest = Comparison | In | IsNull | IsNotNull | TextMatch | Like | RLike
 """The predicates that look at one column."""
+_COLUMN_TESTS = get_args(ColumnTest)
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
@@ -253,7 +254,7 @@ def leaves(tree: Predicate) -> Iterator[Predicate]:
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:
     """The top-level columns that a tree reads, each once, in order of appearance."""
-    return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, ColumnTest)))
+    return tuple(dict.fromkeys(leaf.column.name for leaf in leaves(tree) if isinstance(leaf, _COLUMN_TESTS)))
 
 
 def _joined(kind: type[And] | type[Or], parts: tuple[Predicate, ...], empty: bool) -> Predicate:

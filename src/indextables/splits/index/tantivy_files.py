@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import le
 from pathlib import Path
 from types import TracebackType
 
@@ -32,6 +33,7 @@ COMPOSITE = ("term", "idx", "pos", "fieldnorm")
 COMPONENTS = (*COMPOSITE, "fast", "store")
 _MAGIC = 1337
 _MAX_FIELDS = 100_000
+_FIELD_NUMBER = struct.Struct("<I").unpack_from
 _STORE_FOOTER = struct.Struct("<IQB15x")
 Mask = npt.NDArray[np.bool_]
 
@@ -70,25 +72,41 @@ def composite_spans(end: bytes | memoryview, length: int, name: str) -> tuple[in
 
     `end` are the last bytes of a file of this length: all of it, or at least the directory.
     """
+    start, fields, starts = _composite_directory(end, length, name)
+    return start, _join_spans(list(zip(fields, starts, strict=True)), start, name)
+
+
+def composite_places(data: bytes | memoryview, name: str) -> dict[int, tuple[int, int]]:
+    """Where each field lies in a composite file, by its number."""
+    start, fields, starts = _composite_directory(data, len(data), name)
+    stops = [*starts[1:], start]
+    places = dict(zip(fields, zip(starts, stops, strict=False), strict=False))
+    if len(places) == len(fields) and fields and not starts[0] and all(map(le, starts, stops)):
+        return places
+    spans = _join_spans(list(zip(fields, starts, strict=True)), start, name)
+    return {span.field_id: (span.start, span.end) for span in spans}
+
+
+def _composite_directory(end: bytes | memoryview, length: int, name: str) -> tuple[int, list[int], list[int]]:
+    """Where the directory of a composite file starts, and of every piece in it the number of the field and the start."""
     stop = len(end) - footer_length(end, name)
     try:
         (size,) = struct.unpack("<I", end[stop - 4 : stop])
         start = length - len(end) + stop - 4 - size
-        directory = end[stop - 4 - size : stop - 4]
+        directory = bytes(end[stop - 4 - size : stop - 4])
         count, at = _vint(directory, 0)
         if stop - 4 < size or count > _MAX_FIELDS:
             raise ValueError("impossible directory")
-        places: list[tuple[int, int]] = []
-        offset = 0
-        for _ in range(count):
-            step, at = _vint(directory, at)
+        fields, starts, offset = list[int](), list[int](), 0
+        for _ in range(count):  # a number of one byte, as most are, takes no call
+            step, at = (directory[at] & 127, at + 1) if directory[at] & 128 else _vint(directory, at)
             offset += step
-            (field_id,) = struct.unpack("<I", directory[at : at + 4])
-            _, at = _vint(directory, at + 4)
-            places.append((field_id, offset))
+            fields += _FIELD_NUMBER(directory, at)
+            starts.append(offset)
+            at = at + 5 if directory[at + 4] & 128 else _vint(directory, at + 4)[1]
     except (struct.error, IndexError, ValueError) as e:
         raise BadFileError(f"The index file {name} has a garbled directory.", path=name) from e
-    return start, _join_spans(places, start, name)
+    return start, fields, starts
 
 
 def empty_store(rows: int) -> tuple[bytes, bytes]:

@@ -21,8 +21,10 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +36,7 @@ from msgspec import Struct
 
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import SplitSource
-from indextables.splits.index.tantivy_files import check_store, composite_spans, footer_length, store_index
+from indextables.splits.index.tantivy_files import check_store, composite_places, footer_length, store_index
 from indextables.splits.read.searchable import Rows
 
 if sys.version_info >= (3, 14):
@@ -48,11 +50,12 @@ _MAGIC = 403_881_646
 _VERSION = 1
 _END_BYTES = 1 << 20
 _PIECE_BYTES = 8 << 20
+WHOLE_BYTES = 256 << 10
 _ENDS_ONLY = ("idx", "pos", "term", "fieldnorm")
 """Of these only the end is fetched: nothing but rows is read from a foreign split."""
 
 
-class BundledFile(msgspec.Struct, frozen=True):
+class BundledFile(msgspec.Struct, frozen=True, gc=False):
     """Where a file lies in the bundle."""
 
     start: int
@@ -195,6 +198,61 @@ def bad_bundle(path: str, start: int, length: int, why: str) -> BadFileError:
     return BadFileError(message, path=path, start=start, length=length)
 
 
+class _WholeSource:
+    """A small split that was read at once."""
+
+    def __init__(self, source: SplitSource) -> None:
+        self.path, self.size, self.identity, self.remote = source.path, source.size, source.identity, source.remote
+        (self._data,) = source.read_many([(0, source.size)])
+        self.stats = source.stats
+
+    def span(self, start: int, end: int) -> memoryview:
+        """A stretch of it, as it lies in memory."""
+        return memoryview(self._data)[start:end]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self._data[start : start + length] for start, length in ranges]
+
+
+def whole_if_small(source: SplitSource) -> SplitSource:
+    """A small split read at once: its files lie beside one another."""
+    return _WholeSource(source) if source.size <= WHOLE_BYTES and not isinstance(source, _WholeSource) else source
+
+
+class ProvenFiles:
+    """The files of a bundle, each proven by its checksum when it is read."""
+
+    def __init__(self, source: SplitSource, bundle: Bundle) -> None:
+        self._source = source
+        self._files = bundle.files
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a file."""
+        return name in self._files
+
+    def proven(self, name: str) -> memoryview:
+        """A file."""
+        file = self._files.get(name)
+        if file is None:
+            raise UnknownFormError(f"The bundle has no {name}.")
+        data = self._read(file)
+        footer = footer_length(data, name)
+        try:
+            expected = checksum(data[-footer:-8])
+        except msgspec.DecodeError as e:
+            raise bad_bundle(self._source.path, file.start, len(data), f"the footer of {name} is garbled") from e
+        if zlib.crc32(data[:-footer]) != expected:
+            raise bad_bundle(self._source.path, file.start, len(data), f"the checksum of {name} differs")
+        return data
+
+    def _read(self, file: BundledFile) -> memoryview:
+        """The bytes of a file, where they lie if the bundle was read at once."""
+        if isinstance(self._source, _WholeSource):
+            return self._source.span(file.start, file.end)
+        (data,) = self._source.read_many([(file.start, file.end - file.start)])
+        return memoryview(data)
+
+
 _SORTED_STRINGS = 2
 """The kind of dictionary that the other engine writes (1 is the kind of tantivy-py)."""
 _RANDOM_ORDER = 1 << 31
@@ -204,8 +262,15 @@ _STORE_VERSION = 2
 _STORE_FOOTER = struct.Struct("<IQB15x")
 _PLAIN, _LZ4, _ZSTD = 0, 1, 4
 _TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
-_NUMBERS = {_U64: struct.Struct("<Q"), _I64: struct.Struct("<q"), _DATE: struct.Struct("<q"), _F64: struct.Struct("<Q")}
+_VALUE_HEAD = struct.Struct("<IB").unpack_from
+_NUMBERS = {
+    code: struct.Struct(form).unpack_from for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<Q"))
+}
+_FLOAT = struct.Struct("<d")
 _SIGN = 1 << 63
+_LAST_BYTES = bytes(range(128, 256))
+"""The bytes that end a number."""
+_SEVEN_BITS = bytes(byte & 127 for byte in range(256))
 
 
 class UnknownFormError(Exception):
@@ -223,9 +288,9 @@ class TermPlace(Struct, frozen=True, gc=False):
 class FieldTerms:
     """The terms of one field of one segment in their order, and the documents of each."""
 
-    def __init__(self, dictionary: Data, postings: Data, record: str) -> None:
+    def __init__(self, dictionary: Data, postings: Callable[[], Data], record: str) -> None:
         self._dictionary = dictionary
-        self._postings = postings
+        self._read_postings = postings
         self._record = record
         self._values: dict[str, pa.Array] = {}
 
@@ -236,6 +301,10 @@ class FieldTerms:
             return _dictionary_terms(self._dictionary)
         except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
             raise UnknownFormError(f"A term dictionary cannot be read: {e}.") from e
+
+    @cached_property
+    def _postings(self) -> Data:
+        return self._read_postings()
 
     def values(self, kind: str) -> pa.Array:
         """What the terms are, in a field of a kind."""
@@ -254,27 +323,62 @@ class FieldTerms:
             raise UnknownFormError("Postings cannot be read: they end too early.")
         return found
 
+    def all_rows(self) -> tuple[Rows, Rows]:
+        """The documents of all terms, term after term, and for each of them the number of its term."""
+        places = list(self.places.values())
+        counts = np.array([place.documents for place in places], np.int64)
+        terms = np.repeat(np.arange(len(places)), counts)
+        if self._record == "basic" and len(places) and counts.max() < _BLOCK:
+            gaps = _stop_numbers(self._postings[places[0].start : places[-1].end])
+            if len(gaps) == len(terms):
+                starts = np.cumsum(counts) - counts
+                sums = np.cumsum(gaps)
+                return sums - np.repeat((sums - gaps)[starts], counts), terms
+        found = [self.rows(place) for place in places]
+        return np.concatenate([np.empty(0, np.int64), *found]), terms
+
 
 class SegmentTerms:
     """The terms of the fields of a segment, by the field's number; `records` says what postings hold of each field."""
 
-    def __init__(self, term_file: Data, postings_file: Data, records: Sequence[str]) -> None:
-        self._term_file = term_file
-        self._postings_file = postings_file
+    def __init__(self, files: ProvenFiles, stem: str, records: Sequence[str]) -> None:
         self._records = records
-        self._spans = {span.field_id: span for span in composite_spans(term_file, len(term_file), ".term")[1]}
-        self._lists = {span.field_id: span for span in composite_spans(postings_file, len(postings_file), ".idx")[1]}
+        self._term_file = files.proven(f"{stem}.term")
+        self._spans = composite_places(self._term_file, ".term")
+        self._lists = _PostingLists(files, f"{stem}.idx")
         self._known: dict[int, FieldTerms] = {}
-        if not (self._spans.keys() <= self._lists.keys() and max(self._spans, default=-1) < len(records)):
+        if not files.has(f"{stem}.idx") or max(self._spans, default=-1) >= len(records):
             raise UnknownFormError("A term dictionary has no postings.")
 
     def of(self, field: int) -> FieldTerms | None:
         """Those of a field; None if it has none."""
-        if field not in self._known and field in self._spans:
-            terms, lists = self._spans[field], self._lists[field]
-            postings = self._postings_file[lists.start + 8 : lists.end]  # after the number of all tokens
-            self._known[field] = FieldTerms(self._term_file[terms.start : terms.end], postings, self._records[field])
-        return self._known.get(field)
+        known = self._known.get(field)
+        if known is None and field in self._spans:
+            start, end = self._spans[field]
+            known = FieldTerms(self._term_file[start:end], partial(self._lists.of, field), self._records[field])
+            self._known[field] = known
+        return known
+
+
+class _PostingLists:
+    """The postings of a segment, read once a term is there that has some: most splits do not hold what is sought."""
+
+    def __init__(self, files: ProvenFiles, name: str) -> None:
+        self._files = files
+        self._name = name
+
+    def of(self, field: int) -> Data:
+        """Those of a field."""
+        data, places = self._file
+        if field not in places:
+            raise UnknownFormError("A term dictionary has no postings.")
+        start, end = places[field]
+        return data[start + 8 : end]  # after the number of all tokens
+
+    @cached_property
+    def _file(self) -> tuple[Data, dict[int, tuple[int, int]]]:
+        data = self._files.proven(self._name)
+        return data, composite_places(data, ".idx")
 
 
 def _dictionary_terms(data: Data) -> dict[bytes, TermPlace]:
@@ -303,13 +407,7 @@ def _add_terms(found: dict[bytes, TermPlace], block: bytes) -> None:
         raise ValueError("its postings are in no order")
     start, at = _stop_number(block, at)
     _, at = _stop_number(block, at)  # where the positions start
-    places = []
-    for _ in range(count):  # a number of one byte, as most are, takes no call
-        documents, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
-        length, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
-        at = at + 1 if block[at] & 128 else _stop_number(block, at)[1]
-        places.append(TermPlace(documents, start, start + length))
-        start += length
+    places, at = _term_places(block, at, count, start)
     term, end = b"", len(block)
     for place in places:
         head = block[at]
@@ -324,6 +422,23 @@ def _add_terms(found: dict[bytes, TermPlace], block: bytes) -> None:
         found[term] = place
     if at != end:
         raise ValueError("a block has more terms than postings")
+
+
+def _term_places(block: bytes, at: int, count: int, start: int) -> tuple[list[TermPlace], int]:
+    """Where the postings of the terms of a block are: the documents, the bytes and the positions of each, as numbers."""
+    numbers = block[at : at + 3 * count]
+    if len(numbers) == 3 * count and not numbers.translate(None, _LAST_BYTES):  # each is one byte, as most are
+        small = numbers.translate(_SEVEN_BITS)
+        ends = list(accumulate(small[1::3], initial=start))
+        return list(map(TermPlace, small[::3], ends, ends[1:])), at + 3 * count
+    places = []
+    for _ in range(count):
+        documents, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
+        length, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
+        at = at + 1 if block[at] & 128 else _stop_number(block, at)[1]
+        places.append(TermPlace(documents, start, start + length))
+        start += length
+    return places, at
 
 
 def _document_numbers(data: bytes, count: int, record: str) -> Rows:
@@ -361,6 +476,11 @@ def _unpacked(data: bytes, bits: int) -> Rows:
 
 def _rest(data: bytes, count: int, last: int) -> Rows:
     """Numbers one by one, each as its distance from the one before."""
+    gaps = data[:count]
+    if not gaps.translate(None, _LAST_BYTES):  # each is one byte, as most are
+        if len(gaps) < count:
+            raise ValueError("they end too early")
+        return np.array(list(accumulate(gaps.translate(_SEVEN_BITS), initial=last))[1:], np.int64)
     found = np.empty(count, np.int64)
     at = 0
     for number in range(count):
@@ -368,6 +488,20 @@ def _rest(data: bytes, count: int, last: int) -> Rows:
         last += gap
         found[number] = last
     return found
+
+
+def _stop_numbers(data: Data) -> Rows:
+    """All numbers of a stretch that holds nothing else."""
+    octets = np.frombuffer(data, np.uint8)
+    numbers: Rows = (octets & 127).astype(np.int64)
+    lasts = octets >= 128
+    if lasts.all():
+        return numbers
+    starts = np.flatnonzero(np.concatenate([[True], lasts[:-1]]))
+    shifts = np.arange(len(octets)) - np.repeat(starts, np.diff(starts, append=len(octets)))
+    if shifts.max() > 8:
+        raise UnknownFormError("Postings cannot be read: a number is too long.")
+    return np.add.reduceat(numbers << 7 * shifts, starts)
 
 
 class DocumentStore:
@@ -383,15 +517,14 @@ class DocumentStore:
         except (struct.error, IndexError, ValueError) as e:
             raise UnknownFormError(f"A document store cannot be read: {e}.") from e
         self._data = data
-        self._starts = np.array([block[0] for block in self._blocks], np.int64)
+        self._starts = [block[0] for block in self._blocks]
 
-    def documents(self, rows: Rows, fields: frozenset[int]) -> Iterator[dict[int, Any]]:
+    def documents(self, rows: Sequence[int], fields: frozenset[int]) -> Iterator[dict[int, Any]]:
         """The first value of these fields (by their numbers) of documents, in the order of the rows."""
         open_block, texts, ends = -1, b"", np.empty(0, np.int64)
         try:
-            for row, block in zip(
-                rows.tolist(), (np.searchsorted(self._starts, rows, side="right") - 1).tolist(), strict=True
-            ):
+            for row in rows:
+                block = bisect_right(self._starts, row) - 1
                 if block != open_block:
                     texts, ends = self._block(block)
                     open_block = block
@@ -444,32 +577,32 @@ def _document(data: bytes, at: int, fields: frozenset[int]) -> dict[int, Any]:
     count, at = _stop_number(data, at)
     found: dict[int, Any] = {}
     for _ in range(count):
-        field = int.from_bytes(data[at : at + 4], "little")
-        code = data[at + 4]
+        field, code = _VALUE_HEAD(data, at)
         at += 5
+        is_wanted = field in fields and field not in found
         if code == _TEXT:
-            length, at = _stop_number(data, at)
-            value: Any = data[at : at + length] if field in fields else None
+            length, at = (data[at] & 127, at + 1) if data[at] & 128 else _stop_number(data, at)
+            if is_wanted:
+                found[field] = str(data[at : at + length], "utf-8")
             at += length
-        elif code == _BOOL:
-            value = data[at] != 0
-            at += 1
         elif code in _NUMBERS:
-            (value,) = _NUMBERS[code].unpack_from(data, at)
+            if is_wanted:
+                (value,) = _NUMBERS[code](data, at)
+                found[field] = _to_float(value) if code == _F64 else value
             at += 8
-            if code == _F64:
-                value = _to_float(value)
+        elif code == _BOOL:
+            if is_wanted:
+                found[field] = data[at] != 0
+            at += 1
         else:
             raise ValueError(f"a value of kind {code}")
-        if field in fields and field not in found:
-            found[field] = str(value, "utf-8") if code == _TEXT else value
     return found
 
 
 def _to_float(number: int) -> float:
     """A floating point number, which is kept as a whole number of the same order."""
     bits = number ^ _SIGN if number & _SIGN else number ^ (2 * _SIGN - 1)
-    value: float = struct.unpack("<d", bits.to_bytes(8, "little"))[0]
+    value: float = _FLOAT.unpack(bits.to_bytes(8, "little"))[0]
     return value
 
 
@@ -491,7 +624,7 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
     """
     if kind == "text":
         return pa.array([term.decode() for term in terms], pa.string())
-    if any(len(term) != 8 for term in terms):
+    if {*map(len, terms)} - {8}:
         raise UnknownFormError(f"A term of a field of kind {kind} is not 8 bytes long.")
     numbers = np.frombuffer(b"".join(terms), ">u8").astype(np.uint64)
     sign = np.uint64(_SIGN)

@@ -25,10 +25,10 @@ from indextables.model.predicate import Predicate, columns_of
 from indextables.model.values import decode_value
 from indextables.splits.format.source import ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
-from indextables.splits.read.bundle_files import is_bundle
+from indextables.splits.read.bundle_files import WHOLE_BYTES, is_bundle, whole_if_small
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
-from indextables.splits.read.foreign import ForeignReader, whole_if_small
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.reader import SMALL_BYTES, SmallSource, SplitReader, open_term_count
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
 from indextables.storage.store import Store
@@ -55,16 +55,36 @@ def open_split(
     return reader
 
 
+class _BundlesExpected:
+    """Whether the split that was opened last was another engine's: then the next is looked at as such a one first.
+
+    Tables have splits of one kind as a rule, and what is guessed wrong only takes a read more.
+    """
+
+    last = False
+
+
 def _open(
     source: SplitSource, schema: pa.Schema, footer_start: int | None, cache: SplitCache | None
 ) -> SplitReader | ForeignReader:
+    if _BundlesExpected.last and source.size <= WHOLE_BYTES and not source.remote:
+        bundle = whole_if_small(source)
+        if _ends_as_bundle(bundle):
+            return ForeignReader.open(bundle, schema)
     try:
-        return SplitReader.open(source, footer_start=footer_start, cache=cache)
+        reader = SplitReader.open(source, footer_start=footer_start, cache=cache)
     except BadFileError:
         bundle = whole_if_small(source)
-        if source.size < 8 or not is_bundle(bundle.read_many([(source.size - 8, 8)])[0]):
+        if not _ends_as_bundle(bundle):
             raise
-    return ForeignReader.open(bundle, schema)
+        _BundlesExpected.last = True
+        return ForeignReader.open(bundle, schema)
+    _BundlesExpected.last = False
+    return reader
+
+
+def _ends_as_bundle(source: SplitSource) -> bool:
+    return source.size >= 8 and is_bundle(source.read_many([(source.size - 8, 8)])[0])
 
 
 class SplitEntry(Struct, frozen=True):
