@@ -230,4 +230,4 @@ def every_schedule(actors: Actors, check: Check, start: Content, *, faults: int 
     print(f"{', '.join(named)}: {found.states:,} states, {found.ends:,} ends")
     assert found.violations == [], found.violations
     assert found.complete
-    assert found.ends > 1
+    assert found.ends  # one, where no order makes a difference
