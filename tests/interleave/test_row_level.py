@@ -339,13 +339,13 @@ def test_no_end_of_any_three_is_lost_by_leaving_out_orders(actors: Actors) -> No
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", TRIPLES, ids=names)
 def test_three(actors: Actors) -> None:
-    run(*actors, states=2_000_000)
+    run(*actors)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("actors", TRIPLES, ids=names)
 def test_three_and_a_fault(actors: Actors) -> None:
-    run(*actors, faults=1, states=2_000_000)
+    run(*actors, faults=1)
 
 
 def test_two_deletions_of_different_rows_both_stand() -> None:

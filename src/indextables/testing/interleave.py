@@ -205,7 +205,7 @@ class _Choice(Struct):
     chosen: list[int]
 
 
-class _Search:
+class _Schedules:
     """The states that were seen and those still to go on from."""
 
     def __init__(self, actors: Mapping[str, Actor], start: Content, faults: int, private: Private | None) -> None:
@@ -299,7 +299,7 @@ def explore(
     by their type and what `repr` says of them.
     """
     found = Exploration()
-    search = _Search(actors, start, faults, private)
+    search = _Schedules(actors, start, faults, private)
     while search.stack:
         state, schedule = search.stack.pop()
         steps = search.steps(state)

@@ -111,5 +111,5 @@ def test_if_calls_that_clash_were_said_to_commute_ends_would_be_lost(
 
 
 def test_if_choices_were_not_looked_at_again_ends_would_be_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interleave._Search, "look_again", lambda self: None)
+    monkeypatch.setattr(interleave._Schedules, "look_again", lambda self: None)
     assert next(differing(), None) is not None
