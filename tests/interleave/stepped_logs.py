@@ -22,7 +22,7 @@ from indextables.config.log import (
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import CommitUnknownError, ConflictError, IndexTablesError, NotFoundError
 from indextables.log.cache import LogCache
-from indextables.log.log_files import CLOCK, MANIFESTS, POINTER, version_of, version_path
+from indextables.log.log_files import CLOCK, MANIFESTS, POINTER, version_path
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, CommitInfo, LogAction, MetadataAction
 from indextables.model.predicate import Predicate, bind, parse
@@ -30,7 +30,7 @@ from indextables.model.protocol import NEW_TABLE_PROTOCOL
 from indextables.model.schema import schema_from_json
 from indextables.storage.spec import StoreSpec
 from indextables.storage.store import Store
-from indextables.testing.interleave import NOW_MS, Content, SteppedStore, explore, outcomes
+from indextables.testing.interleave import NOW_MS, Content, Exploration, SteppedStore, explore, outcomes
 from indextables.upkeep import merge, purge, restore
 from indextables.upkeep.merge import FailedSource, MergeBounds, MergeOutcome, MergeTask
 from indextables.upkeep.purge import Retention
@@ -208,38 +208,26 @@ def failed(results: Mapping[str, Any], *, stewards: Collection[str]) -> str | No
     return None
 
 
-def every_schedule(
-    actors: Actors,
-    check: Check,
-    start: Content,
-    *,
-    cleaners: frozenset[str],
-    faults: int = 0,
-    states: int = 400_000,
-) -> None:
-    """Run actors in every order of their calls, and check what each leaves.
+End = tuple[frozenset[tuple[str, bytes]], tuple[tuple[str, str], ...]]
 
-    Version files go only where a checkpoint covers them, which nobody but a truncater writes here. So without one a version
-    that is there is read with the same answer at any time; a checkpoint, or a version that goes, is an error.
-    """
+
+def ends(actors: Mapping[str, Callable[[Store], Any]], start: Content, **more: Any) -> tuple[set[End], Exploration]:
+    """Every content that schedules leave, with the results that go with it."""
+    found: set[End] = set()
+
+    def note(content: Content, results: Mapping[str, Any]) -> None:
+        found.add((frozenset(content.items()), tuple((name, repr(result)) for name, result in results.items())))
+
+    explored = explore(actors, note, start=start, **more)
+    assert explored.complete
+    return found, explored
+
+
+def every_schedule(actors: Actors, check: Check, start: Content, *, faults: int = 0, states: int = 400_000) -> None:
+    """Run actors in every order of their calls, and check what each leaves."""
     named = {actor.__name__: actor for actor in actors}
-    lasting = "truncater" not in named
-
-    def private(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-        absent = dict.fromkeys(cleaners - set(named))
-        quiet = not cleaners & set(named) - set(finished)
-        verbs = ("get", "get_range", "put", "put_if_absent", "head")
-        if lasting:
-            assert not any("/state-v" in path or ".checkpoint" in path for path in content), sorted(content)
-            assert call[0] != "delete" or version_of(str(call[1])) is None, call
-            if call[0] in ("get", "head") and call[1] in content and version_of(str(call[1])) is not None:
-                return True
-        if quiet and str(call[1]).endswith((".split", ".vec")) and call[0] in verbs:
-            return True
-        return unseen(name, call, content, {**absent, **finished}, cleaners=cleaners)
-
-    found = explore(named, check, start=start, faults=faults, max_states=states, private=private)
+    found = explore(named, check, start=start, faults=faults, max_states=states)
     print(f"{', '.join(named)}: {found.states:,} states, {found.ends:,} ends")
     assert found.violations == [], found.violations
     assert found.complete
-    assert found.ends > 1
+    assert found.ends  # one, where no order makes a difference

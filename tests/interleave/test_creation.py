@@ -59,11 +59,6 @@ def writer(name: str, mode: str, *, by: Sequence[str] = ("p",)) -> Callable[[Sto
     return run
 
 
-def own(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-    """Splits have a writer's name: nobody else can tell when they come or go."""
-    return str(call[1]).endswith(f"{name}.split")
-
-
 def live(content: Content) -> set[str]:
     try:
         return set(live_paths(content))
@@ -107,7 +102,7 @@ def judge(modes: Mapping[str, str]) -> Callable[[Content, Mapping[str, Any]], st
 def run(one: str, two: str, *, faults: int = 0) -> None:
     modes = {"a": one, "b": two}
     actors = {name: writer(name, mode) for name, mode in modes.items()}
-    found = explore(actors, judge(modes), start={}, faults=faults, private=own, max_states=1_000_000)
+    found = explore(actors, judge(modes), start={}, faults=faults, max_states=1_000_000)
     print(f"{found.states:,} states, {found.ends:,} ends")
     assert found.complete
     assert found.violations == []
@@ -135,7 +130,7 @@ def test_writers_of_different_layouts_never_share_a_table() -> None:
         mixed = {name for name in modes for path in splits(name, modes[name]) if path in there}
         return f"MIXED: {there}" if len(mixed) > 1 else None
 
-    found = explore(actors, check, start={}, private=own)
+    found = explore(actors, check, start={})
     assert found.complete
     assert found.violations == []
     assert ["ConflictError", "int"] in ends
@@ -150,7 +145,7 @@ def test_without_planning_anew_r17_what_was_overwritten_stays(monkeypatch: pytes
     monkeypatch.setattr(planning, "plan_first_rows", appended)
     modes = {"a": "overwrite", "b": "overwrite"}
     actors = {name: writer(name, mode) for name, mode in modes.items()}
-    found = explore(actors, judge(modes), start={}, private=own, stop_at_first=True)
+    found = explore(actors, judge(modes), start={}, stop_at_first=True)
     assert [violation.why[:8] for violation in found.violations] == ["NO ORDER"]
 
 

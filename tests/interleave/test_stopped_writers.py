@@ -13,7 +13,6 @@ import pytest
 from indextables.errors import CommitUnknownError, ConflictError
 from indextables.log.cleaning import Cleaner
 from indextables.log.commit import Committer
-from indextables.log.log_files import MANIFESTS, POINTER
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import snapshot as snapshots
@@ -72,25 +71,13 @@ def check(content: Content, results: Mapping[str, Any]) -> str | None:
     return None
 
 
-def unseen(name: str, call: tuple[Any, ...], content: Content, finished: Mapping[str, Any]) -> bool:
-    """Calls whose moment nobody else can tell: a writer's own split, what only cleaners read, and reads at the end."""
-    verb, path = str(call[0]), str(call[1])
-    if path == SPLIT or (path.startswith((MANIFESTS, POINTER)) and verb != "list"):
-        return True
-    if name == "others":
-        return "/state-v" in path and verb in ("get", "head")
-    return "others" in finished and verb in ("get", "head") and path in content
-
-
 def explored(actor: Callable[[Store], Any], start: Content, *, faults: int, stop_at_first: bool = False) -> Exploration:
     return explore(
         {"slow": actor, "others": others},
         check,
         start=start,
         faults=faults,
-        unknowns=False,
         stop_at_first=stop_at_first,
-        private=unseen,
     )
 
 
@@ -100,7 +87,7 @@ def test_a_writer_that_stops_anywhere_deletes_nothing_that_is_named(actor: Calla
     found = explored(actor, grown_table(), faults=faults)
     print(f"{found.states:,} states, {found.ends:,} ends")
     assert found.complete
-    assert found.ends > 10
+    assert found.ends > 2
     assert found.violations == []
 
 

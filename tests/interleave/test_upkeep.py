@@ -167,7 +167,7 @@ def lost_tag(content: Content, results: Mapping[str, Any]) -> str | None:
 
 
 def run(*actors: Callable[[Store], Any], faults: int = 0, states: int = 400_000) -> None:
-    every_schedule(actors, check, lived_in(), cleaners=CLEANERS, faults=faults, states=states)
+    every_schedule(actors, check, lived_in(), faults=faults, states=states)
 
 
 PAIRS: list[Actors] = [
@@ -237,7 +237,6 @@ def test_three_with_many_schedules(actors: Actors) -> None:
 
 @pytest.mark.slow
 def test_an_appender_and_two_purgers() -> None:
-    """All of its 2.5 million states."""
     run(appender, purger, second_purger, states=4_000_000)
 
 

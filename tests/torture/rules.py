@@ -46,7 +46,7 @@ RULES: dict[str, Rule] = {
         "a reader takes the versions that are there",
         f"{_MEET}/test_commits.py::test_two_writers_a_cleaner_and_one_fault",
         switches.lenient_reader,
-        schedules(_CLEANED, test_commits.check, start=test_commits.grown_table(), private=test_commits.unseen),
+        schedules(_CLEANED, test_commits.check, start=test_commits.grown_table()),
         explores=True,
     ),
     "R3": Rule(
@@ -143,7 +143,6 @@ RULES: dict[str, Rule] = {
             {name: test_creation.writer(name, "overwrite") for name in ("a", "b")},
             test_creation.judge({"a": "overwrite", "b": "overwrite"}),
             start={},
-            private=test_creation.own,
         ),
         explores=True,
     ),

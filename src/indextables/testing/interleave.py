@@ -18,12 +18,12 @@ from msgspec import Struct, field
 
 from indextables.errors import NotFoundError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
+from indextables.testing.footprints import Call, Footprints, enough, fewest
 
 NOW_MS = 1 << 50
 """What time it is in the explorer's store, always; every file is a few minutes old."""
 _MINUTES_MS = 250_000
 Content = Mapping[str, bytes]
-Call = tuple[Any, ...]
 Actor = Callable[[Store], Any]
 
 
@@ -113,35 +113,53 @@ class _Step(Struct, frozen=True):
 class _Stories:
     """What an actor has been told, as a tree: a story is a number, its next chapter another one."""
 
-    def __init__(self, name: str, actor: Actor) -> None:
+    def __init__(self, name: str, actor: Actor, footprints: Footprints) -> None:
         self.name = name
+        self.futures: list[int] = [0]
+        """The calls that were seen to follow each story."""
         self._actor = actor
+        self._footprints = footprints
         self._told: list[tuple[Any, ...]] = [()]
+        self._before = [-1]
         self._next: dict[tuple[int, Any], int] = {}
         self._steps: dict[int, _Step] = {}
         self._paused: dict[int, _Run] = {}
+        self._ends: dict[tuple[type, str], int] = {}
+        self._go_on(_Run(actor), 0, ())
 
     def step(self, story: int) -> _Step:
         """What the actor does next."""
-        if story not in self._steps:
-            self._go_on(_Run(self._actor), story, self._told[story])
         return self._steps[story]
 
     def continued(self, story: int, answer: Any) -> int:
-        """The story after one more answer."""
+        """The story after one more answer. Stories that end with the same result are one: nothing else is left of them."""
         key = (story, answer)
         if key not in self._next:
-            further = self._next[key] = len(self._told)
+            further = len(self._told)
             self._told.append((*self._told[story], answer))
+            self._before.append(story)
+            self.futures.append(0)
             # Whoever waits for this very answer is told it; only for a second one is the actor run from its start again.
             if waiting := self._paused.pop(story, None):
                 self._go_on(waiting, further, (answer,))
+            else:
+                self._go_on(_Run(self._actor), further, self._told[further])
+            step = self._steps[further]
+            if step.call is None:
+                further = self._ends.setdefault((type(step.result), repr(step.result)), further)
+            self._next[key] = further
         return self._next[key]
 
     def _go_on(self, run: _Run, story: int, answers: tuple[Any, ...]) -> None:
         step = self._steps[story] = run.after(answers)
         if step.call is not None:
             self._paused[story] = run
+            self._foresee(story, self._footprints.bit(step.call))
+
+    def _foresee(self, story: int, call: int) -> None:
+        while story >= 0 and not self.futures[story] & call:
+            self.futures[story] |= call
+            story = self._before[story]
 
 
 class _Contents:
@@ -152,14 +170,13 @@ class _Contents:
         self._held: list[dict[str, bytes]] = []
         self._outcomes: dict[tuple[int, Call], list[tuple[int, Any, int, str]]] = {}
 
-    def outcomes(self, number: int, call: Call, *, unknowns: bool) -> list[tuple[int, Any, int, str]]:
+    def outcomes(self, number: int, call: Call) -> list[tuple[int, Any, int, str]]:
         """Every way a call can end, the content after it by its number."""
         key = (number, call)
         if key not in self._outcomes:
             store = self._held[number]
             self._outcomes[key] = [
-                (number if after is store else self.number(after), *rest)
-                for after, *rest in outcomes(store, call, unknowns=unknowns)
+                (number if after is store else self.number(after), *rest) for after, *rest in outcomes(store, call)
             ]
         return self._outcomes[key]
 
@@ -175,67 +192,133 @@ class _Contents:
         return self._held[number]
 
 
+_State = tuple[int, int, tuple[int, ...]]
+"""The content by its number, the faults left, and the story of each actor."""
+Private = Callable[[str, Call, Content, Mapping[str, Any]], bool]
+
+
+class _Choice(Struct):
+    """The actors whose calls were tried in a state, of more that could have gone on."""
+
+    state: _State
+    schedule: tuple[Any, ...]
+    chosen: list[int]
+
+
+class _Schedules:
+    """The states that were seen and those still to go on from."""
+
+    def __init__(self, actors: Mapping[str, Actor], start: Content, faults: int, private: Private | None) -> None:
+        self.footprints = Footprints()
+        self.stories = [_Stories(name, actor, self.footprints) for name, actor in actors.items()]
+        self.contents = _Contents()
+        self._private = private
+        first = (self.contents.number(dict(start)), faults, tuple(0 for _ in self.stories))
+        self.seen = {first}
+        self.stack: list[tuple[_State, tuple[Any, ...]]] = [(first, ())]
+        self._choices: list[_Choice] = []
+
+    def steps(self, state: _State) -> list[_Step]:
+        """Where every actor stands."""
+        return [story.step(at) for story, at in zip(self.stories, state[2], strict=True)]
+
+    def choose(
+        self, state: _State, schedule: tuple[Any, ...], steps: Sequence[_Step], *, every_order: bool
+    ) -> list[int]:
+        """The actors whose calls are tried in a state."""
+        able = _able(steps)
+        store = self.contents[state[0]]
+        if self._private is not None:
+            results = {s.name: step.result for s, step in zip(self.stories, steps, strict=True) if step.call is None}
+            for i in able:
+                call = steps[i].call
+                if call is not None and self._private(self.stories[i].name, call, store, results):
+                    return [i]
+        if every_order or len(able) < 2:
+            return able
+        chosen = fewest(*self._in_the_way(state, steps), able)
+        if len(chosen) < len(able):
+            self._choices.append(_Choice(state, schedule, chosen))
+        return chosen
+
+    def expand(self, state: _State, schedule: tuple[Any, ...], steps: Sequence[_Step], chosen: Iterable[int]) -> None:
+        """Every way in which the next call of each of some actors ends."""
+        content, left, told = state
+        for i in chosen:
+            call = steps[i].call
+            assert call is not None
+            for number, answer, cost, note in self.contents.outcomes(content, call):
+                if cost > left:
+                    continue
+                further = (number, left - cost, (*told[:i], self.stories[i].continued(told[i], answer), *told[i + 1 :]))
+                if further not in self.seen:
+                    self.seen.add(further)
+                    self.stack.append((further, (schedule, self.stories[i].name, call, note)))
+
+    def look_again(self) -> None:
+        """Where more was seen of the actors left out than was reckoned with, those in the way of the chosen go on too."""
+        kept = []
+        for choice in self._choices:
+            steps = self.steps(choice.state)
+            chosen = enough(*self._in_the_way(choice.state, steps), choice.chosen)
+            self.expand(choice.state, choice.schedule, steps, chosen[len(choice.chosen) :])
+            if len(chosen) < len(_able(steps)):
+                choice.chosen = chosen
+                kept.append(choice)
+        self._choices = kept
+
+    def _in_the_way(self, state: _State, steps: Sequence[_Step]) -> tuple[list[int], list[int]]:
+        content, _, told = state
+        store = self.contents[content]
+        futures = [story.futures[at] for story, at in zip(self.stories, told, strict=True)]
+        calls = [step.call for step in steps]
+        return [0 if call is None else self.footprints.obstacles(content, store, call) for call in calls], futures
+
+
+def _able(steps: Sequence[_Step]) -> list[int]:
+    return [i for i, step in enumerate(steps) if step.call is not None]
+
+
 def explore(
     actors: Mapping[str, Actor],
     check: Callable[[Content, Mapping[str, Any]], str | None],
     *,
     start: Content,
     faults: int = 0,
-    unknowns: bool = True,
     max_states: int = 400_000,
     stop_at_first: bool = False,
-    private: Callable[[str, Call, Content, Mapping[str, Any]], bool] | None = None,
-    alike: tuple[str, str] | None = None,
+    private: Private | None = None,
+    every_order: bool = False,
 ) -> Exploration:
     """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
 
-    What leaves out schedules that differ in nothing else: `private` names the calls that no other actor could tell from
-    their happening earlier or later, given the content and who has finished with which result, and which are carried
-    out at once; `alike` names two actors that differ only in their name, of which the first one then begins; without
-    `unknowns` a lost answer is met again as "exists", which the reader of the answer treats in the same way.
+    Of schedules that differ only in the order of calls that commute one is run (`footprints.py` says why none is missed),
+    unless it is to be `every_order`. `private` leaves out more that differ in nothing else: it names the calls that no other
+    actor could tell from their happening earlier or later, given the content and who has finished with which result, and
+    which are carried out at once. Nothing proves it right, so it is for what would not end without it. Results are told apart
+    by their type and what `repr` says of them.
     """
     found = Exploration()
-    stories = [_Stories(name, actor) for name, actor in actors.items()]
-    contents = _Contents()
-    waits = [_place_of(stories, name) for name in alike] if alike else []
-    first = (contents.number(dict(start)), faults, tuple(0 for _ in stories))
-    seen = {first}
-    stack: list[tuple[tuple[int, int, tuple[int, ...]], tuple[Any, ...]]] = [(first, ())]
-    while stack:
-        (content, left, told), schedule = stack.pop()
-        store = contents[content]
-        steps = [story.step(at) for story, at in zip(stories, told, strict=True)]
-        results = {s.name: step.result for s, step in zip(stories, steps, strict=True) if step.call is None}
-        moves = [(i, step.call) for i, step in enumerate(steps) if step.call is not None]
-        if waits and not told[waits[0]]:
-            moves = [move for move in moves if move[0] != waits[1]]
-        alone = [m for m in moves if private is not None and private(stories[m[0]].name, m[1], store, results)]
-        for index, call in alone[:1] or moves:
-            for number, answer, cost, note in contents.outcomes(content, call, unknowns=unknowns):
-                if cost > left:
-                    continue
-                further = stories[index].continued(told[index], answer)
-                state = (number, left - cost, (*told[:index], further, *told[index + 1 :]))
-                if state not in seen:
-                    seen.add(state)
-                    stack.append((state, (schedule, stories[index].name, call, note)))
-        if len(results) == len(stories):
+    search = _Schedules(actors, start, faults, private)
+    while search.stack:
+        state, schedule = search.stack.pop()
+        steps = search.steps(state)
+        if all(step.call is None for step in steps):
             found.ends += 1
-            why = check(store, results)
+            why = check(search.contents[state[0]], dict(zip(actors, (step.result for step in steps), strict=True)))
             if why:
                 found.violations.append(Violation(why, tuple(_written(schedule))))
                 if stop_at_first:
                     break
-        if len(seen) > max_states:
+        chosen = search.choose(state, schedule, steps, every_order=every_order)
+        search.expand(state, schedule, steps, chosen)
+        if len(search.seen) > max_states:
             found.complete = False
             break
-    found.states = len(seen)
+        if not search.stack:
+            search.look_again()
+    found.states = len(search.seen)
     return found
-
-
-def _place_of(stories: Sequence[_Stories], name: str) -> int:
-    """The place of an actor."""
-    return next(i for i, story in enumerate(stories) if story.name == name)
 
 
 def _written(schedule: tuple[Any, ...]) -> list[str]:
@@ -279,9 +362,7 @@ class _Run:
             raise
 
 
-def outcomes(
-    store: dict[str, bytes], call: Call, *, unknowns: bool = True
-) -> list[tuple[dict[str, bytes], Any, int, str]]:
+def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes], Any, int, str]]:
     """Every way a call can end: the content after it, the answer, what it costs of the fault budget, a note."""
     verb, path, *rest = call
     if verb == "get":
@@ -297,16 +378,13 @@ def outcomes(
     if path in store:
         return [(store, PutOutcome.EXISTS, 0, "exists")]
     created = {**store, path: rest[0]}
-    told = [
+    return [
         (created, PutOutcome.CREATED, 0, "created"),
         (created, PutOutcome.EXISTS, 1, "created, the answer lost, met again by its own retry"),
         (store, PutOutcome.EXISTS, 1, "refused with 409, nothing created"),
-    ]
-    silent = [
         (created, PutOutcome.UNKNOWN, 1, "created, the answer lost"),
         (store, PutOutcome.UNKNOWN, 1, "failed, nothing created"),
     ]
-    return told + silent if unknowns else told
 
 
 def _listed(store: Content, prefix: str, start_after: str | None) -> tuple[ObjectInfo, ...]:
