@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import cached_property
+from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
@@ -16,7 +17,9 @@ from indextables.scan.plan import ScanPlan
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.query.to_tantivy import dictionary_term
 from indextables.splits.query.tree import AllRows, Boost, Query, Words
+from indextables.splits.read.bundle_files import WHOLE_BYTES
 from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.table_split import (
     SplitEntry,
     TableSplit,
@@ -139,12 +142,25 @@ class ScanTask(Struct, frozen=True, dict=True):
         """The same for anything there is one of per split: some of them, or their numbers. `rows` says that all are read."""
         ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
         go_on = ENOUGH.get() or _nothing
-        if ahead < 2:
-            for item in items:
-                go_on()
-                yield work(item)
-            return
-        yield from SPLITS.each(work, items, parallelism=ahead, before_each=go_on)
+        left = iter(items)
+        for item in left:
+            if ahead > 1 and not self._is_read_in_python:
+                yield from SPLITS.each(work, chain([item], left), parallelism=ahead, before_each=go_on)
+                return
+            go_on()
+            yield work(item)
+
+    @property
+    def _is_read_in_python(self) -> bool:
+        """Whether threads would only wait for one another, as far as is known: small splits of another engine.
+
+        The first of small local splits is looked at alone to find it out.
+        """
+        entry = self.plan.splits[0]
+        if entry.size > WHOLE_BYTES or self.store.local_path(entry.path) is None:
+            return False
+        split = next(iter(self._opened.values()), None)
+        return split is None or isinstance(split.reader, ForeignReader)
 
     def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         for batch in self._matching(entry):

@@ -4,12 +4,24 @@ An actor is a function of a store. It runs in a greenlet that hands over at each
 thread runs: the explorer decides whose call happens next and how it ends (rightly, or with one of the faults a real store
 has). What an actor does depends only on the answers it has seen, so a state is the store's content, the faults left, and
 every actor's answers; states are remembered, and a failing schedule replays exactly.
+
+Of schedules that differ only in the order of calls that commute, one is run. Two calls commute if neither order gives another answer or another content. A set of actors is enough to go on with if no call
+that the others may still make fails to commute with the next calls of the set: whatever schedule begins with calls of the
+others, the first call of the set in it could have come before them, with the same answers to all and the same content in
+the end. Schedules end, so by trying the calls of such a set alone no end is lost (it is what the literature calls a
+persistent set).
+
+What an actor may still make is not known before it was seen. It is taken for what was seen of it so far, and every choice
+is looked at again when more was seen, until all choices stand with all that was seen. That is enough: were there a schedule
+with a call that a choice did not reckon with, take the first such call in the shortest such schedule. All before it commutes
+with the calls chosen, so it also comes after them, in a schedule that has less to go and was tried; so it was seen.
+Faults change nothing in this: what they cost is the same in every order, and a call can always end without one.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +30,12 @@ from msgspec import Struct, field
 
 from indextables.errors import NotFoundError
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
-from indextables.testing.footprints import Call, Footprints, enough, fewest
 
 NOW_MS = 1 << 50
 """What time it is in the explorer's store, always; every file is a few minutes old."""
 _MINUTES_MS = 250_000
 Content = Mapping[str, bytes]
+Call = tuple[Any, ...]
 Actor = Callable[[Store], Any]
 
 
@@ -292,7 +304,7 @@ def explore(
 ) -> Exploration:
     """Run every schedule; `check` gets the final content and each actor's result (or the exception it raised).
 
-    Of schedules that differ only in the order of calls that commute one is run (`footprints.py` says why none is missed),
+    Of schedules that differ only in the order of calls that commute one is run (above it is said why none is missed),
     unless it is to be `every_order`. `private` leaves out more that differ in nothing else: it names the calls that no other
     actor could tell from their happening earlier or later, given the content and who has finished with which result, and
     which are carried out at once. Nothing proves it right, so it is for what would not end without it. Results are told apart
@@ -400,3 +412,77 @@ def _info(path: str, data: bytes) -> ObjectInfo:
 
 def _shown(call: Call) -> str:
     return f"{call[0]} {call[1]}"
+
+
+# Which storage calls can be told from one another's order, and whose calls have to be tried next.
+
+
+def commute(one: Call, other: Call, content: Container[str]) -> bool:
+    """Whether the order of two calls of different actors cannot be told, as long as what they look at is as it is here.
+
+    Whoever changes that fails to commute as well and is found first. So what would create a file that is there, or delete
+    one that is not, is nothing but a look.
+    """
+    if one[0] == "list" or other[0] == "list":
+        single, listing = (other, one) if one[0] == "list" else (one, other)
+        return single[0] == "list" or not _changes(single, content) or not _covers(listing, str(single[1]))
+    if one[1] != other[1] or one[0] == other[0] == "delete":
+        return True
+    # Where neither changes anything here, neither makes the other change something.
+    return not _changes(one, content) and not _changes(other, content)
+
+
+def _changes(call: Call, content: Container[str]) -> bool:
+    verb, path = call[:2]
+    if verb == "create":
+        return path not in content
+    return verb == "put" or (verb == "delete" and path in content)
+
+
+def _covers(listing: Call, path: str) -> bool:
+    _, prefix, start_after = listing
+    folder = prefix.rstrip("/") + "/" if prefix else ""
+    return path.startswith(folder) and (start_after is None or path > start_after)
+
+
+class Footprints:
+    """The calls that were seen, each a bit of a number: a set of calls is a number, whatever data they write."""
+
+    def __init__(self) -> None:
+        self._calls: list[Call] = []
+        self._bits: dict[Call, int] = {}
+        self._obstacles: dict[tuple[int, Call], tuple[int, int]] = {}
+
+    def bit(self, call: Call) -> int:
+        """The number of the set of this call alone."""
+        plain = call if call[0] == "list" else call[:2]
+        if plain not in self._bits:
+            self._bits[plain] = 1 << len(self._calls)
+            self._calls.append(plain)
+        return self._bits[plain]
+
+    def obstacles(self, number: int, content: Container[str], call: Call) -> int:
+        """The calls that do not commute with one, in a content that has a number."""
+        plain = call if call[0] == "list" else call[:2]
+        known, found = self._obstacles.get((number, plain), (0, 0))
+        if known < len(self._calls):
+            for place in range(known, len(self._calls)):
+                if not commute(plain, self._calls[place], content):
+                    found |= 1 << place
+            self._obstacles[number, plain] = len(self._calls), found
+        return found
+
+
+def enough(obstacles: Sequence[int], futures: Sequence[int], begin: Sequence[int]) -> list[int]:
+    """The actors that have to go on if those in `begin` do, given what is in the way of the next call of each, and what each
+    may still call."""
+    chosen = list(begin)
+    for member in chosen:  # which grows meanwhile
+        hindered = obstacles[member]
+        chosen += [i for i, future in enumerate(futures) if future & hindered and i not in chosen]
+    return chosen
+
+
+def fewest(obstacles: Sequence[int], futures: Sequence[int], able: Sequence[int]) -> list[int]:
+    """The smallest set of actors that is enough."""
+    return min((enough(obstacles, futures, [i]) for i in able), key=len)

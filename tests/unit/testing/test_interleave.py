@@ -10,9 +10,8 @@ import pytest
 
 from indextables.errors import NotFoundError
 from indextables.storage.store import Store
-from indextables.testing import footprints, interleave
-from indextables.testing.footprints import Call, commute
-from indextables.testing.interleave import Actor, Content
+from indextables.testing import interleave
+from indextables.testing.interleave import Actor, Call, Content, commute
 from tests.interleave.stepped_logs import ends
 
 PATHS = ("a/x", "a/y", "b")
@@ -106,7 +105,7 @@ def test_if_calls_that_clash_were_said_to_commute_ends_would_be_lost(
     def wrong(one: Call, other: Call, content: Content) -> bool:
         return {one[0], other[0]} == set(pair) or commute(one, other, content)
 
-    monkeypatch.setattr(footprints, "commute", wrong)
+    monkeypatch.setattr(interleave, "commute", wrong)
     assert next(differing(), None) is not None
 
 
