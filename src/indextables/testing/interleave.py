@@ -5,7 +5,8 @@ thread runs: the explorer decides whose call happens next and how it ends (right
 has). What an actor does depends only on the answers it has seen, so a state is the store's content, the faults left, and
 every actor's answers; states are remembered, and a failing schedule replays exactly.
 
-Of schedules that differ only in the order of calls that commute, one is run. Two calls commute if neither order gives another answer or another content. A set of actors is enough to go on with if no call
+Of schedules that differ only in the order of calls that commute, one is run. Two calls commute if neither order gives
+another answer or another content. A set of actors is enough to go on with if no call
 that the others may still make fails to commute with the next calls of the set: whatever schedule begins with calls of the
 others, the first call of the set in it could have come before them, with the same answers to all and the same content in
 the end. Schedules end, so by trying the calls of such a set alone no end is lost (it is what the literature calls a
