@@ -1,4 +1,6 @@
-"""Thousands of the JVM engine's splits, and the slow way, where tantivy reads every document: `python -m bench.jvm_tables`.
+"""Thousands of the JVM engine's splits, now and at an older commit: `python -m bench.jvm_tables ede4a96`.
+
+Without a commit the other side is the slow way of this one, where tantivy reads every document.
 
 The splits are copies of those of a golden table, which must lie beside the repository. Every question is the first one of a
 new process, by turns of both ways; CPU time of that process from opening the table to the answer, medians. Both ways must
@@ -15,9 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from bench.before_after import older
 from bench.report import Report
 from indextables import Table
 
@@ -26,6 +30,7 @@ TURNS = int(os.environ.get("TURNS", "5"))
 CHOSEN = os.environ.get("QUESTIONS", "").split(",")
 AT_LEAST = 10.0
 ROOT = Path(__file__).parents[1]
+NOW, SLOW, BEFORE = "now", "slow way", "before"
 QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "filter by a number": ("scan", {"where": "n = 27"}),
     "filter by a text": ("scan", {"where": "level = 'ERROR'"}),
@@ -54,7 +59,7 @@ def answer(table: Table, verb: str, asked: dict[str, Any]) -> Any:
 
 def ask(way: str, path: str, question: str) -> None:
     """One question to a table, the first of this process; prints the milliseconds and the answer."""
-    if way == "slow":
+    if way == SLOW:
         import pytest
 
         from tests.golden.test_jvm_speed import slow_way
@@ -69,9 +74,10 @@ def ask(way: str, path: str, question: str) -> None:
 
 def asked_anew(way: str, path: Path, question: str, folder: Path) -> tuple[float, Any]:
     """The same in a process of its own, whose libraries are compiled."""
+    source = folder / "older" if way == BEFORE else ROOT
     environment = {
         **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+        "PYTHONPATH": f"{source / 'src'}:{ROOT}",
         "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
     }
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -91,33 +97,30 @@ def many(folder: Path) -> Path:
     return Path(many_splits(golden, folder, SPLITS // own).path)
 
 
-def main() -> None:
-    """Ask every question both ways."""
+def main(commit: str | None = None) -> None:
+    """Ask every question now, and in the other way by turns."""
     report = Report("jvm_tables", {"splits": SPLITS, "turns": TURNS})
-    with tempfile.TemporaryDirectory() as name:
+    other = SLOW if commit is None else BEFORE
+    with tempfile.TemporaryDirectory() as name, ExitStack() as ends:
         folder = Path(name)
         path = many(folder)
-        for way in ("quick", "slow"):  # so that every library is compiled
+        if commit is not None:
+            ends.enter_context(older(commit, folder / "older"))
+        for way in (NOW, other):  # so that every library is compiled
             asked_anew(way, path, "best ten of a word", folder)
         for question in [question for question in QUESTIONS if any(word in question for word in CHOSEN)]:
-            taken: dict[str, list[float]] = {"quick": [], "slow": []}
+            taken: dict[str, list[float]] = {NOW: [], other: []}
             with report.part(question):
                 for turn in range(TURNS):
                     answers = {}
                     for way in list(taken)[:: -1 if turn % 2 else 1]:
                         milliseconds, answers[way] = asked_anew(way, path, question, folder)
                         taken[way].append(milliseconds)
-                    assert answers["quick"] == answers["slow"], f"{question}: {answers}"
-            quick, slow = (statistics.median(taken[way]) for way in ("quick", "slow"))
-            details = {"times": slow / quick, "goal": AT_LEAST}
-            report.add(
-                f"first {question} (CPU)",
-                *(quick, "ms"),
-                peer="slow way",
-                theirs=slow,
-                at_most=1 / AT_LEAST,
-                note=details,
-            )
+                    assert answers[NOW] == answers[other], f"{question}: {answers}"
+            now, theirs = (statistics.median(taken[way]) for way in (NOW, other))
+            note = {"times": theirs / now}
+            what = f"first {question} (CPU)"
+            report.add(what, now, "ms", peer=other, theirs=theirs, at_most=1 / AT_LEAST, note=note)
     report.finish()
 
 
@@ -125,4 +128,4 @@ if __name__ == "__main__":
     if len(sys.argv) == 4:
         ask(*sys.argv[1:])
     else:
-        main()
+        main(*sys.argv[1:])
