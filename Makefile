@@ -31,10 +31,10 @@ demo: setup ## write, search, merge and travel in time, in under two minutes
 
 PROCESSES ?= 3
 # Tables of the tests lie in memory where there is plenty: a commit on a disk waits for it. TMPDIR names another place.
-PLENTY := [ -z "$$TMPDIR" ] && [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 8000000 ] \
+PLENTY := [ -z "$$TMPDIR" ] && [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 8000000 ] \
 	&& awk '/^MemAvailable/ {enough = $$2 > 12000000} END {exit !enough}' /proc/meminfo
 PYTEST = if $(PLENTY); then folder=$$(mktemp -d /dev/shm/indextables-tests-XXXXXX); else folder=$$(mktemp -d); fi; \
-	trap 'rm -rf "$$folder"' EXIT; TMPDIR=$$folder $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+	trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; TMPDIR=$$folder $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
 test: setup ## the tests that every change must pass
 	@$(PYTEST) -m "not slow"
 

@@ -166,7 +166,15 @@ def test_queries_find_the_rows_and_scores_of_the_slow_way(name: str) -> None:
 @pytest.mark.skipif(not GOLDEN.exists(), reason="the golden tables are not here")
 def test_ranges_over_hundreds_of_terms() -> None:
     table = Table.open(str(GOLDEN / "10_large_batch"))
-    for where in ("id > 0", "id >= 100", "score <= 300.0", "text >= 'document_2'"):
+    for where in (
+        "id > 0",
+        "id >= 100",
+        "score <= 300.0",
+        "text >= 'document_2'",
+        "id < 3",
+        "score = 1.5",
+        "id IN (1, 2)",
+    ):
         quick, slow = both_ways(partial(conditioned, where=where), Path(table.path))
         assert quick == slow, where
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import cached_property
-from itertools import chain
+from itertools import islice
 from typing import TypeVar
 
 import pyarrow as pa
@@ -143,24 +143,24 @@ class ScanTask(Struct, frozen=True, dict=True):
         ahead = min(self.plan.parallelism if rows else self._parallelism, len(items))
         go_on = ENOUGH.get() or _nothing
         left = iter(items)
+        if ahead > 1 and self._are_small_and_local:
+            for item in islice(left, 1):
+                go_on()
+                yield work(item)
+            # Small splits of another engine are read in Python: threads would only wait for one another. The first tells.
+            first = next(iter(self._opened.values()), None)
+            ahead = 1 if first is not None and isinstance(first.reader, ForeignReader) else ahead
+        if ahead > 1:
+            yield from SPLITS.each(work, left, parallelism=ahead, before_each=go_on)
+            return
         for item in left:
-            if ahead > 1 and not self._is_read_in_python:
-                yield from SPLITS.each(work, chain([item], left), parallelism=ahead, before_each=go_on)
-                return
             go_on()
             yield work(item)
 
-    @property
-    def _is_read_in_python(self) -> bool:
-        """Whether threads would only wait for one another, as far as is known: small splits of another engine.
-
-        The first of small local splits is looked at alone to find it out.
-        """
-        entry = self.plan.splits[0]
-        if entry.size > WHOLE_BYTES or self.store.local_path(entry.path) is None:
-            return False
-        split = next(iter(self._opened.values()), None)
-        return split is None or isinstance(split.reader, ForeignReader)
+    @cached_property
+    def _are_small_and_local(self) -> bool:
+        splits = self.plan.splits
+        return all(e.size <= WHOLE_BYTES for e in splits) and self.store.local_path(splits[0].path) is not None
 
     def _scanned(self, entry: SplitEntry) -> Iterator[pa.RecordBatch]:
         for batch in self._matching(entry):

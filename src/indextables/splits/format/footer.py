@@ -27,6 +27,9 @@ from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Spa
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.mapping import DocMapping
 
+_KNOWN_SCHEMAS = 64
+"""So many choices of columns are remembered of a split."""
+
 
 class SplitFooter(Struct, frozen=True, dict=True):
     """The end of a split, checked against its checksum and decoded."""
@@ -65,6 +68,8 @@ class SplitFooter(Struct, frozen=True, dict=True):
         key = tuple(names)
         known = self._schemas.get(key)
         if known is None:
+            if len(self._schemas) == _KNOWN_SCHEMAS:
+                self._schemas.clear()
             known = self._schemas[key] = pa.schema([self.schema.field(name) for name in names])
         return known
 

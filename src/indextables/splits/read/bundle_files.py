@@ -37,7 +37,7 @@ from msgspec import Struct
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.tantivy_files import check_store, composite_places, footer_length, store_index
-from indextables.splits.read.searchable import Rows
+from indextables.splits.read.searchable import Mask, Rows
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -268,6 +268,8 @@ _NUMBERS = {
 }
 _FLOAT = struct.Struct("<d")
 _SIGN = 1 << 63
+_ALL_AT_ONCE = 16
+"""To decode the postings of all terms at once takes as long as those of one in so many of them by themselves."""
 _LAST_BYTES = bytes(range(128, 256))
 """The bytes that end a number."""
 _SEVEN_BITS = bytes(byte & 127 for byte in range(256))
@@ -323,12 +325,21 @@ class FieldTerms:
             raise UnknownFormError("Postings cannot be read: they end too early.")
         return found
 
+    def rows_of(self, chosen: Mask) -> Rows:
+        """The documents that hold one of the terms that were chosen, by their numbers; in no order."""
+        numbers = np.flatnonzero(chosen)
+        if len(numbers) * _ALL_AT_ONCE < len(chosen):  # of few among many, only theirs are read
+            places = list(self.places.values())
+            return np.concatenate([np.empty(0, np.int64), *(self.rows(places[number]) for number in numbers.tolist())])
+        rows, terms = self.all_rows()
+        return rows[chosen[terms]]
+
     def all_rows(self) -> tuple[Rows, Rows]:
         """The documents of all terms, term after term, and for each of them the number of its term."""
         places = list(self.places.values())
         counts = np.array([place.documents for place in places], np.int64)
         terms = np.repeat(np.arange(len(places)), counts)
-        if self._record == "basic" and len(places) and counts.max() < _BLOCK:
+        if self._record == "basic" and len(places) and counts.min() > 0 and counts.max() < _BLOCK:
             gaps = _stop_numbers(self._postings[places[0].start : places[-1].end])
             if len(gaps) == len(terms):
                 starts = np.cumsum(counts) - counts

@@ -356,11 +356,16 @@ class SplitCache:
             build(aside)
             if not entry.parent.exists():
                 entry.parent.mkdir(parents=True, exist_ok=True)
-            aside.rename(entry)
+            try:
+                aside.rename(entry)
+            except OSError as e:
+                # Another process was first: a folder with files in it cannot be replaced. It may have been evicted by now.
+                if e.errno not in _NOT_EMPTY and not entry.exists():
+                    raise
+                _remove(aside)
         except BaseException as e:
             _remove(aside)
-            # Another process was first: a folder with files in it cannot be replaced. It may have been evicted by now.
-            if not isinstance(e, OSError) or not (e.errno in _NOT_EMPTY or entry.exists()):
+            if not isinstance(e, OSError) or not entry.exists():
                 raise
 
     def _process_home(self) -> Path:

@@ -184,14 +184,14 @@ class ForeignTerms:
         for terms, distinct, first in self._distinct(field.name):
             if kind == "date":
                 chosen = _possible_moments(bound, distinct, field.type)
-            elif kind == "i64" and isinstance(bound, Comparison) and _is_ordered(bound):
+            elif (
+                kind == "i64" and pa.types.is_int64(field.type) and isinstance(bound, Comparison) and _is_ordered(bound)
+            ):
                 chosen = _ORDERS[bound.operator](distinct.to_numpy(), bound.literal.value)
             else:
                 values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
                 chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
-            if np.any(chosen):
-                rows, numbers = terms.all_rows()
-                found[first + rows[chosen[numbers]]] = True
+            found[first + terms.rows_of(chosen)] = True
         return found
 
 
