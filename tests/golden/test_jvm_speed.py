@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import tantivy
 
 from indextables import Table
 from indextables.errors import BadFileError
+from indextables.model.predicate import bind, parse
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import composite_spans
 from indextables.splits.read.bundle_files import FieldTerms, TermPlace, UnknownFormError
@@ -46,6 +48,19 @@ CONDITIONS = {
         "n IN (27, NULL)",
         "n >= -50 AND NOT n < 27",
         "n = 27 OR x > 1",
+        "n > 12 AND n <= 41 AND n >= 27",
+        "n > 41 AND n < 12",
+        "n <= 9223372036854775807 AND n > -9223372036854775808",
+        "n < 99999999999999999999",
+        "ts >= '2026-01-12 11:51:23.000001' AND ts <= '2026-01-12 11:51:23.000001'",
+        "ts > '2026-01-12 11:51:23.000001' AND ts < '2026-01-12 11:51:23.000002'",
+        "ts < '2026-01-12 11:51:23.000001' AND n > 0",
+        "ts != '2026-01-12 11:51:23.000001'",
+        "ts IN ('2026-01-12 11:51:23.000001', '2026-01-12 11:51:23')",
+        "ts = '2026-01-12 11:51:23.000001' OR d = '2026-01-12'",
+        "d >= '2026-01-05' AND d <= '2026-01-12' AND d > '2026-01-06'",
+        "NOT (ts < '2026-01-12 11:51:23.000001' AND n > 0)",
+        "ts > '1000-01-01' AND ts < '9999-01-01'",
     ],
     "t04_types": [
         "i = 0",
@@ -75,6 +90,14 @@ CONDITIONS = {
         "dbl = 'NaN'",
         "f >= 0.1",
         "ts > '1969-12-31 23:59:59.5' AND ts < '1970-01-01 00:00:00.5'",
+        "ts >= '1970-01-01' AND ts <= '1970-01-01'",
+        "ts > '1970-01-01'",
+        "ts < '1970-01-01'",
+        "ts < '1900-01-01 00:00:00.000001'",
+        "ts > '1900-01-01 00:00:00.000001'",
+        "ts >= '1900-01-01 00:00:00.000001' AND ts < '1900-01-01 00:00:00.000002'",
+        "i >= -2147483648 AND i < 2147483648",
+        "i <= 2147483647 AND i > -2147483648",
         "d <= '1969-12-31'",
         "NOT i IN (0, NULL)",
         "s = '' OR i = 0",
@@ -251,3 +274,14 @@ def test_over_many_splits_only_documents_that_match_are_read(tmp_path: Path, mon
     assert opened.scan(where="n = 27").read_all().num_rows == sum(read) == matches
     quick, slow = both_ways(partial(searched, query="message:timeout"), Path(table.path))
     assert quick == slow
+
+
+@pytest.mark.parametrize("where", ["i > 5", "i >= 5 AND i < 9", "i = 5", "i <= 32767"])
+def test_numbers_that_do_not_fit_their_column_are_not_counted_but_said(where: str) -> None:
+    table = Table.open(str(jvm_table("t04_types").path))
+    narrow = pa.schema([pa.field(f.name, pa.int16()) if f.name == "i" else f for f in table.schema])
+    for name in table.files().column("path").to_pylist():
+        reader = ForeignReader.open(LocalSource(Path(table.path) / name), narrow)
+        assert reader.may_match(bind(parse(where), narrow)) is None
+        with pytest.raises(BadFileError, match=r"Column 'i' of the split .* does not fit the table's int16"):
+            reader.read_rows(columns=["i"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import pytest
 
 from tests.spark.programs import run_program
 
+pytestmark = pytest.mark.xdist_group("connect")
+
 PROGRAM = """
 import logging, os, sys
+from pathlib import Path
+import pyarrow as pa
 os.environ["PYSPARK_PYTHON"] = sys.executable
 from pyspark.sql import SparkSession
 import indextables.spark as its
@@ -64,13 +68,42 @@ merged = its.merge(spark, "t", target_size="1G")
 print("merged", merged.merged_files > 3, Table.open("t").files().num_rows, its.verify(spark, "t").healthy)
 print("deleted", its.delete(spark, "t", where="id < 10").deleted_rows, its.count(spark, "t"))
 print("purged", its.purge(spark, "t", dry_run=True).dry_run, its.explain(spark, "t", query="line:42").rows_matched)
+print("==")
+
+made = Table.create("damaged", schema=pa.schema([("id", pa.int64())]))
+for n in range(3):
+    made.append(pa.table({"id": list(range(n * 100, n * 100 + 100))}))
+spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+frame = its.table(spark, "damaged")
+print("parquet", "parquet" in frame._explain_string(extended=False), len(frame.collect()))
+split = sorted(Path("damaged").rglob("*.split"))[1]
+kept = split.read_bytes()
+for damage in (b"x" * len(kept), None):
+    split.unlink()
+    if damage is not None:
+        split.write_bytes(damage)
+    source = lambda: spark.read.format("indextables").load(os.path.abspath("damaged"))
+    for made in (lambda: frame, lambda: its.table(spark, "damaged"), source):
+        try:
+            print("read", len(made().collect()))
+        except Exception as error:
+            print("error", split.name in str(error))
+    split.write_bytes(kept)
+print("whole", len(its.table(spark, "damaged").collect()))
 spark.stop()
 """
 
 
-def test_reads_writes_and_search(tmp_path: Path) -> None:
-    told = run_program(PROGRAM, tmp_path).splitlines()
-    assert told == [
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
+    """What the parts of the program print; one session is enough for them."""
+    parts = run_program(PROGRAM, tmp_path_factory.mktemp("connect")).split("==\n")
+    return [part.splitlines() for part in parts]
+
+
+def test_reads_writes_and_search(told: list[list[str]]) -> None:
+    assert told[0] == [
         "said ['This Spark Connect server does not have the IndexTables extension']",
         "written 110 ['day']",
         "refused schema_mismatch",
@@ -92,3 +125,7 @@ def test_reads_writes_and_search(tmp_path: Path) -> None:
         "deleted 30 90",
         "purged True 1",
     ]
+
+
+def test_a_damaged_split_is_an_error_whatever_spark_is_told_to_ignore(told: list[list[str]]) -> None:
+    assert told[1] == ["parquet True 300", *["error True"] * 6, "whole 300"]

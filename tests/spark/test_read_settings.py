@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
 from indextables import Table
-from tests.spark.programs import run_program
 
 IGNORING = ("spark.sql.files.ignoreMissingFiles", "spark.sql.files.ignoreCorruptFiles")
 
@@ -75,47 +74,3 @@ def test_a_split_that_is_gone_or_damaged_is_an_error_that_names_it(
         for frame in (before, read(spark, table.path)):
             with pytest.raises(Exception, match=split.name):
                 frame.collect()
-
-
-CONNECT = """
-import os, sys
-os.environ["PYSPARK_PYTHON"] = sys.executable
-from pathlib import Path
-import pyarrow as pa
-from pyspark.sql import SparkSession
-import indextables.spark as its
-from indextables import Table
-from indextables.spark.sessions import local_defaults
-
-builder = SparkSession.builder.remote("local[2]")
-for key, value in local_defaults().items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-made = Table.create("t", schema=pa.schema([("id", pa.int64())]))
-for n in range(3):
-    made.append(pa.table({"id": list(range(n * 100, n * 100 + 100))}))
-spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
-spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
-frame = its.table(spark, "t")
-print("parquet", "parquet" in frame._explain_string(extended=False), len(frame.collect()))
-split = sorted(Path("t").rglob("*.split"))[1]
-kept = split.read_bytes()
-for damage in (b"x" * len(kept), None):
-    split.unlink()
-    if damage is not None:
-        split.write_bytes(damage)
-    source = lambda: spark.read.format("indextables").load(os.path.abspath("t"))
-    for made in (lambda: frame, lambda: its.table(spark, "t"), source):
-        try:
-            print("read", len(made().collect()))
-        except Exception as error:
-            print("error", split.name in str(error))
-    split.write_bytes(kept)
-print("whole", len(its.table(spark, "t").collect()))
-spark.stop()
-"""
-
-
-def test_over_spark_connect_too(tmp_path: Path) -> None:
-    told = run_program(CONNECT, tmp_path).splitlines()
-    assert told == ["parquet True 300", *["error True"] * 6, "whole 300"]

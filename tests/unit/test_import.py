@@ -28,6 +28,18 @@ def test_a_table_needs_neither_spark_nor_polars() -> None:
     assert not loaded & {"pyspark", "polars", "typer", "rich"}
 
 
+def test_a_long_list_of_files_is_read_without_polars_which_may_come_later() -> None:
+    read = (
+        "from indextables.wire.manifest import decode_file_entries, encode_file_entries\n"
+        "from tests.unit.wire.entries import plain_files\n"
+        "data = encode_file_entries(plain_files(3_000))\n"
+        "assert decode_file_entries(data, path='x').num_rows == 3_000\n"
+    )
+    assert "polars" not in loaded_after(f"{read}pass")
+    whole = "import io, polars_avro\nassert polars_avro.read_avro(io.BytesIO(data)).height == 3_000\n"
+    assert "polars" in loaded_after(f"{read}{whole}assert decode_file_entries(data, path='x').num_rows == 3_000")
+
+
 def test_the_public_names_are_there_and_no_others() -> None:
     import indextables
 

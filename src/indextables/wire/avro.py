@@ -128,13 +128,15 @@ _EMPTY_FIELDS = "indextables.emptyFields"
 class Container(Struct, frozen=True):
     """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
 
-    `empty_fields` are null in every row, so nobody need decode them; only our own files tell.
+    `empty_fields` are null in every row, so nobody need decode them; only our own files tell. `is_proven` says that a
+    checksum of all rows held.
     """
 
     schema: dict[str, Any]
     codec: str
     blocks: tuple[tuple[int, int, int], ...]
     empty_fields: frozenset[str] = frozenset()
+    is_proven: bool = False
 
     @property
     def rows(self) -> int:
@@ -216,7 +218,8 @@ def read_container(data: bytes, *, path: str) -> Container:
     check_entries(declared, len(data), path=path)
     codec = _text(frame, meta.get(_CODEC, b"null"))
     empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
-    return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
+    empty_fields = frozenset(filter(None, empty.split(",")))
+    return Container(_schema(frame, meta), codec, tuple(blocks), empty_fields, _CRC32 in meta)
 
 
 def split_container(data: bytes, container: Container, *, most: int) -> list[bytes]:

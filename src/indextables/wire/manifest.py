@@ -20,7 +20,12 @@ import io
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import find_spec, module_from_spec
 from itertools import pairwise
 from typing import Any
 
@@ -426,10 +431,12 @@ def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
 
 _BATCH_ROWS = 16384
 _DECODERS = min(4, os.cpu_count() or 1)
-_MANY_ROWS = 2_000
-"""From here on the columnar library is quicker than the row library and its import together."""
+_PART_ROWS = 2_000
+_FEW_ROWS, _MANY_ROWS, _UNPROVEN_ROWS = 50, 500, 2_000
+"""From here on the columnar library is used: where it is loaded, where it must be, and where no checksum proves a file."""
 _BY_COLUMN = {field.column: field for field in FIELDS}
 _FIELD_NAMES = {field.name for field in FIELDS}
+_FIELD_TYPES = {field["name"]: field["type"] for field in SCHEMA["fields"]}
 
 
 def decode_file_entries(
@@ -491,10 +498,24 @@ class _ColumnsFailedError(Exception):
     """The columnar library could not decode the file; never leaves this module."""
 
 
+def _is_for_columns(container: Container, names: Sequence[str]) -> bool:
+    """Whether the columnar library reads these fields sooner, and reads them just as the row library does.
+
+    That is sure of fields in the very types that are written here. A block that holds more than its rows makes it spin: where
+    no checksum says that blocks are what was written, it is asked for long lists only.
+    """
+    if not container.is_proven:
+        least = _UNPROVEN_ROWS
+    else:
+        least = _FEW_ROWS if _avro_library.cache_info().currsize else _MANY_ROWS
+    types = {field.get("name"): field.get("type") for field in container.schema["fields"] if isinstance(field, dict)}
+    return container.rows >= least and all(types[name] == _FIELD_TYPES.get(name) for name in names)
+
+
 def _read(data: bytes, container: Container, names: list[str], path: str) -> dict[str, Any]:
     """Every field in `names`: a chunked array of its column's type, or a list of values if the field is not known."""
     first = "few rows"
-    if container.rows >= _MANY_ROWS:
+    if _is_for_columns(container, names):
         try:
             return _read_columns(data, container, names)
         except _ColumnsFailedError as failure:
@@ -520,15 +541,33 @@ class _Source:
         return None
 
 
+@cache
+def _avro_library() -> Any:
+    """The compiled part of the columnar library, without its package, which brings in polars: longer than a search.
+
+    Whoever imports the package later gets one of its own.
+    """
+    name = "polars_avro._avro_rs"
+    try:
+        package = None if "polars_avro" in sys.modules else find_spec("polars_avro")
+        spec = None if package is None else PathFinder.find_spec(name, package.submodule_search_locations)
+        if spec is None or spec.loader is None:
+            return import_module(name)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except (ImportError, ValueError, AttributeError) as failure:
+        raise _ColumnsFailedError(f"{name} cannot be loaded: {failure}") from failure
+    return module
+
+
 def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[str, Any]:
     """The blocks by several threads: a search of one partition waits for a single manifest, and for nothing else."""
-    # Brings in polars, which takes longer to import than a search takes; small tables never need it.
-    from polars_avro._avro_rs import AvroSource  # noqa: PLC0415
+    source_of = _avro_library().AvroSource
 
     def read(part: bytes) -> list[Any]:
         source = _Source(part)
         try:
-            batches = AvroSource([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
+            batches = source_of([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
             return [pa.record_batch(batch) for batch in batches]
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
@@ -536,7 +575,7 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
             raise _ColumnsFailedError(str(failure)) from failure
 
     decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
-    parts = split_container(data, container, most=min(decoders, container.rows // _MANY_ROWS))
+    parts = split_container(data, container, most=min(decoders, container.rows // _PART_ROWS))
     tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=_DECODERS)
     try:
         table = pa.Table.from_batches([batch for batches in tables for batch in batches])

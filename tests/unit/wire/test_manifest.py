@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -15,7 +16,8 @@ from hypothesis import strategies as st
 
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
-from indextables.wire.avro import read_container, read_records, split_container
+from indextables.wire import manifest
+from indextables.wire.avro import read_container, read_records, split_container, zigzag
 from indextables.wire.manifest import SCHEMA, decode_file_entries, encode_file_entries, manifest_names
 from tests.unit.wire.entries import file_lists, plain_files
 
@@ -53,6 +55,15 @@ FOREIGN_ROW = {
 }
 
 
+@pytest.fixture(params=["rows", "columns"], scope="module", autouse=True)
+def reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Which library reads the files: what is true of one must be true of the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        for limit in ("_FEW_ROWS", "_MANY_ROWS", "_UNPROVEN_ROWS"):
+            patch.setattr(manifest, limit, 0 if request.param == "columns" else 10**9)
+        yield request.param
+
+
 def foreign(schema: dict[str, Any], rows: list[dict[str, Any]], codec: str = "null") -> bytes:
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(json.loads(json.dumps(schema))), rows, codec=codec)
@@ -66,7 +77,7 @@ def test_a_snappy_file_is_readable_row_by_row_too() -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(files=file_lists())
 def test_any_file_list_comes_back(compression: str, files: pa.Table) -> None:
     data = encode_file_entries(files, compression=compression)
@@ -272,3 +283,31 @@ def test_a_container_is_cut_into_containers_of_the_same_rows(most: int) -> None:
     assert len(parts) == min(most, len(container.blocks)) and len(container.blocks) > 2
     rows = [record["path"] for part in parts for record in fastavro.reader(io.BytesIO(part))]
     assert rows == decode_file_entries(data, path="m").column("path").to_pylist()
+
+
+def test_fields_of_other_types_are_read_alike_whichever_library_is_there(reader: str) -> None:
+    rows = [{**FOREIGN_ROW, "newer": {"k": "v"}, "size": "7"}] * 3
+    schema = {
+        **FOREIGN_18,
+        "fields": [{**f, "type": "string"} if f["name"] == "size" else f for f in FOREIGN_18["fields"]]
+        + [{"name": "newer", "type": {"type": "map", "values": "string"}}],
+    }
+    with pytest.raises(BadFileError, match="m cannot be decoded"):
+        decode_file_entries(foreign(schema, rows), path="m")
+    schema["fields"] = [*FOREIGN_18["fields"], schema["fields"][-1]]
+    plain = [{**row, "size": 7} for row in rows]
+    found = decode_file_entries(foreign(schema, plain), path="m")
+    assert [json.loads(text) for text in found.column("unknown").to_pylist()] == [{"newer": {"k": "v"}}] * 3, reader
+
+
+@pytest.mark.parametrize("rows", [3, 60, 600])
+def test_bytes_behind_the_last_record_of_a_block_are_noticed(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit, value in (("_FEW_ROWS", 50), ("_MANY_ROWS", 500), ("_UNPROVEN_ROWS", 2_000)):
+        monkeypatch.setattr(manifest, limit, value)
+    decode_file_entries(encode_file_entries(plain_files(600)), path="m")  # so that both libraries are there
+    whole = foreign(FOREIGN_18, [FOREIGN_ROW] * rows)
+    count, start, end = read_container(whole, path="m").blocks[0]
+    head = whole[: start - len(zigzag(count)) - len(zigzag(end - start))]
+    block = zigzag(count) + zigzag(end - start + 3) + whole[start:end] + bytes(3)
+    with pytest.raises(BadFileError, match="more than its records"):
+        decode_file_entries(head + block + whole[end:], path="m")

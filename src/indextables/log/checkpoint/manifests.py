@@ -10,6 +10,7 @@ bounds.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -137,14 +138,28 @@ class ManifestReader(Struct, frozen=True):
         path = log_files.manifest_path(manifest.path, state_file.path)
         data = self.store.get(path)
         with damage_of_checkpoint():
-            if manifest.size_bytes is not None:
-                check_manifest_name(data, path=path)
-            table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+            table = _decoded(manifest, data, path, columns)
         if manifest.size_bytes is None:
             table = with_relative_paths(table, root=self.store.url)
         if self.cache and self.remembers:
             self.cache.put("manifests", self.store.url, identity, table, cost_bytes=table.nbytes)
         return table
+
+
+_DECODED = LogCache(8 << 20)
+"""Some columns of manifests that this process has decoded. Whoever has read the same bytes again need not decode them."""
+
+
+def _decoded(manifest: ManifestInfo, data: bytes, path: str, columns: Sequence[str] | None) -> pa.Table:
+    if manifest.size_bytes is not None:
+        check_manifest_name(data, path=path)
+    identity = None if columns is None else (hashlib.sha256(data).digest(), manifest.num_entries, tuple(columns))
+    table = None if identity is None else _DECODED.get("manifests", "", identity)
+    if table is None:
+        table = decode_file_entries(data, path=path, expected_rows=manifest.num_entries, columns=columns)
+        if identity is not None:
+            _DECODED.put("manifests", "", identity, table, cost_bytes=table.nbytes)
+    return table
 
 
 def with_relative_paths(files: pa.Table, *, root: str) -> pa.Table:

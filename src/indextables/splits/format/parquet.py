@@ -47,6 +47,9 @@ _DICTIONARY_WORTHWHILE = 0.5
 """A column whose first row group has more distinct values than this share gets no dictionary."""
 _DICTIONARY_VALUES = 32_768
 """Nor one with more distinct values than this: whoever reads one page reads the dictionary too."""
+_SAMPLE_ROWS = 16_384
+_SAMPLE_SHARE = 0.8
+"""So many distinct values has a sample of a full row group that has `_DICTIONARY_VALUES` of them, all equally often."""
 _FIRST_RATIO = 0.4
 """Size in the file over size in memory, until a row group tells."""
 
@@ -210,9 +213,14 @@ def _dictionary_columns(first: pa.Table, mapping: DocMapping) -> list[str]:
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether so few values recur that a dictionary is worth it; of most columns some rows tell that."""
     most = min(len(column) * _DICTIONARY_WORTHWHILE, _DICTIONARY_VALUES)
+    some = column.slice(0, _SAMPLE_ROWS)
     try:
-        return bool(pc.count_distinct(column, mode="all").as_py() <= most)
+        distinct = pc.count_distinct(some, mode="all").as_py()
+        if len(some) == len(column) or distinct * len(column) <= most * len(some):
+            return bool(distinct <= most)
+        return bool(distinct <= _SAMPLE_SHARE * len(some) and pc.count_distinct(column, mode="all").as_py() <= most)
     except pa.ArrowNotImplementedError:
         return False
 

@@ -1,9 +1,9 @@
-"""Bundles, the splits of other engines (IndexTables on the JVM, Quickwit), read without tantivy: terms and documents.
+"""Bundles, the splits of other engines (IndexTables on the JVM, Quickwit), and their terms, read without tantivy.
 
 Their term dictionary is a sorted string table, which tantivy-py cannot open: blocks of terms, each written as what it
 shares with the one before, after the places of their postings. Postings are the numbers of documents in blocks of 128,
-packed to as few bits as the gaps between them need, and a rest of single numbers. The document store is compressed
-blocks of documents. All three are formats of tantivy (`sstable/README.md`, `postings`, `store` of its sources).
+packed to as few bits as the gaps between them need, and a rest of single numbers. Both are formats of tantivy
+(`sstable/README.md` and `postings` of its sources).
 
 A bundle is tantivy's files one after another:
 
@@ -21,16 +21,16 @@ from __future__ import annotations
 import struct
 import sys
 import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import accumulate
+from operator import lt
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
@@ -258,16 +258,9 @@ _SORTED_STRINGS = 2
 _RANDOM_ORDER = 1 << 31
 _BLOCK = 128
 _SKIP_BYTES = {"basic": 5, "freq": 8, "position": 12}
-_STORE_VERSION = 2
-_STORE_FOOTER = struct.Struct("<IQB15x")
-_PLAIN, _LZ4, _ZSTD = 0, 1, 4
-_TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
-_VALUE_HEAD = struct.Struct("<IB").unpack_from
-_NUMBERS = {
-    code: struct.Struct(form).unpack_from for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<Q"))
-}
-_FLOAT = struct.Struct("<d")
 _SIGN = 1 << 63
+TERM_NUMBERS = 1 << 64
+"""Numbers are terms of 8 bytes, of which there are so many."""
 _ALL_AT_ONCE = 16
 """To decode the postings of all terms at once takes as long as those of one in so many of them by themselves."""
 _LAST_BYTES = bytes(range(128, 256))
@@ -287,6 +280,17 @@ class TermPlace(Struct, frozen=True, gc=False):
     end: int
 
 
+class TermPlaces(Struct, frozen=True):
+    """The same of terms that follow one another."""
+
+    documents: list[int]
+    bounds: list[int]
+    """Where the postings of each start, and where those of the last end."""
+
+    def __getitem__(self, number: int) -> TermPlace:
+        return TermPlace(self.documents[number], self.bounds[number], self.bounds[number + 1])
+
+
 class FieldTerms:
     """The terms of one field of one segment in their order, and the documents of each."""
 
@@ -296,22 +300,16 @@ class FieldTerms:
         self._record = record
         self._values: dict[str, pa.Array] = {}
 
-    @cached_property
-    def places(self) -> dict[bytes, TermPlace]:
-        """Every term and where its postings are."""
-        try:
-            return _dictionary_terms(self._dictionary)
-        except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
-            raise UnknownFormError(f"A term dictionary cannot be read: {e}.") from e
-
-    @cached_property
-    def _postings(self) -> Data:
-        return self._read_postings()
+    def place(self, term: bytes) -> TermPlace | None:
+        """Where the postings of a term are; None if there is no such term."""
+        terms, places = self._terms
+        number = terms.get(term)
+        return None if number is None else places[number]
 
     def values(self, kind: str) -> pa.Array:
         """What the terms are, in a field of a kind."""
         if kind not in self._values:
-            self._values[kind] = term_values(list(self.places), kind)
+            self._values[kind] = term_values(list(self._terms[0]), kind)
         return self._values[kind]
 
     def rows(self, place: TermPlace) -> Rows:
@@ -329,24 +327,71 @@ class FieldTerms:
         """The documents that hold one of the terms that were chosen, by their numbers; in no order."""
         numbers = np.flatnonzero(chosen)
         if len(numbers) * _ALL_AT_ONCE < len(chosen):  # of few among many, only theirs are read
-            places = list(self.places.values())
+            places = self._terms[1]
             return np.concatenate([np.empty(0, np.int64), *(self.rows(places[number]) for number in numbers.tolist())])
         rows, terms = self.all_rows()
         return rows[chosen[terms]]
 
     def all_rows(self) -> tuple[Rows, Rows]:
         """The documents of all terms, term after term, and for each of them the number of its term."""
-        places = list(self.places.values())
-        counts = np.array([place.documents for place in places], np.int64)
-        terms = np.repeat(np.arange(len(places)), counts)
-        if self._record == "basic" and len(places) and counts.min() > 0 and counts.max() < _BLOCK:
-            gaps = _stop_numbers(self._postings[places[0].start : places[-1].end])
-            if len(gaps) == len(terms):
-                starts = np.cumsum(counts) - counts
-                sums = np.cumsum(gaps)
-                return sums - np.repeat((sums - gaps)[starts], counts), terms
-        found = [self.rows(place) for place in places]
-        return np.concatenate([np.empty(0, np.int64), *found]), terms
+        places = self._terms[1]
+        count = len(places.documents)
+        return self._rows_at(places, 0, count), np.repeat(np.arange(count), places.documents)
+
+    def number_bounds(self) -> tuple[int, int] | None:
+        """The first and the last of terms that are numbers (as they are written, without a sign); None if there are none."""
+        terms = self._numbers[0]
+        return (int.from_bytes(terms[0], "big"), int.from_bytes(terms[-1], "big")) if terms else None
+
+    def rows_between(self, low: int, high: int) -> Rows:
+        """The documents of terms that are numbers from `low` up to `high`, which is not among them; in no order."""
+        terms, places = self._numbers
+        first, last = (
+            bisect_left(terms, n.to_bytes(8, "big")) if n < TERM_NUMBERS else len(terms) for n in (low, high)
+        )
+        return self._rows_at(places, first, last)
+
+    def _rows_at(self, places: TermPlaces, first: int, last: int) -> Rows:
+        """The documents of terms that follow one another, term after term."""
+        if last - first > 1 and self._record == "basic":
+            counts = np.array(places.documents[first:last], np.int64)
+            ends = counts.cumsum()
+            if counts.min() > 0 and counts.max() < _BLOCK:
+                gaps = _stop_numbers(self._postings[places.bounds[first] : places.bounds[last]])
+                if len(gaps) == ends[-1]:
+                    sums = gaps.cumsum()
+                    return sums - (sums - gaps)[ends - counts].repeat(counts)
+        found = [self.rows(places[number]) for number in range(first, last)]
+        return found[0] if len(found) == 1 else np.concatenate([np.empty(0, np.int64), *found])
+
+    @cached_property
+    def _terms(self) -> tuple[dict[bytes, int], TermPlaces]:
+        """Every term and its number."""
+        terms, places = self._decoded()
+        numbers = {term: number for number, term in enumerate(terms)}
+        if len(numbers) != len(terms):
+            raise UnknownFormError("A term dictionary has a term twice.")
+        return numbers, places
+
+    @cached_property
+    def _numbers(self) -> tuple[list[bytes], TermPlaces]:
+        """Every term where each is a number of 8 bytes, so that their order is that of the numbers."""
+        terms, places = self._decoded()
+        if {*map(len, terms)} - {8}:
+            raise UnknownFormError("A term that should be a number is not 8 bytes long.")
+        if not all(map(lt, terms, terms[1:])):
+            raise UnknownFormError("The terms are not in their order.")
+        return terms, places
+
+    def _decoded(self) -> tuple[list[bytes], TermPlaces]:
+        try:
+            return _dictionary_terms(self._dictionary)
+        except (struct.error, IndexError, ValueError, zstd.ZstdError) as e:
+            raise UnknownFormError(f"A term dictionary cannot be read: {e}.") from e
+
+    @cached_property
+    def _postings(self) -> Data:
+        return self._read_postings()
 
 
 class SegmentTerms:
@@ -392,35 +437,60 @@ class _PostingLists:
         return data, composite_places(data, ".idx")
 
 
-def _dictionary_terms(data: Data) -> dict[bytes, TermPlace]:
+def _dictionary_terms(data: Data) -> tuple[list[bytes], TermPlaces]:
     (kind,) = struct.unpack("<I", data[-4:])
     if kind != _SORTED_STRINGS:
         raise ValueError(f"its kind is {kind}")
     count, version = struct.unpack("<QI", data[-16:-4])
     if version not in (2, 3):
         raise ValueError(f"its version is {version}")
-    at, found = 0, dict[bytes, TermPlace]()
+    at, terms, documents, bounds = 0, list[bytes](), list[int](), list[int]()
     while True:
         (length,) = struct.unpack_from("<I", data, at)
         if not length:
             break
-        block = data[at + 5 : at + 4 + length]
-        _add_terms(found, zstd.decompress(block) if data[at + 4] else bytes(block))
+        packed = data[at + 5 : at + 4 + length]
+        block = zstd.decompress(packed) if data[at + 4] else bytes(packed)
+        _add_terms(terms, block, _add_places(documents, bounds, block))
         at += 4 + length
-    if len(found) != count:
-        raise ValueError(f"it has {len(found)} terms, not {count}")
-    return found
+    if not len(documents) == len(terms) == count:
+        raise ValueError(f"it has {len(terms)} terms, not {count}")
+    return terms, TermPlaces(documents, bounds)
 
 
-def _add_terms(found: dict[bytes, TermPlace], block: bytes) -> None:
-    count, at = _stop_number(block, 0)
+def _add_places(documents: list[int], bounds: list[int], block: bytes) -> int:
+    """Where the postings of the terms of a block are: the documents, the bytes and the positions of each, as numbers.
+
+    Tells where the terms begin.
+    """
+    count, at = stop_number(block, 0)
     if count & _RANDOM_ORDER:
         raise ValueError("its postings are in no order")
-    start, at = _stop_number(block, at)
-    _, at = _stop_number(block, at)  # where the positions start
-    places, at = _term_places(block, at, count, start)
+    start, at = stop_number(block, at)
+    _, at = stop_number(block, at)  # where the positions start
+    if bounds and bounds.pop() != start:
+        raise ValueError("the postings of a block do not begin where those before it end")
+    numbers = block[at : at + 3 * count]
+    if len(numbers) == 3 * count and not numbers.translate(None, _LAST_BYTES):  # each is one byte, as most are
+        small = numbers.translate(_SEVEN_BITS)
+        documents += small[::3]
+        bounds += accumulate(small[1::3], initial=start)
+        return at + 3 * count
+    bounds.append(start)
+    for _ in range(count):
+        number, at = (block[at] & 127, at + 1) if block[at] & 128 else stop_number(block, at)
+        length, at = (block[at] & 127, at + 1) if block[at] & 128 else stop_number(block, at)
+        at = at + 1 if block[at] & 128 else stop_number(block, at)[1]
+        start += length
+        documents.append(number)
+        bounds.append(start)
+    return at
+
+
+def _add_terms(terms: list[bytes], block: bytes, at: int) -> None:
+    """The terms of a block, from a place of it to its end: what each shares with the one before, and what is its own."""
     term, end = b"", len(block)
-    for place in places:
+    while at < end:
         head = block[at]
         at += 1
         if head == 1:
@@ -430,32 +500,15 @@ def _add_terms(found: dict[bytes, TermPlace], block: bytes) -> None:
             kept, added = head & 15, head >> 4
         term = term[:kept] + block[at : at + added]
         at += added
-        found[term] = place
+        terms.append(term)
     if at != end:
-        raise ValueError("a block has more terms than postings")
-
-
-def _term_places(block: bytes, at: int, count: int, start: int) -> tuple[list[TermPlace], int]:
-    """Where the postings of the terms of a block are: the documents, the bytes and the positions of each, as numbers."""
-    numbers = block[at : at + 3 * count]
-    if len(numbers) == 3 * count and not numbers.translate(None, _LAST_BYTES):  # each is one byte, as most are
-        small = numbers.translate(_SEVEN_BITS)
-        ends = list(accumulate(small[1::3], initial=start))
-        return list(map(TermPlace, small[::3], ends, ends[1:])), at + 3 * count
-    places = []
-    for _ in range(count):
-        documents, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
-        length, at = (block[at] & 127, at + 1) if block[at] & 128 else _stop_number(block, at)
-        at = at + 1 if block[at] & 128 else _stop_number(block, at)[1]
-        places.append(TermPlace(documents, start, start + length))
-        start += length
-    return places, at
+        raise ValueError("a term ends behind its block")
 
 
 def _document_numbers(data: bytes, count: int, record: str) -> Rows:
     if count < _BLOCK:
         return _rest(data, count, 0)
-    length, at = _stop_number(data, 0)
+    length, at = stop_number(data, 0)
     skips, at = data[at : at + length], at + length
     step = _SKIP_BYTES[record]
     blocks, last = [], -1
@@ -495,7 +548,7 @@ def _rest(data: bytes, count: int, last: int) -> Rows:
     found = np.empty(count, np.int64)
     at = 0
     for number in range(count):
-        gap, at = _stop_number(data, at)
+        gap, at = stop_number(data, at)
         last += gap
         found[number] = last
     return found
@@ -515,108 +568,6 @@ def _stop_numbers(data: Data) -> Rows:
     return np.add.reduceat(numbers << 7 * shifts, starts)
 
 
-class DocumentStore:
-    """The stored documents of one segment."""
-
-    def __init__(self, data: Data) -> None:
-        stop = len(data) - footer_length(data, ".store")
-        try:
-            version, index, self._codec = _STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])
-            if version != _STORE_VERSION or self._codec not in (_PLAIN, _LZ4, _ZSTD):
-                raise ValueError(f"version {version}, compression {self._codec}")
-            self._blocks = list(_checkpoints(bytes(data[index : stop - _STORE_FOOTER.size])))
-        except (struct.error, IndexError, ValueError) as e:
-            raise UnknownFormError(f"A document store cannot be read: {e}.") from e
-        self._data = data
-        self._starts = [block[0] for block in self._blocks]
-
-    def documents(self, rows: Sequence[int], fields: frozenset[int]) -> Iterator[dict[int, Any]]:
-        """The first value of these fields (by their numbers) of documents, in the order of the rows."""
-        open_block, texts, ends = -1, b"", np.empty(0, np.int64)
-        try:
-            for row in rows:
-                block = bisect_right(self._starts, row) - 1
-                if block != open_block:
-                    texts, ends = self._block(block)
-                    open_block = block
-                place = row - self._blocks[block][0]
-                yield _document(texts, int(ends[place]), fields)
-        except (struct.error, IndexError, ValueError, zstd.ZstdError, pa.ArrowException) as e:
-            raise UnknownFormError(f"A document cannot be read: {e}.") from e
-
-    def _block(self, number: int) -> tuple[bytes, npt.NDArray[np.int64]]:
-        _, start, end = self._blocks[number]
-        data = bytes(self._data[start:end])
-        if self._codec != _PLAIN:
-            (size,) = struct.unpack("<I", data[:4])
-            packed = data[4:]
-            # What a block may unpack to is bounded: a size that lies does not take the machine's memory.
-            if size > 1 << 30:
-                raise ValueError("a block claims more than a gigabyte")
-            data = (
-                zstd.decompress(packed)
-                if self._codec == _ZSTD
-                else pa.decompress(packed, size, codec="lz4_raw", asbytes=True)
-            )
-        (count,) = struct.unpack("<I", data[-4:])
-        offsets = np.frombuffer(data, "<u4", count, len(data) - 4 - 4 * count)
-        return data, offsets.astype(np.int64)
-
-
-def _checkpoints(index: bytes) -> Iterator[tuple[int, int, int]]:
-    """The first document, the start and the end of every block: the lowest layer of the list of blocks."""
-    layers, at = _stop_number(index, 0)
-    end = start = 0
-    for _ in range(layers):
-        start = end
-        end, at = _stop_number(index, at)
-    data, at = index[at + start : at + end], 0
-    while at < len(data):
-        count, at = _stop_number(data, at)
-        if not count:
-            break
-        document, at = _stop_number(data, at)
-        place, at = _stop_number(data, at)
-        for _ in range(count):
-            documents, at = _stop_number(data, at)
-            length, at = _stop_number(data, at)
-            yield document, place, place + length
-            document, place = document + documents, place + length
-
-
-def _document(data: bytes, at: int, fields: frozenset[int]) -> dict[int, Any]:
-    count, at = _stop_number(data, at)
-    found: dict[int, Any] = {}
-    for _ in range(count):
-        field, code = _VALUE_HEAD(data, at)
-        at += 5
-        is_wanted = field in fields and field not in found
-        if code == _TEXT:
-            length, at = (data[at] & 127, at + 1) if data[at] & 128 else _stop_number(data, at)
-            if is_wanted:
-                found[field] = str(data[at : at + length], "utf-8")
-            at += length
-        elif code in _NUMBERS:
-            if is_wanted:
-                (value,) = _NUMBERS[code](data, at)
-                found[field] = _to_float(value) if code == _F64 else value
-            at += 8
-        elif code == _BOOL:
-            if is_wanted:
-                found[field] = data[at] != 0
-            at += 1
-        else:
-            raise ValueError(f"a value of kind {code}")
-    return found
-
-
-def _to_float(number: int) -> float:
-    """A floating point number, which is kept as a whole number of the same order."""
-    bits = number ^ _SIGN if number & _SIGN else number ^ (2 * _SIGN - 1)
-    value: float = _FLOAT.unpack(bits.to_bytes(8, "little"))[0]
-    return value
-
-
 def term_of(value: Any, kind: str) -> bytes | None:
     """The term of a value in a field of a kind; None for a value that no such field can hold.
 
@@ -625,7 +576,12 @@ def term_of(value: Any, kind: str) -> bytes | None:
     if kind == "text":
         return str(value).encode()
     number = int(value) + (_SIGN if kind == "i64" else 0)
-    return number.to_bytes(8, "big") if 0 <= number < 2 * _SIGN else None
+    return number.to_bytes(8, "big") if 0 <= number < TERM_NUMBERS else None
+
+
+def term_number(value: int, kind: str) -> int:
+    """A whole number as the terms of a field of a kind write it; what no such field can hold is the nearest that it can."""
+    return min(max(value + (0 if kind == "u64" else _SIGN), 0), TERM_NUMBERS)
 
 
 def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
@@ -646,7 +602,7 @@ def term_values(terms: Sequence[bytes], kind: str) -> pa.Array:
     return pa.array(numbers != 0) if kind == "bool" else pa.array(numbers)
 
 
-def _stop_number(data: bytes, at: int) -> tuple[int, int]:
+def stop_number(data: bytes, at: int) -> tuple[int, int]:
     """A number of 7-bit groups, lowest first, whose last byte has the high bit set."""
     byte = data[at]
     if byte & 128:

@@ -7,10 +7,11 @@ such a split into one of ours.
 
 from __future__ import annotations
 
+import operator
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import tantivy
+from msgspec import Struct
 
 from indextables.errors import BadFileError, InvalidInputError, UnsupportedError
 from indextables.model.column_ranges import ColumnRange
@@ -27,14 +29,15 @@ from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import COMPONENTS, TantivyErrors, scratch_folder
 from indextables.splits.read.bundle_files import (
+    TERM_NUMBERS,
     Bundle,
-    DocumentStore,
     FieldTerms,
     ProvenFiles,
     SegmentTerms,
     UnknownFormError,
     proven_meta,
     read_directory,
+    term_number,
     term_of,
     unbundle,
     whole_if_small,
@@ -43,10 +46,11 @@ from indextables.splits.read.foreign_columns import (
     ADDRESS,
     BundleFields,
     BundleMeta,
+    DocumentStore,
     ForeignColumns,
+    TablePart,
     decode_meta,
     plain_address,
-    plain_array,
     to_array,
 )
 from indextables.splits.read.searchable import Mask, Rows, SearcherView
@@ -63,14 +67,24 @@ _EXACT_KINDS = ("i64", "u64", "f64", "bool", "text")
 _FEW_VALUES = 8
 """So many values are looked up by their terms, one by one; more are compared with all terms at once."""
 
-_ORDERS = {"=": np.equal, "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+_ORDERS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_SECOND = 1_000_000_000
+"""In the nanoseconds that moments are terms of."""
 
 
 class ForeignTerms:
     """The terms of a bundle, and what they say of its rows."""
 
-    def __init__(self, columns: ForeignColumns, files: ProvenFiles, sizes: Sequence[int], stems: Sequence[str]) -> None:
+    def __init__(
+        self,
+        columns: ForeignColumns,
+        files: ProvenFiles,
+        sizes: Sequence[int],
+        stems: Sequence[str],
+        values: Callable[[Rows, str], list[Any]],
+    ) -> None:
         self._columns = columns
+        self._values = values
         self._files = files
         self._sizes = sizes
         self._stems = stems
@@ -88,7 +102,7 @@ class ForeignTerms:
         """Rows that a predicate can be true for, by the values that are terms of the index."""
         try:
             return self._possible(bound)
-        except (UnknownFormError, pa.ArrowException, OverflowError):
+        except (UnknownFormError, pa.ArrowException, OverflowError, TypeError):
             return None
 
     def decides(self, bound: Predicate) -> bool:
@@ -96,7 +110,9 @@ class ForeignTerms:
         if isinstance(bound, (And, Or)):
             return all(self.decides(below) for below in bound.children)
         kind = self._asked_kind(bound)
-        return kind is not None and kind != "date"
+        if kind == "date":  # values near to the one that they are compared with are looked at
+            return isinstance(bound, Comparison) and bound.column.name in self._columns.plain and _is_span(bound)
+        return kind is not None
 
     def rows_with(self, column: str, terms: Sequence[str]) -> Mask | None:
         """Rows that can hold all of some terms of a column; None if the index cannot tell."""
@@ -119,9 +135,9 @@ class ForeignTerms:
         if kind not in _EXACT_KINDS:
             return None
         place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
-        for terms, distinct, first in self._distinct(field.name):
+        for terms, distinct, first, size in self._distinct(field.name):
             rows, numbers = terms.all_rows()
-            place[first + rows] = start + numbers
+            place[_placed(rows, first, size)] = start + numbers
             values.append(distinct)
             start += len(distinct)
         if kind == "text" and (place < 0).any():
@@ -129,14 +145,14 @@ class ForeignTerms:
         joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
         return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
 
-    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int]]:
-        """The terms of a column in each segment, the values that they are, and the segment's first row."""
+    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int, int]]:
+        """The terms of a column in each segment, the values that they are, the segment's first row and how many it has."""
         fields, first = self._columns.fields, 0
         number, kind = fields.numbers[column], str(fields.entries[column]["type"])
         for segment, size in zip(self._terms, self._sizes, strict=True):
             terms = segment.of(number)
             if terms is not None:
-                yield terms, terms.values(kind), first
+                yield terms, terms.values(kind), first, size
             first += size
 
     def _with_term(self, column: str, term: bytes) -> Mask:
@@ -144,24 +160,54 @@ class ForeignTerms:
         found, number, first = np.zeros(self.num_rows, np.bool_), self._columns.fields.numbers[column], 0
         for segment, size in zip(self._terms, self._sizes, strict=True):
             terms = segment.of(number)
-            place = terms.places.get(term) if terms is not None else None
+            place = terms.place(term) if terms is not None else None
             if terms is not None and place is not None:
-                found[first + terms.rows(place)] = True
+                found[_placed(terms.rows(place), first, size)] = True
             first += size
         return found
 
     def _possible(self, bound: Predicate) -> Mask | None:
-        if isinstance(bound, (And, Or)):
+        if isinstance(bound, Or):
             known = [self._possible(below) for below in bound.children]
             masks = [mask for mask in known if mask is not None]
-            if not masks or (isinstance(bound, Or) and len(masks) < len(known)):
-                return None
-            joined: Mask = (np.logical_and if isinstance(bound, And) else np.logical_or).reduce(masks)
-            return joined
-        kind = self._asked_kind(bound)
+            return _joined(np.logical_or, masks) if len(masks) == len(known) else None
+        masks, spans = [], dict[str, TermSpan]()
+        for part in bound.children if isinstance(bound, And) else (bound,):
+            kind = self._asked_kind(part)
+            span = _span(part, kind)
+            if span is not None:  # those of one column are one, so that only terms that are in all of them are read
+                other = spans.get(span.column)
+                spans[span.column] = span if other is None else span.within(other)
+                continue
+            mask = self._possible(part) if isinstance(part, (And, Or)) else self._by_values(part, kind)
+            masks += [] if mask is None else [mask]
+        return _joined(np.logical_and, masks + [self._between(span) for span in spans.values()])
+
+    def _by_values(self, bound: Predicate, kind: str | None) -> Mask | None:
         if kind is None or not isinstance(bound, (Comparison, In)):
             return None
         return self._where_values(bound, self._columns.columns[bound.column.name], kind)
+
+    def _between(self, span: TermSpan) -> Mask:
+        """Rows whose term is in a span."""
+        found, fields, first = np.zeros(self.num_rows, np.bool_), self._columns.fields, 0
+        number, kind = fields.numbers[span.column], str(fields.entries[span.column]["type"])
+        for segment, size in zip(self._terms, self._sizes, strict=True):
+            terms = segment.of(number)
+            if terms is not None:
+                _check_fit(terms.number_bounds(), kind, self._columns.columns[span.column].type)
+                found[_placed(terms.rows_between(span.low, span.high), first, size)] = True
+                for edge in span.edges if span.column in self._columns.plain else ():
+                    rows = _placed(terms.rows_between(edge.low, edge.high), first, size)
+                    self._drop_outside(found, rows, span.column, edge)
+            first += size
+        return found
+
+    def _drop_outside(self, found: Mask, rows: Rows, column: str, edge: SpanEdge) -> None:
+        """Of rows whose terms are near to a moment, leave those whose values lie to it as was asked."""
+        rows = rows[found[rows]]
+        if len(rows):
+            found[rows] = [v is not None and edge.holds(v, edge.moment) for v in self._values(rows, column)]
 
     def _asked_kind(self, bound: Predicate) -> str | None:
         """The kind of the terms that answer a comparison; None for one that they cannot answer."""
@@ -181,18 +227,84 @@ class ForeignTerms:
             masks = [self._with_term(field.name, term) for term in sought]
             return np.logical_or.reduce(masks) if masks else np.zeros(self.num_rows, np.bool_)
         found = np.zeros(self.num_rows, np.bool_)
-        for terms, distinct, first in self._distinct(field.name):
+        for terms, distinct, first, size in self._distinct(field.name):
             if kind == "date":
                 chosen = _possible_moments(bound, distinct, field.type)
-            elif (
-                kind == "i64" and pa.types.is_int64(field.type) and isinstance(bound, Comparison) and _is_ordered(bound)
-            ):
-                chosen = _ORDERS[bound.operator](distinct.to_numpy(), bound.literal.value)
             else:
                 values = pa.table({field.name: pc.cast(distinct, field.type, safe=kind != "f64")})
                 chosen = evaluate(bound, values).fill_null(False).to_numpy(zero_copy_only=False)
-            found[first + terms.rows_of(chosen)] = True
+            found[_placed(terms.rows_of(chosen), first, size)] = True
         return found
+
+
+def _placed(rows: Rows, first: int, size: int) -> Rows:
+    """Rows of a segment as those of the split."""
+    if len(rows) and int(rows.max()) >= size:
+        raise UnknownFormError("Postings name a document that is not there.")
+    return rows + first
+
+
+def _joined(how: np.ufunc, masks: Sequence[Mask]) -> Mask | None:
+    """Several masks as one; None for none."""
+    if not masks:
+        return None
+    joined: Mask = masks[0] if len(masks) == 1 else how.reduce(masks)
+    return joined
+
+
+class SpanEdge(Struct, frozen=True, gc=False):
+    """Terms so near to a moment or a day that they do not tell how values lie to it."""
+
+    low: int
+    high: int
+    holds: Callable[[int, int], bool]
+    moment: int
+
+
+class TermSpan(Struct, frozen=True, gc=False):
+    """Terms of a column that are numbers, from `low` up to `high`, which is not among them."""
+
+    column: str
+    low: int
+    high: int
+    edges: tuple[SpanEdge, ...] = ()
+
+    def within(self, other: TermSpan) -> TermSpan:
+        """What is in both."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        return TermSpan(self.column, low, high, self.edges + other.edges)
+
+
+def _is_span(bound: Comparison) -> bool:
+    return bound.operator in _ORDERS and bound.literal.value is not None
+
+
+def _span(bound: Predicate, kind: str | None) -> TermSpan | None:
+    """The terms that a comparison can be true for, where they follow one another; None for all else."""
+    if kind is None or not isinstance(bound, Comparison) or not _is_span(bound):
+        return None
+    value, sign, name = bound.literal.value, bound.operator, bound.column.name
+    edges: tuple[SpanEdge, ...] = ()
+    if kind == "date":
+        (low, high), moment = _seconds(value, bound.column.type)
+        first, after = term_number(low * _SECOND, kind), term_number(high * _SECOND, kind)
+        edges = (SpanEdge(first, after, _ORDERS[sign], moment),)
+    elif kind in ("i64", "u64") and type(value) is int:
+        first, after = (term_number(value + (sign in more), kind) for more in ((">",), ("<=", "=")))
+    else:
+        return None
+    low = 0 if sign in ("<", "<=") else first
+    return TermSpan(name, low, TERM_NUMBERS if sign in (">", ">=") else after, edges)
+
+
+def _check_fit(bounds: tuple[int, int] | None, kind: str, column: pa.DataType) -> None:
+    """Leave terms that their column cannot hold to whoever reads them as values."""
+    if bounds is None or kind not in ("i64", "u64"):
+        return
+    signed = pa.types.is_signed_integer(column)
+    least, most = (-(1 << column.bit_width - 1), 1 << column.bit_width - 1) if signed else (0, 1 << column.bit_width)
+    if bounds[0] < term_number(least, kind) or bounds[1] >= term_number(most, kind):
+        raise UnknownFormError("A term is no value of its column.")
 
 
 def _is_sure(bound: Comparison | In) -> bool:
@@ -213,30 +325,31 @@ def _sought(bound: Comparison | In, kind: str) -> list[bytes] | None:
     return [term for value in values if (term := term_of(value, kind)) is not None]
 
 
-def _is_ordered(bound: Comparison) -> bool:
-    """Whether a comparison is one of order or equality with a number that a field of whole numbers can hold."""
-    value = bound.literal.value
-    return bound.operator in _ORDERS and type(value) is int and -(1 << 63) <= value < 1 << 63
-
-
 def _possible_moments(bound: Comparison | In, seconds: pa.Array, kind: pa.DataType) -> Mask:
-    """Which terms of moments a comparison can be true for: they were cut to whole seconds towards 1970."""
-    terms = seconds.to_numpy() // 1_000_000_000
-    literals = bound.literals if isinstance(bound, In) else (bound.literal,)
-    sought = [pa.scalar(literal.value, kind) for literal in literals if literal.value is not None]
-    whole = np.array([_second(scalar, kind) for scalar in sought], np.int64)
-    if isinstance(bound, In) or bound.operator == "=":
-        return np.asarray(np.isin(terms, whole), np.bool_)
-    if not len(whole) or bound.operator not in ("<", "<=", ">", ">="):
+    """Which terms of moments a comparison that is none of order can be true for."""
+    terms = seconds.to_numpy() // _SECOND
+    if not isinstance(bound, In):
         return np.ones(len(terms), np.bool_)
-    return np.asarray(terms <= whole[0] if bound.operator in ("<", "<=") else terms >= whole[0], np.bool_)
+    spans = [_seconds(literal.value, kind)[0] for literal in bound.literals if literal.value is not None]
+    found: Mask = np.logical_or.reduce(
+        [np.zeros(len(terms), np.bool_), *((terms >= a) & (terms < b) for a, b in spans)]
+    )
+    return found
 
 
-def _second(scalar: pa.Scalar, kind: pa.DataType) -> int:
+@lru_cache(maxsize=64, typed=True)
+def _seconds(value: Any, kind: pa.DataType) -> tuple[tuple[int, int], int]:
+    """The seconds whose terms do not tell how values lie to a moment or a day (the last is not among them), and its number.
+
+    Terms are cut to whole seconds towards 1970, values to microseconds or days downwards. So before 1970 a value is up to a
+    second below its term, and a term that is the first of a day may be one of the day before.
+    """
+    scalar = pa.scalar(value, kind)
     if pa.types.is_date32(kind):
-        return int(scalar.cast(pa.int32()).as_py()) * 86_400
+        day = int(scalar.cast(pa.int32()).as_py())
+        return (day * 86_400, (day + 1) * 86_400 + 1), day
     number = int(scalar.cast(pa.int64()).as_py())
-    return abs(number) // 1_000_000 * (1 if number >= 0 else -1)
+    return (number // 1_000_000, number // 1_000_000 + 2), number
 
 
 class ForeignReader:
@@ -254,7 +367,7 @@ class ForeignReader:
         self.num_rows = sum(self._sizes)
         self.schema = self._table.schema
         self.incomplete: Mapping[str, int] = {}
-        self.terms = ForeignTerms(self._table, self._files, self._sizes, self._stems)
+        self.terms = ForeignTerms(self._table, self._files, self._sizes, self._stems, self._stored_values)
         self._closing: Callable[[], object] = _nothing
         self._values: dict[str, pa.Array | None] = {}
         self._stores: dict[int, DocumentStore] = {}
@@ -316,7 +429,7 @@ class ForeignReader:
         if not fields:
             return pa.table({"": pa.nulls(len(self._numbers(rows)))}).select([])
         batches = [self._batch(part, fields) for part in _parts(self._numbers(rows))]
-        return pa.Table.from_batches(batches, self._table.part([field.name for field in fields]))
+        return pa.Table.from_batches(batches, self._table.part([field.name for field in fields]).schema)
 
     def iter_rows(
         self,
@@ -373,15 +486,20 @@ class ForeignReader:
         return searcher
 
     def _batch(self, rows: Rows, fields: Sequence[pa.Field]) -> pa.RecordBatch:
-        known: dict[str, pa.Array | None] = {}
+        known: dict[str, pa.Array] = {}
         if len(rows) * 4 >= self.num_rows and not self._needs_documents(fields):
-            known = {f.name: self._from_terms(f, rows) for f in fields}
-        left = [f for f in fields if known.get(f.name) is None]
-        try:
-            known |= self._from_documents(rows, left) if left else {}
-        except UnknownFormError:
-            known |= self._from_tantivy(rows, left)
-        schema = self._table.part([field.name for field in fields])
+            values = {f.name: self._from_terms(f, rows) for f in fields}
+            known = {name: array for name, array in values.items() if array is not None}
+        left = [f for f in fields if f.name not in known] if known else fields
+        if left:
+            try:
+                batch = self._from_documents(rows, self._table.part([f.name for f in left]))
+                if not known:
+                    return batch
+                known |= zip(batch.schema.names, batch.columns, strict=True)
+            except UnknownFormError:
+                known |= self._from_tantivy(rows, left)
+        schema = self._table.part([field.name for field in fields]).schema
         return pa.RecordBatch.from_arrays([known[f.name] for f in fields], schema=schema)
 
     def _needs_documents(self, fields: Sequence[pa.Field]) -> bool:
@@ -400,25 +518,31 @@ class ForeignReader:
         values = self._values[field.name]
         return None if values is None else values.take(pa.array(rows))
 
-    def _from_documents(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
+    def _from_documents(self, rows: Rows, part: TablePart) -> pa.RecordBatch:
         """Columns from the stored documents."""
-        if any(f.name not in self._table.plain for f in fields):
+        return part.batch(self._documents(rows, part), self.path)
+
+    def _stored_values(self, rows: Rows, column: str) -> list[Any]:
+        """A column from the stored documents, as they have it."""
+        return [value for (value,) in self._documents(rows, self._table.part([column]))]
+
+    def _documents(self, rows: Rows, part: TablePart) -> list[tuple[Any, ...]]:
+        form = part.form
+        if form is None:
             raise UnknownFormError("Such a column is read by tantivy.")
-        numbers = [self._table.fields.numbers[f.name] for f in fields]
-        found: list[dict[int, Any]] = [{}] * len(rows)
-        sought, wanted, first = rows.tolist(), frozenset(numbers), 0
-        order = sorted(range(len(sought)), key=sought.__getitem__)
+        sought: list[int] = rows.tolist()
+        if len(self._sizes) == 1 and all(map(operator.le, sought, sought[1:])):
+            return self._store(0).rows(sought, form)
+        found: list[tuple[Any, ...]] = [()] * len(sought)
+        order, first = sorted(range(len(sought)), key=sought.__getitem__), 0
         for segment, size in enumerate(self._sizes):
-            here = [at for at in order if first <= sought[at] < first + size] if len(self._sizes) > 1 else order
+            here = [at for at in order if first <= sought[at] < first + size]
             if here:
-                documents = self._store(segment).documents([sought[at] - first for at in here], wanted)
+                documents = self._store(segment).rows([sought[at] - first for at in here], form)
                 for at, document in zip(here, documents, strict=True):
                     found[at] = document
             first += size
-        return {
-            f.name: plain_array([document.get(number) for document in found], f, self._table.plain[f.name], self.path)
-            for f, number in zip(fields, numbers, strict=True)
-        }
+        return found
 
     def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
         """Columns as tantivy reads them, from documents or from its own columns: any kind, slowly."""

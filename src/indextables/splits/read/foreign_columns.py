@@ -1,4 +1,6 @@
-"""The fields of another engine's splits, what the columns of a table are in them, and their values as Arrow arrays.
+"""The fields of another engine's splits, what the columns of a table are in them, and their documents as rows of these.
+
+The document store is compressed blocks of documents, a format of tantivy (`store` of its sources).
 
 Nearly all splits of a table have the same fields. What follows from them alone is worked out once, and found again by the
 bytes that name them in `meta.json`: splits whose fields differ in anything share nothing.
@@ -10,17 +12,27 @@ import base64
 import datetime
 import ipaddress
 import json
-from collections.abc import Mapping, Sequence
+import struct
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from enum import Enum
 from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec import Struct
 
 from indextables.errors import BadFileError
 from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
+from indextables.splits.index.tantivy_files import footer_length
+from indextables.splits.read.bundle_files import Data, UnknownFormError, stop_number
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ARRAY_KEY = "_values"
@@ -112,41 +124,191 @@ def _plain(value: Any) -> Any:
 
 _DAY_NANOSECONDS = 86_400_000_000_000
 _PLAIN_CHECKS = (pa.types.is_string, pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean)
+_SIGN = 1 << 63
+_WORD = struct.Struct("<Q")
+_FLOAT = struct.Struct("<d")
+
+Change = Callable[[Any], Any]
+"""What a value of a document becomes."""
 
 
-class PlainForm(Enum):
+class PlainForm(Struct, frozen=True):
     """How a value of a document, which is of a tantivy type, becomes one of its column's type."""
 
-    MICROSECONDS = "us"
-    DAYS = "days"
-    MOMENT = "moment"
-    SAME = "same"
-    OTHER = "other"
+    change: Change | None
+    """What is done with it; None: nothing."""
+    fits: bool
+    """Whether Arrow takes it as it is then; else `to_array` must see to it."""
 
 
 def plain_form(kind: pa.DataType, stored: str) -> PlainForm:
     """How values of a tantivy type become those of a column."""
     if stored == "date":
         if pa.types.is_timestamp(kind) and kind.unit == "us":
-            return PlainForm.MICROSECONDS
-        return PlainForm.DAYS if pa.types.is_date32(kind) else PlainForm.MOMENT
-    return PlainForm.SAME if any(check(kind) for check in _PLAIN_CHECKS) else PlainForm.OTHER
+            return PlainForm(lambda nanoseconds: nanoseconds // 1000, True)
+        if pa.types.is_date32(kind):
+            return PlainForm(lambda nanoseconds: nanoseconds // _DAY_NANOSECONDS, True)
+        return PlainForm(lambda nanoseconds: _EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000), False)
+    return PlainForm(None, any(check(kind) for check in _PLAIN_CHECKS))
 
 
-def plain_array(values: list[Any], field: pa.Field, form: PlainForm, path: str) -> pa.Array:
-    """Values of documents in the type of their column."""
-    if form is PlainForm.SAME:
+def _to_float(word: float) -> float:
+    """A floating point number out of the bytes of a whole number of the same order, read as if they were one themselves.
+
+    Of a number above 0 the sign is turned, of all others every bit.
+    """
+    if word < 0:
+        return -word
+    (number,) = _WORD.unpack(_FLOAT.pack(word))
+    value: float = _FLOAT.unpack(_WORD.pack(number ^ (_SIGN if number & _SIGN else 2 * _SIGN - 1)))[0]
+    return value
+
+
+_STORE_VERSION = 2
+_STORE_FOOTER = struct.Struct("<IQB15x")
+_PLAIN, _LZ4, _ZSTD = 0, 1, 4
+_TEXT, _U64, _I64, _DATE, _F64, _BOOL = 0, 1, 2, 5, 6, 9
+_HEAD_BYTES = 5
+_KNOWN_VALUES = 10_000
+_FIXED = {
+    code: struct.Struct(form) for code, form in ((_U64, "<Q"), (_I64, "<q"), (_DATE, "<q"), (_F64, "<d"), (_BOOL, "<?"))
+}
+"""Kinds of values that have a length of their own."""
+
+
+class DocumentStore:
+    """The stored documents of one segment."""
+
+    def __init__(self, data: Data) -> None:
+        stop = len(data) - footer_length(data, ".store")
         try:
-            return pa.array(values, field.type)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            pass  # said by `to_array` in words
-    elif form is PlainForm.MICROSECONDS:
-        return pa.array([None if v is None else v // 1000 for v in values], field.type)
-    elif form is PlainForm.DAYS:
-        return pa.array([None if v is None else v // _DAY_NANOSECONDS for v in values], field.type)
-    elif form is PlainForm.MOMENT:
-        values = [None if v is None else _EPOCH + datetime.timedelta(microseconds=v // 1000) for v in values]
-    return to_array(values, field, path)
+            version, index, self._codec = _STORE_FOOTER.unpack(data[stop - _STORE_FOOTER.size : stop])
+            if version != _STORE_VERSION or self._codec not in (_PLAIN, _LZ4, _ZSTD):
+                raise ValueError(f"version {version}, compression {self._codec}")
+            self._blocks = list(_checkpoints(bytes(data[index : stop - _STORE_FOOTER.size])))
+        except (struct.error, IndexError, ValueError) as e:
+            raise UnknownFormError(f"A document store cannot be read: {e}.") from e
+        self._data = data
+        self._starts = [block[0] for block in self._blocks]
+
+    def rows(self, numbers: Sequence[int], form: DocumentForm) -> list[tuple[Any, ...]]:
+        """Documents as rows, by their numbers in ascending order."""
+        found: list[tuple[Any, ...]] = []
+        try:
+            while len(found) < len(numbers):
+                texts, offsets, first = self._block(bisect_right(self._starts, numbers[len(found)]) - 1)
+                if numbers[len(found)] < first:
+                    raise IndexError("a document before the first block")
+                here = numbers[len(found) : bisect_left(numbers, first + len(offsets), len(found) + 1)]
+                found += form.rows(texts, [offsets[number - first] for number in here])
+        except (struct.error, IndexError, ValueError, TypeError, zstd.ZstdError, pa.ArrowException) as e:
+            raise UnknownFormError(f"A document cannot be read: {e}.") from e
+        return found
+
+    def _block(self, number: int) -> tuple[bytes, list[int], int]:
+        """A block, where its documents begin in it, and the number of the first. It is not kept: there are many splits."""
+        first, start, end = self._blocks[number]
+        data = bytes(self._data[start:end])
+        if self._codec != _PLAIN:
+            (size,) = struct.unpack("<I", data[:4])
+            packed = data[4:]
+            # What a block may unpack to is bounded: a size that lies does not take the machine's memory.
+            if size > 1 << 30:
+                raise ValueError("a block claims more than a gigabyte")
+            data = (
+                zstd.decompress(packed)
+                if self._codec == _ZSTD
+                else pa.decompress(packed, size, codec="lz4_raw", asbytes=True)
+            )
+        (count,) = struct.unpack("<I", data[-4:])
+        end = len(data) - 4 - 4 * count
+        return data[:end], list(struct.unpack_from(f"<{count}I", data, end)), first
+
+
+def _checkpoints(index: bytes) -> Iterator[tuple[int, int, int]]:
+    """The first document, the start and the end of every block: the lowest layer of the list of blocks."""
+    layers, at = stop_number(index, 0)
+    end = start = 0
+    for _ in range(layers):
+        start = end
+        end, at = stop_number(index, at)
+    data, at = index[at + start : at + end], 0
+    while at < len(data):
+        count, at = stop_number(data, at)
+        if not count:
+            break
+        document, at = stop_number(data, at)
+        place, at = stop_number(data, at)
+        for _ in range(count):
+            documents, at = stop_number(data, at)
+            length, at = stop_number(data, at)
+            yield document, place, place + length
+            document, place = document + documents, place + length
+
+
+_Value = tuple[Callable[[bytes, int], tuple[Any, ...]] | None, int, int, Change | None]
+"""What is to do with values of a field and a kind: how they are unpacked (None for a text, which has its length before it),
+their length, which of a row they are (-1: not wanted) and what they become."""
+
+
+class DocumentForm:
+    """Documents as rows: the first value of each of some fields, in the order and the form of their columns.
+
+    A document is the number of its values and then, for each of them, the number of its field, the kind and the value. What
+    is to do with a value follows from the bytes of its field and kind, and is worked out once.
+    """
+
+    def __init__(self, numbers: Sequence[int], changes: Sequence[Change | None]) -> None:
+        self._columns = {number: (place, changes[place]) for place, number in enumerate(numbers)}
+        self._values: dict[bytes, _Value] = {}
+
+    def rows(self, data: bytes, starts: Sequence[int]) -> list[tuple[Any, ...]]:
+        """The documents that begin at some places of a block."""
+        values, found = self._values, []
+        empty = [None] * (len(self._columns) + 1)  # the last is for what is not wanted
+        for start in starts:
+            count, at = (data[start] - 128, start + 1) if data[start] >= 128 else stop_number(data, start)
+            row: list[Any] = empty.copy()
+            for _ in range(count):
+                head = data[at : at + _HEAD_BYTES]
+                at += _HEAD_BYTES
+                try:
+                    unpack, length, place, change = values[head]
+                except KeyError:
+                    unpack, length, place, change = self._value(head)
+                if unpack is None:
+                    length, at = (data[at] - 128, at + 1) if data[at] >= 128 else stop_number(data, at)
+                    if row[place] is None:
+                        row[place] = data[at : at + length].decode()
+                elif row[place] is None:
+                    row[place] = unpack(data, at)[0] if change is None else change(unpack(data, at)[0])
+                at += length
+            if at > len(data):
+                raise ValueError("a value ends behind its block")
+            row.pop()
+            found.append(tuple(row))
+        return found
+
+    def _value(self, head: bytes) -> _Value:
+        """What is to do with values that begin so."""
+        field, code = _VALUE_HEAD.unpack(head)
+        place, change = self._columns.get(field, (-1, None))
+        form = _FIXED.get(code)
+        if form is None and code != _TEXT:
+            raise ValueError(f"a value of kind {code}")
+        if code == _F64:
+            change = _after_float(change)
+        known = (None, 0, place, change) if form is None else (form.unpack_from, form.size, place, change)
+        if len(self._values) < _KNOWN_VALUES:
+            self._values[head] = known
+        return known
+
+
+_VALUE_HEAD = struct.Struct("<IB")
+
+
+def _after_float(change: Change | None) -> Change:
+    return _to_float if change is None else lambda number: change(_to_float(number))
 
 
 ADDRESS = "ip_addr"
@@ -237,7 +399,7 @@ class ForeignColumns:
         """Columns that are read from documents without tantivy, and how their values become those of the table."""
         self.readable = frozenset(name for name in self.columns if self._is_readable(name))
         """Columns whose values can be read back."""
-        self._parts: dict[tuple[str, ...], pa.Schema] = {}
+        self._parts: dict[tuple[str, ...], TablePart] = {}
 
     @cached_property
     def mapping(self) -> DocMapping:
@@ -245,14 +407,14 @@ class ForeignColumns:
         entries = self.fields.entries
         return DocMapping(tuple(_column(f, number, entries[f.name]) for number, f in enumerate(self.schema)))
 
-    def part(self, names: Sequence[str]) -> pa.Schema:
-        """The schema of some columns."""
+    def part(self, names: Sequence[str]) -> TablePart:
+        """Some columns."""
         key = tuple(names)
         known = self._parts.get(key)
         if known is None:
             if len(self._parts) >= _KNOWN_SCHEMAS:
                 self._parts.clear()
-            known = self._parts[key] = pa.schema([self.columns[name] for name in names])
+            known = self._parts[key] = TablePart(self, names)
         return known
 
     def _term_kind(self, field: pa.Field) -> str | None:
@@ -274,6 +436,41 @@ class ForeignColumns:
     def _is_readable(self, name: str) -> bool:
         fast = self.fields.entries[name]["type"] in _FAST_TYPES and self.fields.option(name, "fast")
         return fast or self.fields.option(name, "stored")
+
+
+class TablePart:
+    """Some columns of a table, and how documents become rows of these."""
+
+    def __init__(self, columns: ForeignColumns, names: Sequence[str]) -> None:
+        self.schema = pa.schema([columns.columns[name] for name in names])
+        self._row = pa.struct(list(self.schema))
+        self._forms = [form for name in names if (form := columns.plain.get(name)) is not None]
+        self._fit = all(form.fits for form in self._forms)
+        self.form: DocumentForm | None = None
+        """How documents are read; None if tantivy must read some of the columns."""
+        if len(self._forms) == len(names):
+            numbers = [columns.fields.numbers[name] for name in names]
+            self.form = DocumentForm(numbers, [form.change for form in self._forms])
+
+    def batch(self, rows: Sequence[tuple[Any, ...]], path: str) -> pa.RecordBatch:
+        """Rows of documents in the types of their columns."""
+        if self._fit:
+            try:
+                return pa.RecordBatch.from_struct_array(pa.array(rows, self._row))
+            except (pa.ArrowException, TypeError, ValueError, OverflowError):
+                pass  # a column by itself, and said in words
+        values = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
+        arrays = [_column_array(*column, path) for column in zip(values, self.schema, self._forms, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _column_array(values: Sequence[Any], field: pa.Field, form: PlainForm, path: str) -> pa.Array:
+    if form.fits:
+        try:
+            return pa.array(values, field.type)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass  # said by `to_array` in words
+    return to_array(values, field, path)
 
 
 def _record(entry: dict[str, Any]) -> str:

@@ -181,8 +181,11 @@ class TableSplit:
         if not stored:
             yield from self._complete_count(_count(rows, self.num_rows), names).to_batches()
             return
-        batches = self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes)
-        for batch in PROFILER.steps("read_rows", batches):
+        batches = PROFILER.steps("read_rows", self.reader.iter_rows(self._in_file(rows), columns=stored, codes=codes))
+        if stored == names and isinstance(self.reader, ForeignReader):  # which has the types of the table
+            yield from batches
+            return
+        for batch in batches:
             table = pa.Table.from_batches([batch])
             yield from (self._coded(table, names) if codes else self._complete(table, names)).to_batches()
 

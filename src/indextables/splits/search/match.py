@@ -405,11 +405,11 @@ class OpenQuery:
         if possible is not None:
             rows = possible if rows is None else possible[np.isin(possible, rows, assume_unique=True)]
             self.narrowed = gram_fields(known, self.split.mapping)
-        rows = self._everything() if rows is None else rows
         if not names:
+            rows = self._everything() if rows is None else rows
             return rows if predicate_mask(known, pa.table({"": [0]}))[0] else rows[:0]
-        within = np.zeros(self.split.num_rows, np.bool_)
-        within[rows] = True
+        within = np.full(self.split.num_rows, rows is None)
+        within[slice(0) if rows is None else rows] = True
         found = self._confirm_quickly(within, names, lambda table: predicate_mask(known, table), known)
         return np.flatnonzero(found).astype(np.int64)
 

@@ -10,11 +10,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from indextables.config.log import CheckpointSettings, CompactionSettings, StateWriteSettings
+from indextables.config.log import (
+    CheckpointSettings,
+    CompactionSettings,
+    LogReadSettings,
+    StateReadSettings,
+    StateWriteSettings,
+)
 from indextables.log import log_files
 from indextables.log.checkpoint import checkpointer
 from indextables.log.checkpoint.state_files import files_in_parts, pruned_files
 from indextables.log.checkpoint.state_writer import Compact
+from indextables.log.checkpoint.verifier import CheckpointVerifier
+from indextables.log.log_files import list_log
 from indextables.log.transaction import Changes
 from indextables.model.actions import SkipAction
 from indextables.model.conflicts import Operation
@@ -22,6 +30,7 @@ from indextables.model.predicate import bind, parse
 from indextables.model.schema_registry import schema_hash
 from indextables.storage.local import LocalStore
 from indextables.testing.faulty_store import CountingStore, Effect, Fault, FaultyStore
+from indextables.wire.state import decode_state, encode_state
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 from tests.support.tables import SCHEMA
 
@@ -338,3 +347,43 @@ def test_whatever_the_pointer_says_the_table_opens(tmp_path: Path, content: byte
     snapshot = state_log(LocalStore(str(tmp_path))).newest()
     assert (snapshot.version, snapshot.base.header.version) == (5, 4)
     assert live(snapshot) == sorted(file(n).path for n in range(5))
+
+
+def test_what_was_proven_once_is_looked_at_again(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path, state_write=StateWriteSettings(entries_per_manifest=20))
+    commit(log, *(file(n) for n in range(70)))
+    log.checkpoint()
+    store = LocalStore(str(tmp_path))
+    verifier = CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings())
+    assert verifier.newest_failure(list_log(store)) is None
+    manifests = sorted((tmp_path / log_files.MANIFESTS).glob("*.avro"))
+    assert len(manifests) > 2
+    contents = [manifest.read_bytes() for manifest in manifests]
+    for manifest, own, other in zip(manifests, contents, contents[1:] + contents[:1], strict=True):
+        flipped = bytearray(own)
+        flipped[len(own) // 2] ^= 4
+        for content in (bytes(flipped), own[:-20], other, b"", None):
+            manifest.unlink()
+            if content is not None:
+                manifest.write_bytes(content)
+            again = CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings())
+            failure = again.newest_failure(list_log(store))
+            assert failure is not None and manifest.name in str(failure)
+            manifest.write_bytes(own)
+    assert CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(list_log(store)) is None
+
+
+def test_a_state_that_lists_its_files_twice_is_not_proven(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    commit(log, *(file(n) for n in range(30)))
+    log.checkpoint()
+    (path,) = (tmp_path / log_files.LOG).glob("state-v*/_manifest.avro")
+    state = decode_state(path.read_bytes(), path=str(path))
+    again = msgspec.structs.replace(
+        state, manifests=state.manifests * 2, num_files=2 * state.num_files, total_bytes=2 * state.total_bytes
+    )
+    path.unlink()
+    path.write_bytes(encode_state(again))
+    store = LocalStore(str(tmp_path))
+    failure = CheckpointVerifier.of(store, LogReadSettings(), StateReadSettings()).newest_failure(list_log(store))
+    assert "lists 60 files, where the versions lead to 30" in str(failure)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
 import struct
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import tantivy
@@ -34,8 +37,8 @@ def bundle(
     return path
 
 
-def index(folder: Path, documents: list[dict[str, Any]]) -> Path:
-    """An index with a field of every kind."""
+def index(folder: Path, documents: list[dict[str, Any]], *, at_once: bool = False) -> Path:
+    """An index with a field of every kind, and a segment for each document."""
     folder.mkdir()
     builder = tantivy.SchemaBuilder()
     builder.add_text_field("s", stored=True, tokenizer_name="raw", index_option="basic")
@@ -55,7 +58,9 @@ def index(folder: Path, documents: list[dict[str, Any]]) -> Path:
     writer = made.writer(15_000_000, 1)
     for document in documents:
         writer.add_json(json.dumps(document))
-        writer.commit()
+        if not at_once:
+            writer.commit()
+    writer.commit()
     writer.wait_merging_threads()
     return folder
 
@@ -131,6 +136,58 @@ def test_every_kind_of_value(tmp_path: Path) -> None:
         "map": [(3, "three")],
     }
     assert set(empty.values()) == {None}
+
+
+def test_documents_of_many_forms_come_back(tmp_path: Path) -> None:
+    dice = random.Random(11)
+    kinds: dict[str, Callable[[], Any]] = {
+        "s": lambda: "".join(dice.choices("aé\u4e2d ", k=dice.choice([0, 1, 130, 20_000]))),
+        "t": lambda: dice.choice(["", "words", "w" * 127, "w" * 128]),
+        "i": lambda: dice.choice([0, -1, 2**31 - 1, -(2**31)]),
+        "f": lambda: dice.choice([0.0, -0.0, 1.5, -2.25, 3e38, -1e-40, 1e-40]),
+        "b": lambda: dice.random() < 0.5,
+        "at": lambda: MOMENT + dt.timedelta(microseconds=dice.randint(-(3 * 10**15), 10**15)),
+    }
+    rows = []
+    for _ in range(400):
+        names = dice.sample(list(kinds), dice.choice([0, 1, 4, 5, 6, 6, 6]))  # in any order, with any of them missing
+        rows.append({name: kinds[name]() for name in names})
+    for number, row in enumerate(rows):
+        row["only_fast"] = number
+    path = bundle(index(tmp_path / "i", [_as_json(row) for row in rows], at_once=True), tmp_path / "a.split")
+    reader = ForeignReader.open(LocalSource(path), SCHEMA)
+    numbers = reader.read_rows(columns=["only_fast"])["only_fast"].to_pylist()
+    for chosen in (list(range(400)), dice.sample(range(400), 50), [7, 7, 3]):
+        found = reader.read_rows(np.array(chosen), columns=list(kinds)).to_pylist()
+        expected = [{name: rows[numbers[at]].get(name) for name in kinds} for at in chosen]
+        for row in expected:
+            row["f"] = None if row["f"] is None else struct.unpack("<f", struct.pack("<f", row["f"]))[0]
+        assert [repr(_as_json(row)) for row in found] == [repr(_as_json(row)) for row in expected]  # -0.0 is not 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "value"),
+    [
+        ("f", pa.decimal128(10, 2), Decimal("1.50")),
+        ("i", pa.decimal128(20, 0), Decimal(7)),
+        ("i", pa.string(), "7"),
+        ("i", pa.float64(), 7.0),
+        ("s", pa.large_string(), "x"),
+        ("day", pa.timestamp("ms"), dt.datetime(2024, 3, 1)),
+    ],
+)
+def test_moments_and_days_beside_a_column_of_another_type(name: str, kind: Any, value: Any, tmp_path: Path) -> None:
+    path = bundle(index(tmp_path / "i", [FULL, {}]), tmp_path / "a.split")
+    others = [f for f in SCHEMA if f.name in ("at", "day", "b") and f.name != name]
+    reader = ForeignReader.open(LocalSource(path), pa.schema([*others, pa.field(name, kind)]))
+    full, empty = sorted(reader.read_rows().to_pylist(), key=lambda row: row["at"] is None)
+    known = {"at": MOMENT, "day": dt.date(2024, 3, 1), "b": True, name: value}
+    assert full == {column: known[column] for column in full}
+    assert set(empty.values()) == {None}
+
+
+def _as_json(row: dict[str, Any]) -> dict[str, Any]:
+    return {k: v.isoformat().replace("+00:00", "Z") if isinstance(v, dt.datetime) else v for k, v in row.items()}
 
 
 def test_kinds_are_told_from_the_index(tmp_path: Path) -> None:
