@@ -35,8 +35,10 @@ PLENTY := [ -z "$$TMPDIR" ] && [ -w /dev/shm ] && ! grep -q ' /dev/shm .*noexec'
 	&& awk '/^MemAvailable/ {enough = $$2 > 12000000} END {exit !enough}' /proc/meminfo
 PYTEST = if $(PLENTY); then folder=$$(mktemp -d /dev/shm/indextables-tests-XXXXXX); else folder=$$(mktemp -d); fi; \
 	trap 'rm -rf "$$folder"' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; TMPDIR=$$folder $(BIN)/python -m pytest -n $(PROCESSES) --dist loadgroup
+# What hangs in compiled code hears no other limit: the test is named as failed, and its process ends.
+NO_HANG := -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 test: setup ## the tests that every change must pass
-	@$(PYTEST) -m "not slow"
+	@$(PYTEST) -m "not slow" $(NO_HANG)
 
 test-all: setup ## the slow suites too
 	@$(PYTEST)

@@ -17,7 +17,6 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 import fastavro
@@ -128,15 +127,13 @@ _EMPTY_FIELDS = "indextables.emptyFields"
 class Container(Struct, frozen=True):
     """What the frame of an Avro file says: the writer's schema, the codec, and each block as (rows, start, end).
 
-    `empty_fields` are null in every row, so nobody need decode them; only our own files tell. `is_proven` says that a
-    checksum of all rows held.
+    `empty_fields` are null in every row, so nobody need decode them; only our own files tell.
     """
 
     schema: dict[str, Any]
     codec: str
     blocks: tuple[tuple[int, int, int], ...]
     empty_fields: frozenset[str] = frozenset()
-    is_proven: bool = False
 
     @property
     def rows(self) -> int:
@@ -218,23 +215,44 @@ def read_container(data: bytes, *, path: str) -> Container:
     check_entries(declared, len(data), path=path)
     codec = _text(frame, meta.get(_CODEC, b"null"))
     empty = _text(frame, meta.get(_EMPTY_FIELDS, b"")) if _CRC32 in meta else ""
-    empty_fields = frozenset(filter(None, empty.split(",")))
-    return Container(_schema(frame, meta), codec, tuple(blocks), empty_fields, _CRC32 in meta)
+    return Container(_schema(frame, meta), codec, tuple(blocks), frozenset(filter(None, empty.split(","))))
 
 
-def split_container(data: bytes, container: Container, *, most: int) -> list[bytes]:
-    """The same rows as several containers of about as many blocks each; the file itself if it cannot be cut."""
-    blocks = container.blocks
-    count = min(most, len(blocks))
-    if count < 2:
-        return [data]
-    rows, start, end = blocks[0]
-    head = data[: start - len(zigzag(rows)) - len(zigzag(end - start))]
-    if head[-SYNC_BYTES:] != data[end : end + SYNC_BYTES]:  # numbers that are written longer than they need to be
-        return [data]
-    places = [len(head), *(stop + SYNC_BYTES for _, _, stop in blocks)]
-    cuts = [places[len(blocks) * n // count] for n in range(count + 1)]
-    return [head + data[first:last] for first, last in pairwise(cuts)]
+def block_groups(container: Container, *, rows: int) -> list[list[tuple[int, int, int]]]:
+    """The blocks in their order, so many together that each group but the last has this many rows or more."""
+    groups: list[list[tuple[int, int, int]]] = []
+    held = rows
+    for block in container.blocks:
+        if held >= rows:
+            groups.append([])
+            held = 0
+        groups[-1].append(block)
+        held += block[0]
+    return groups
+
+
+_MORE_ROWS_THAN_BYTES = 1 << 62
+
+
+def one_plain_block(data: bytes, container: Container, blocks: Sequence[tuple[int, int, int]]) -> bytes:
+    """A container of what some blocks hold, as a single block without compression. ValueError if they are a bomb.
+
+    It declares more rows than there are: a reader that counts down to the last row and then waits for the block to end would
+    wait for ever where bytes follow that row. Whoever reads this one asks for the rows that the blocks declare, and finds out
+    whether there are more.
+    """
+    plain: list[bytes] = []
+    size = 0
+    for count, start, end in blocks:
+        plain.append(unpack(container.codec, memoryview(data)[start:end]))
+        size += len(plain[-1])
+        if count > len(plain[-1]):
+            raise ValueError("a block declares more records than it has bytes")
+        if size > INFLATION_CAP_BYTES:
+            raise ValueError(f"blocks inflate to more than {INFLATION_CAP_BYTES} bytes")
+    sync = bytes(SYNC_BYTES)
+    header = _header({_CODEC: "null", _SCHEMA: json.dumps(container.schema)})
+    return b"".join([header, sync, zigzag(_MORE_ROWS_THAN_BYTES), zigzag(size), *plain, sync])
 
 
 def _metadata(frame: _Frame) -> dict[str, bytes]:

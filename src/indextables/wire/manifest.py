@@ -43,9 +43,10 @@ from indextables.wire.avro import (
     Container,
     assemble,
     block_codec,
+    block_groups,
+    one_plain_block,
     read_container,
     read_records,
-    split_container,
 )
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -432,8 +433,8 @@ def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
 _BATCH_ROWS = 16384
 _DECODERS = min(4, os.cpu_count() or 1)
 _PART_ROWS = 2_000
-_FEW_ROWS, _MANY_ROWS, _UNPROVEN_ROWS = 50, 500, 2_000
-"""From here on the columnar library is used: where it is loaded, where it must be, and where no checksum proves a file."""
+_FEW_ROWS, _MANY_ROWS = 50, 500
+"""From here on the columnar library is used: where it is loaded, and where it must be."""
 _BY_COLUMN = {field.column: field for field in FIELDS}
 _FIELD_NAMES = {field.name for field in FIELDS}
 _FIELD_TYPES = {field["name"]: field["type"] for field in SCHEMA["fields"]}
@@ -501,13 +502,9 @@ class _ColumnsFailedError(Exception):
 def _is_for_columns(container: Container, names: Sequence[str]) -> bool:
     """Whether the columnar library reads these fields sooner, and reads them just as the row library does.
 
-    That is sure of fields in the very types that are written here. A block that holds more than its rows makes it spin: where
-    no checksum says that blocks are what was written, it is asked for long lists only.
+    That is sure of fields in the very types that are written here.
     """
-    if not container.is_proven:
-        least = _UNPROVEN_ROWS
-    else:
-        least = _FEW_ROWS if _avro_library.cache_info().currsize else _MANY_ROWS
+    least = _FEW_ROWS if _avro_library.cache_info().currsize else _MANY_ROWS
     types = {field.get("name"): field.get("type") for field in container.schema["fields"] if isinstance(field, dict)}
     return container.rows >= least and all(types[name] == _FIELD_TYPES.get(name) for name in names)
 
@@ -564,21 +561,28 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
     """The blocks by several threads: a search of one partition waits for a single manifest, and for nothing else."""
     source_of = _avro_library().AvroSource
 
-    def read(part: bytes) -> list[Any]:
-        source = _Source(part)
+    def read(blocks: list[tuple[int, int, int]]) -> Any:
+        rows = sum(count for count, _, _ in blocks)
+        if not rows:
+            raise _ColumnsFailedError("blocks without rows")
         try:
-            batches = source_of([lambda: source], False, False).batch_iter(_BATCH_ROWS, names)
-            return [pa.record_batch(batch) for batch in batches]
+            source = _Source(one_plain_block(data, container, blocks))
+            batches = source_of([lambda: source], False, False).batch_iter(rows, names)
+            batch = pa.record_batch(next(batches))
+            more = next(batches, None) is not None
         except (KeyboardInterrupt, SystemExit, MemoryError):
             raise
         except BaseException as failure:  # a panic of the library is no Exception
             raise _ColumnsFailedError(str(failure)) from failure
+        if more or batch.num_rows != rows:
+            raise _ColumnsFailedError("blocks hold other rows than they declare")
+        return batch
 
     decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
-    parts = split_container(data, container, most=min(decoders, container.rows // _PART_ROWS))
-    tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=_DECODERS)
+    groups = block_groups(container, rows=max(_PART_ROWS, min(_BATCH_ROWS, container.rows // decoders)))
+    batches = map(read, groups) if len(groups) < 2 else MANIFESTS.each(read, groups, parallelism=decoders)
     try:
-        table = pa.Table.from_batches([batch for batches in tables for batch in batches])
+        table = pa.Table.from_batches(batches)
         return {name: _conform(name, table.column(name)) for name in names}
     except (pa.ArrowException, ValueError, LookupError, TypeError) as failure:
         raise _ColumnsFailedError(str(failure)) from failure

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import manifest
-from indextables.wire.avro import read_container, read_records, split_container, zigzag
+from indextables.wire.avro import block_groups, one_plain_block, read_container, read_records, zigzag
 from indextables.wire.manifest import SCHEMA, decode_file_entries, encode_file_entries, manifest_names
 from tests.unit.wire.entries import file_lists, plain_files
 
@@ -59,7 +59,7 @@ FOREIGN_ROW = {
 def reader(request: pytest.FixtureRequest) -> Iterator[str]:
     """Which library reads the files: what is true of one must be true of the other."""
     with pytest.MonkeyPatch.context() as patch:
-        for limit in ("_FEW_ROWS", "_MANY_ROWS", "_UNPROVEN_ROWS"):
+        for limit in ("_FEW_ROWS", "_MANY_ROWS"):
             patch.setattr(manifest, limit, 0 if request.param == "columns" else 10**9)
         yield request.param
 
@@ -275,14 +275,20 @@ def test_a_damaged_foreign_file_never_crashes_and_never_changes_its_count(seed: 
         assert error.context["path"] == "m"
 
 
-@pytest.mark.parametrize("most", [1, 2, 3, 1000])
-def test_a_container_is_cut_into_containers_of_the_same_rows(most: int) -> None:
-    data = encode_file_entries(plain_files(20_000), compression="none")
+@pytest.mark.parametrize("rows", [1, 2_000, 16_384, 10**9])
+def test_groups_of_blocks_hold_the_rows_of_a_container(rows: int) -> None:
+    data = encode_file_entries(plain_files(20_000), compression="zstd")
     container = read_container(data, path="m")
-    parts = split_container(data, container, most=most)
-    assert len(parts) == min(most, len(container.blocks)) and len(container.blocks) > 2
-    rows = [record["path"] for part in parts for record in fastavro.reader(io.BytesIO(part))]
-    assert rows == decode_file_entries(data, path="m").column("path").to_pylist()
+    groups = block_groups(container, rows=rows)
+    assert [block for group in groups for block in group] == list(container.blocks) and len(container.blocks) > 2
+    assert all(sum(count for count, _, _ in group) >= rows for group in groups[:-1])
+    paths = []
+    for group in groups:
+        plain = io.BytesIO(one_plain_block(data, container, group))
+        records = fastavro.reader(plain)
+        paths += [next(records)["path"] for count, _, _ in group for _ in range(count)]
+        assert not plain.read().strip(bytes(1))
+    assert paths == plain_files(20_000).column("path").to_pylist()
 
 
 def test_fields_of_other_types_are_read_alike_whichever_library_is_there(reader: str) -> None:
@@ -300,14 +306,52 @@ def test_fields_of_other_types_are_read_alike_whichever_library_is_there(reader:
     assert [json.loads(text) for text in found.column("unknown").to_pylist()] == [{"newer": {"k": "v"}}] * 3, reader
 
 
-@pytest.mark.parametrize("rows", [3, 60, 600])
-def test_bytes_behind_the_last_record_of_a_block_are_noticed(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for limit, value in (("_FEW_ROWS", 50), ("_MANY_ROWS", 500), ("_UNPROVEN_ROWS", 2_000)):
-        monkeypatch.setattr(manifest, limit, value)
-    decode_file_entries(encode_file_entries(plain_files(600)), path="m")  # so that both libraries are there
-    whole = foreign(FOREIGN_18, [FOREIGN_ROW] * rows)
+def reframed(whole: bytes, blocks: list[tuple[int, bytes]]) -> bytes:
+    """The file with other blocks: how many rows each declares, and what it holds."""
     count, start, end = read_container(whole, path="m").blocks[0]
     head = whole[: start - len(zigzag(count)) - len(zigzag(end - start))]
-    block = zigzag(count) + zigzag(end - start + 3) + whole[start:end] + bytes(3)
-    with pytest.raises(BadFileError, match="more than its records"):
-        decode_file_entries(head + block + whole[end:], path="m")
+    return head + b"".join(zigzag(rows) + zigzag(len(held)) + held + head[-16:] for rows, held in blocks)
+
+
+@pytest.mark.parametrize("extra", [b"\0", bytes(3), b"x" * 50, "a record", "as many again", "more than all of them"])
+@pytest.mark.parametrize("rows", [1, 3, 60, 3_000])
+def test_what_stands_behind_the_last_record_of_a_block_is_noticed_in_bounded_time(
+    rows: int, extra: bytes | str
+) -> None:
+    whole = foreign(FOREIGN_18, [FOREIGN_ROW])
+    _, start, end = read_container(whole, path="m").blocks[0]
+    record = whole[start:end]
+    if isinstance(extra, str):
+        extra = record * {"a record": 1, "as many again": rows, "more than all of them": 2 * rows + 1}[extra]
+    for blocks in ([(rows, record * rows + extra)], [(rows, record * rows)] * 2 + [(rows, record * rows + extra)]):
+        with pytest.raises(BadFileError, match="more than its records"):
+            decode_file_entries(reframed(whole, blocks), path="m")
+
+
+@pytest.mark.parametrize(
+    ("blocks", "said"),
+    [
+        ([(3, 3), (4, 3)], "cannot be decoded"),
+        ([(3, 3), (0, 1)], "more than its records"),
+        ([(0, 1), (3, 3)], "more than its records"),
+        ([(3, 0)], "more records than it has bytes"),
+    ],
+)
+def test_blocks_that_hold_other_records_than_they_declare(blocks: list[tuple[int, int]], said: str) -> None:
+    whole = foreign(FOREIGN_18, [FOREIGN_ROW])
+    _, start, end = read_container(whole, path="m").blocks[0]
+    with pytest.raises(BadFileError, match=said):
+        decode_file_entries(reframed(whole, [(count, whole[start:end] * held) for count, held in blocks]), path="m")
+    healthy = reframed(whole, [(3, whole[start:end] * 3), (0, b""), (4, whole[start:end] * 4)])
+    assert decode_file_entries(healthy, path="m").num_rows == 7
+
+
+def test_counts_that_are_wrong_by_turns_never_change_the_rows(reader: str) -> None:
+    whole = foreign(FOREIGN_18, [FOREIGN_ROW])
+    _, start, end = read_container(whole, path="m").blocks[0]
+    data = reframed(whole, [(3, whole[start:end] * 4), (4, whole[start:end] * 3)])
+    if reader == "rows":
+        with pytest.raises(BadFileError, match="more than its records"):
+            decode_file_entries(data, path="m")
+    else:  # which reads several blocks as one: each of their records is there
+        assert decode_file_entries(data, path="m").column("path").to_pylist() == [FOREIGN_ROW["path"]] * 7
