@@ -257,6 +257,8 @@ _SORTED_STRINGS = 2
 """The kind of dictionary that the other engine writes (1 is the kind of tantivy-py)."""
 _RANDOM_ORDER = 1 << 31
 _BLOCK = 128
+_LARGEST_BLOCK = 1 << 28
+"""So much of a block of terms is unpacked; the other engine writes 4 KB, and a term has at most 64 KB."""
 _SKIP_BYTES = {"basic": 5, "freq": 8, "position": 12}
 _SIGN = 1 << 63
 TERM_NUMBERS = 1 << 64
@@ -450,7 +452,7 @@ def _dictionary_terms(data: Data) -> tuple[list[bytes], TermPlaces]:
         if not length:
             break
         packed = data[at + 5 : at + 4 + length]
-        block = zstd.decompress(packed) if data[at + 4] else bytes(packed)
+        block = zstd.ZstdDecompressor().decompress(packed, max_length=_LARGEST_BLOCK) if data[at + 4] else bytes(packed)
         _add_terms(terms, block, _add_places(documents, bounds, block))
         at += 4 + length
     if not len(documents) == len(terms) == count:

@@ -135,7 +135,8 @@ class ForeignTerms:
         if kind not in _EXACT_KINDS:
             return None
         place, values, start = np.full(self.num_rows, -1, np.int64), [], 0
-        for terms, distinct, first, size in self._distinct(field.name):
+        for terms, first, size in self._fields(field.name):
+            distinct = terms.values(kind)
             rows, numbers = terms.all_rows()
             place[_placed(rows, first, size)] = start + numbers
             values.append(distinct)
@@ -145,25 +146,22 @@ class ForeignTerms:
         joined = pa.concat_arrays(values) if values else pa.nulls(0, field.type)
         return pc.cast(joined, field.type, safe=kind != "f64").take(pa.array(place, mask=place < 0))
 
-    def _distinct(self, column: str) -> Iterator[tuple[FieldTerms, pa.Array, int, int]]:
-        """The terms of a column in each segment, the values that they are, the segment's first row and how many it has."""
-        fields, first = self._columns.fields, 0
-        number, kind = fields.numbers[column], str(fields.entries[column]["type"])
+    def _fields(self, column: str) -> Iterator[tuple[FieldTerms, int, int]]:
+        """The terms of a column in each segment that has some, the segment's first row and how many it has."""
+        number, first = self._columns.fields.numbers[column], 0
         for segment, size in zip(self._terms, self._sizes, strict=True):
             terms = segment.of(number)
             if terms is not None:
-                yield terms, terms.values(kind), first, size
+                yield terms, first, size
             first += size
 
     def _with_term(self, column: str, term: bytes) -> Mask:
         """Rows that hold a term of a column."""
-        found, number, first = np.zeros(self.num_rows, np.bool_), self._columns.fields.numbers[column], 0
-        for segment, size in zip(self._terms, self._sizes, strict=True):
-            terms = segment.of(number)
-            place = terms.place(term) if terms is not None else None
-            if terms is not None and place is not None:
+        found = np.zeros(self.num_rows, np.bool_)
+        for terms, first, size in self._fields(column):
+            place = terms.place(term)
+            if place is not None:
                 found[_placed(terms.rows(place), first, size)] = True
-            first += size
         return found
 
     def _possible(self, bound: Predicate) -> Mask | None:
@@ -190,17 +188,13 @@ class ForeignTerms:
 
     def _between(self, span: TermSpan) -> Mask:
         """Rows whose term is in a span."""
-        found, fields, first = np.zeros(self.num_rows, np.bool_), self._columns.fields, 0
-        number, kind = fields.numbers[span.column], str(fields.entries[span.column]["type"])
-        for segment, size in zip(self._terms, self._sizes, strict=True):
-            terms = segment.of(number)
-            if terms is not None:
-                _check_fit(terms.number_bounds(), kind, self._columns.columns[span.column].type)
-                found[_placed(terms.rows_between(span.low, span.high), first, size)] = True
-                for edge in span.edges if span.column in self._columns.plain else ():
-                    rows = _placed(terms.rows_between(edge.low, edge.high), first, size)
-                    self._drop_outside(found, rows, span.column, edge)
-            first += size
+        found, kind = np.zeros(self.num_rows, np.bool_), self._columns.kinds[span.column]
+        for terms, first, size in self._fields(span.column):
+            _check_fit(terms.number_bounds(), kind, self._columns.columns[span.column].type)
+            found[_placed(terms.rows_between(span.low, span.high), first, size)] = True
+            for edge in span.edges if span.column in self._columns.plain else ():
+                rows = _placed(terms.rows_between(edge.low, edge.high), first, size)
+                self._drop_outside(found, rows, span.column, edge)
         return found
 
     def _drop_outside(self, found: Mask, rows: Rows, column: str, edge: SpanEdge) -> None:
@@ -227,7 +221,8 @@ class ForeignTerms:
             masks = [self._with_term(field.name, term) for term in sought]
             return np.logical_or.reduce(masks) if masks else np.zeros(self.num_rows, np.bool_)
         found = np.zeros(self.num_rows, np.bool_)
-        for terms, distinct, first, size in self._distinct(field.name):
+        for terms, first, size in self._fields(field.name):
+            distinct = terms.values(kind)
             if kind == "date":
                 chosen = _possible_moments(bound, distinct, field.type)
             else:
@@ -297,7 +292,7 @@ def _span(bound: Predicate, kind: str | None) -> TermSpan | None:
     return TermSpan(name, low, TERM_NUMBERS if sign in (">", ">=") else after, edges)
 
 
-def _check_fit(bounds: tuple[int, int] | None, kind: str, column: pa.DataType) -> None:
+def _check_fit(bounds: tuple[int, int] | None, kind: str | None, column: pa.DataType) -> None:
     """Leave terms that their column cannot hold to whoever reads them as values."""
     if bounds is None or kind not in ("i64", "u64"):
         return

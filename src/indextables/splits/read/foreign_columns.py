@@ -215,11 +215,12 @@ class DocumentStore:
             # What a block may unpack to is bounded: a size that lies does not take the machine's memory.
             if size > 1 << 30:
                 raise ValueError("a block claims more than a gigabyte")
-            data = (
-                zstd.decompress(packed)
-                if self._codec == _ZSTD
-                else pa.decompress(packed, size, codec="lz4_raw", asbytes=True)
-            )
+            if self._codec == _ZSTD:
+                data = zstd.ZstdDecompressor().decompress(packed, max_length=size + 1)
+            else:
+                data = pa.decompress(packed, size, codec="lz4_raw", asbytes=True)
+            if len(data) != size:
+                raise ValueError("a block is not as large as it claims")
         (count,) = struct.unpack("<I", data[-4:])
         end = len(data) - 4 - 4 * count
         return data[:end], list(struct.unpack_from(f"<{count}I", data, end)), first

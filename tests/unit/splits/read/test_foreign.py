@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import random
 import struct
+import tracemalloc
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -18,9 +19,21 @@ import tantivy
 
 from indextables.errors import BadFileError, UnsupportedError
 from indextables.splits.format.source import LocalSource
+from indextables.splits.index.tantivy_files import with_footer
+from indextables.splits.read.bundle_files import UnknownFormError
 from indextables.splits.read.foreign import ForeignReader
+from indextables.splits.read.foreign_columns import DocumentForm, DocumentStore
 
 MOMENT = dt.datetime(2024, 3, 1, 12, 30, 0, 123456, tzinfo=dt.UTC)
+
+
+def stop_number_of(number: int) -> bytes:
+    """A number in groups of seven bits, of which the last has its high bit set."""
+    groups = [number & 127]
+    while number := number >> 7:
+        groups.append(number & 127)
+    groups[-1] |= 128
+    return bytes(groups)
 
 
 def bundle(
@@ -240,3 +253,20 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFileError, match="differs from its copy"):
         ForeignReader.open(LocalSource(bundle(folder, tmp_path / "c", hotcache=b"another")), SCHEMA)
     assert ForeignReader.open(LocalSource(bundle(folder, tmp_path / "d", hotcache=b"")), SCHEMA).num_rows == 1
+
+
+@pytest.mark.parametrize("claimed", [0, 100, 1 << 20])
+def test_a_block_of_documents_is_not_unpacked_beyond_what_it_claims(claimed: int) -> None:
+    block = struct.pack("<I", claimed) + pa.compress(bytes(64 << 20), codec="zstd", asbytes=True)
+    layer = b"".join(
+        map(stop_number_of, [1, 0, 0, 1, len(block)])
+    )  # one block: its first document, place, documents, length
+    index = stop_number_of(1) + stop_number_of(len(layer)) + layer
+    store = DocumentStore(with_footer(block + index + struct.pack("<IQB15x", 2, len(block), 4)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnknownFormError, match="not as large as it claims"):
+            store.rows([0], DocumentForm([], []))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()

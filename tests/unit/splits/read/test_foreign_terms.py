@@ -21,7 +21,7 @@ from indextables.model.predicate import bind, evaluate, parse
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import with_footer
 from indextables.splits.read.foreign import ForeignReader
-from tests.unit.splits.read.test_foreign import bundle
+from tests.unit.splits.read.test_foreign import bundle, stop_number_of
 
 EPOCH = dt.datetime(1970, 1, 1)
 SCHEMA = pa.schema(
@@ -30,15 +30,6 @@ SCHEMA = pa.schema(
 KINDS = {"i": "i64", "u": "u64", "at": "date", "utc": "date", "day": "date"}
 Row = dict[str, int]
 """Numbers, and moments in nanoseconds."""
-
-
-def stopped(number: int) -> bytes:
-    """A number in groups of seven bits, of which the last has its high bit set."""
-    groups = [number & 127]
-    while number := number >> 7:
-        groups.append(number & 127)
-    groups[-1] |= 128
-    return bytes(groups)
 
 
 def term(kind: str, value: int) -> bytes:
@@ -53,10 +44,10 @@ def dictionary(terms: list[tuple[bytes, list[int]]], dice: random.Random) -> tup
     while terms:
         size = dice.choice([1, 3, 50])
         block, here, terms = b"", terms[:size], terms[size:]
-        numbers, before = stopped(len(here)) + stopped(len(postings)) + stopped(0), b""
+        numbers, before = stop_number_of(len(here)) + stop_number_of(len(postings)) + stop_number_of(0), b""
         for text, documents in here:
-            gaps = b"".join(map(stopped, np.diff([0, *documents]).tolist()))
-            numbers += stopped(len(documents)) + stopped(len(gaps)) + stopped(0)
+            gaps = b"".join(map(stop_number_of, np.diff([0, *documents]).tolist()))
+            numbers += stop_number_of(len(documents)) + stop_number_of(len(gaps)) + stop_number_of(0)
             postings += gaps
             kept = next((n for n, (a, b) in enumerate(zip(text, before, strict=False)) if a != b), len(before))
             block += bytes([kept | len(text) - kept << 4]) + text[kept:]
@@ -66,9 +57,9 @@ def dictionary(terms: list[tuple[bytes, list[int]]], dice: random.Random) -> tup
 
 
 def composite(fields: dict[int, bytes]) -> bytes:
-    body, places, last = b"", stopped(len(fields)), 0
+    body, places, last = b"", stop_number_of(len(fields)), 0
     for number, data in fields.items():
-        places += stopped(len(body) - last) + struct.pack("<I", number) + stopped(0)
+        places += stop_number_of(len(body) - last) + struct.pack("<I", number) + stop_number_of(0)
         last, body = len(body), body + data
     return with_footer(body + places + struct.pack("<I", len(places)))
 
