@@ -14,7 +14,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, TypeVar
@@ -116,10 +116,14 @@ class MetricRegistry:
 
     def samples(self, *, table: str | None = None) -> list[Sample]:
         """Every value, sorted; of one table if it is named. A timer has two: its sum and its count."""
+        return self._samples(FAMILIES, table)
+
+    def _samples(self, families: Collection[str], table: str | None = None) -> list[Sample]:
         with self._lock:
-            values, counts = dict(self._values), dict(self._counts)
+            values = {key: value for key, value in self._values.items() if key[0] in families}
+            counts = {key: count for key, count in self._counts.items() if key[0] in families}
         for collect in self.collectors:
-            values.update({(name, labels): value for name, labels, value in collect()})
+            values.update({(name, labels): value for name, labels, value in collect() if name in families})
         found = []
         for (name, labels), value in sorted(values.items()):
             family = FAMILIES[name]
@@ -288,8 +292,8 @@ def to_opentelemetry(meter_provider: Any = None, *, registry: MetricRegistry = M
         for suffix in ("_sum", "_count") if family.timer else ("",):
             name = PREFIX + family.name + suffix
 
-            def observed(_options: Any, name: str = name) -> list[Any]:
-                chosen = [s for s in registry.samples() if s.name == name]
+            def observed(_options: Any, name: str = name, family: str = family.name) -> list[Any]:
+                chosen = [s for s in registry._samples({family}) if s.name == name]
                 return [otel.Observation(s.value, dict(s.labels)) for s in chosen]
 
             unit = "s" if suffix == "_sum" else "1"

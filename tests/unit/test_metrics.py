@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from starlette.testclient import TestClient
 
 from indextables import Table, sql
 from indextables.errors import ConflictError
-from indextables.metrics import FAMILIES, METRICS, PREFIX, MetricRegistry, to_opentelemetry
+from indextables.metrics import FAMILIES, METRICS, PREFIX, MetricRegistry, Sample, to_opentelemetry
 from indextables.web.explorer import Explorer, Limits
 from indextables.web.service import application
 from indextables.web.warehouse import Warehouse
@@ -97,6 +99,26 @@ def test_opentelemetry_sees_the_same(table: Table) -> None:
     points: dict[str, list[Any]] = {metric.name: list(metric.data.data_points) for metric in scope.metrics}
     ours = [p for p in points["indextables_commits_total"] if (p.attributes or {}).get("table") == table.path]
     assert [getattr(p, "value", None) for p in ours] == [6]
+
+
+def test_opentelemetry_makes_each_value_once() -> None:
+    registry, reader, made = MetricRegistry(), InMemoryMetricReader(), Counter[str]()
+    for name, family in FAMILIES.items():
+        for number in range(3):
+            registry.count(name, *[f"{label}-{number}" for label in family.labels])
+
+    class Counted(MetricRegistry):
+        def _samples(self, families: Collection[str], table: str | None = None) -> list[Sample]:
+            samples = registry._samples(families, table)
+            made.update(sample.name for sample in samples)
+            return samples
+
+    to_opentelemetry(MeterProvider([reader]), registry=Counted())
+    data = reader.get_metrics_data()
+    assert data is not None
+    (scope,) = data.resource_metrics[0].scope_metrics
+    assert {metric.name for metric in scope.metrics} == {sample.name for sample in registry.samples()}
+    assert max(made.values()) <= 6  # a sum and a count are made together
 
 
 def test_labels_cannot_break_the_text() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import shutil
 import weakref
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -519,25 +520,27 @@ class ForeignReader:
 
     def _stored_values(self, rows: Rows, column: str) -> list[Any]:
         """A column from the stored documents, as they have it."""
-        return [value for (value,) in self._documents(rows, self._table.part([column]))]
+        (values,) = self._documents(rows, self._table.part([column]))
+        return values
 
-    def _documents(self, rows: Rows, part: TablePart) -> list[tuple[Any, ...]]:
+    def _documents(self, rows: Rows, part: TablePart) -> list[list[Any]]:
+        """Columns of stored documents in the order of the rows."""
         form = part.form
         if form is None:
             raise UnknownFormError("Such a column is read by tantivy.")
         sought: list[int] = rows.tolist()
-        if len(self._sizes) == 1 and all(map(operator.le, sought, sought[1:])):
-            return self._store(0).rows(sought, form)
-        found: list[tuple[Any, ...]] = [()] * len(sought)
-        order, first = sorted(range(len(sought)), key=sought.__getitem__), 0
+        order = None
+        if not all(map(operator.le, sought, sought[1:])):
+            order = sorted(range(len(sought)), key=sought.__getitem__)
+            sought = [sought[at] for at in order]
+        columns, done, first = form.columns(len(sought)), 0, 0
         for segment, size in enumerate(self._sizes):
-            here = [at for at in order if first <= sought[at] < first + size]
-            if here:
-                documents = self._store(segment).rows([sought[at] - first for at in here], form)
-                for at, document in zip(here, documents, strict=True):
-                    found[at] = document
-            first += size
-        return found
+            last = bisect_left(sought, first + size, done)
+            if last > done:
+                self._store(segment).read([number - first for number in sought[done:last]], form, columns, done)
+            done, first = last, first + size
+        columns.pop()
+        return columns if order is None else [_ordered(column, order) for column in columns]
 
     def _from_tantivy(self, rows: Rows, fields: Sequence[pa.Field]) -> dict[str, pa.Array]:
         """Columns as tantivy reads them, from documents or from its own columns: any kind, slowly."""
@@ -589,6 +592,14 @@ class ForeignReader:
 
 def _nothing() -> None:
     """What is to do when nothing was unpacked."""
+
+
+def _ordered(values: Sequence[Any], order: Sequence[int]) -> list[Any]:
+    """Values at their places, of which `order` names one after the other."""
+    found: list[Any] = [None] * len(values)
+    for place, value in zip(order, values, strict=True):
+        found[place] = value
+    return found
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -191,19 +191,19 @@ class DocumentStore:
         self._data = data
         self._starts = [block[0] for block in self._blocks]
 
-    def rows(self, numbers: Sequence[int], form: DocumentForm) -> list[tuple[Any, ...]]:
-        """Documents as rows, by their numbers in ascending order."""
-        found: list[tuple[Any, ...]] = []
+    def read(self, numbers: Sequence[int], form: DocumentForm, columns: Sequence[list[Any]], row: int) -> None:
+        """Put documents, by their numbers in ascending order, into columns from a row on."""
+        done = 0
         try:
-            while len(found) < len(numbers):
-                texts, offsets, first = self._block(bisect_right(self._starts, numbers[len(found)]) - 1)
-                if numbers[len(found)] < first:
+            while done < len(numbers):
+                texts, offsets, first = self._block(bisect_right(self._starts, numbers[done]) - 1)
+                if numbers[done] < first:
                     raise IndexError("a document before the first block")
-                here = numbers[len(found) : bisect_left(numbers, first + len(offsets), len(found) + 1)]
-                found += form.rows(texts, [offsets[number - first] for number in here])
+                last = bisect_left(numbers, first + len(offsets), done + 1)
+                form.read(texts, [offsets[number - first] for number in numbers[done:last]], columns, row + done)
+                done = last
         except (struct.error, IndexError, ValueError, TypeError, zstd.ZstdError, pa.ArrowException) as e:
             raise UnknownFormError(f"A document cannot be read: {e}.") from e
-        return found
 
     def _block(self, number: int) -> tuple[bytes, list[int], int]:
         """A block, where its documents begin in it, and the number of the first. It is not kept: there are many splits."""
@@ -260,16 +260,18 @@ class DocumentForm:
     """
 
     def __init__(self, numbers: Sequence[int], changes: Sequence[Change | None]) -> None:
-        self._columns = {number: (place, changes[place]) for place, number in enumerate(numbers)}
+        self._places = {number: (place, changes[place]) for place, number in enumerate(numbers)}
         self._values: dict[bytes, _Value] = {}
 
-    def rows(self, data: bytes, starts: Sequence[int]) -> list[tuple[Any, ...]]:
-        """The documents that begin at some places of a block."""
-        values, found = self._values, []
-        empty = [None] * (len(self._columns) + 1)  # the last is for what is not wanted
-        for start in starts:
+    def columns(self, rows: int) -> list[list[Any]]:
+        """As many empty rows: a list for each column, and a last one for what is not wanted."""
+        return [[None] * rows for _ in range(len(self._places) + 1)]
+
+    def read(self, data: bytes, starts: Sequence[int], columns: Sequence[list[Any]], row: int) -> None:
+        """Put the documents that begin at some places of a block into columns, from a row on."""
+        values = self._values
+        for row, start in enumerate(starts, row):  # noqa: B020 - from that row on
             count, at = (data[start] - 128, start + 1) if data[start] >= 128 else stop_number(data, start)
-            row: list[Any] = empty.copy()
             for _ in range(count):
                 head = data[at : at + _HEAD_BYTES]
                 at += _HEAD_BYTES
@@ -277,23 +279,21 @@ class DocumentForm:
                     unpack, length, place, change = values[head]
                 except KeyError:
                     unpack, length, place, change = self._value(head)
+                column = columns[place]
                 if unpack is None:
                     length, at = (data[at] - 128, at + 1) if data[at] >= 128 else stop_number(data, at)
-                    if row[place] is None:
-                        row[place] = data[at : at + length].decode()
-                elif row[place] is None:
-                    row[place] = unpack(data, at)[0] if change is None else change(unpack(data, at)[0])
+                    if column[row] is None:
+                        column[row] = data[at : at + length].decode()
+                elif column[row] is None:
+                    column[row] = unpack(data, at)[0] if change is None else change(unpack(data, at)[0])
                 at += length
             if at > len(data):
                 raise ValueError("a value ends behind its block")
-            row.pop()
-            found.append(tuple(row))
-        return found
 
     def _value(self, head: bytes) -> _Value:
         """What is to do with values that begin so."""
         field, code = _VALUE_HEAD.unpack(head)
-        place, change = self._columns.get(field, (-1, None))
+        place, change = self._places.get(field, (-1, None))
         form = _FIXED.get(code)
         if form is None and code != _TEXT:
             raise ValueError(f"a value of kind {code}")
@@ -444,24 +444,16 @@ class TablePart:
 
     def __init__(self, columns: ForeignColumns, names: Sequence[str]) -> None:
         self.schema = pa.schema([columns.columns[name] for name in names])
-        self._row = pa.struct(list(self.schema))
         self._forms = [form for name in names if (form := columns.plain.get(name)) is not None]
-        self._fit = all(form.fits for form in self._forms)
         self.form: DocumentForm | None = None
         """How documents are read; None if tantivy must read some of the columns."""
         if len(self._forms) == len(names):
             numbers = [columns.fields.numbers[name] for name in names]
             self.form = DocumentForm(numbers, [form.change for form in self._forms])
 
-    def batch(self, rows: Sequence[tuple[Any, ...]], path: str) -> pa.RecordBatch:
-        """Rows of documents in the types of their columns."""
-        if self._fit:
-            try:
-                return pa.RecordBatch.from_struct_array(pa.array(rows, self._row))
-            except (pa.ArrowException, TypeError, ValueError, OverflowError):
-                pass  # a column by itself, and said in words
-        values = list(zip(*rows, strict=True)) if rows else [()] * len(self.schema)
-        arrays = [_column_array(*column, path) for column in zip(values, self.schema, self._forms, strict=True)]
+    def batch(self, columns: Sequence[list[Any]], path: str) -> pa.RecordBatch:
+        """Columns of documents in the types of the table's."""
+        arrays = [_column_array(*column, path) for column in zip(columns, self.schema, self._forms, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

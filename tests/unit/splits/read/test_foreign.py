@@ -266,7 +266,7 @@ def test_a_block_of_documents_is_not_unpacked_beyond_what_it_claims(claimed: int
     tracemalloc.start()
     try:
         with pytest.raises(UnknownFormError, match="not as large as it claims"):
-            store.rows([0], DocumentForm([], []))
+            store.read([0], DocumentForm([], []), [[None]], 0)
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
