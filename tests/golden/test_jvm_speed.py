@@ -14,7 +14,7 @@ import tantivy
 
 from indextables import Table
 from indextables.errors import BadFileError
-from indextables.model.predicate import bind, parse
+from indextables.model.predicate import bind, evaluate, parse
 from indextables.splits.format.source import LocalSource
 from indextables.splits.index.tantivy_files import composite_spans
 from indextables.splits.read.bundle_files import FieldTerms, TermPlace, UnknownFormError
@@ -285,3 +285,21 @@ def test_numbers_that_do_not_fit_their_column_are_not_counted_but_said(where: st
         assert reader.may_match(bind(parse(where), narrow)) is None
         with pytest.raises(BadFileError, match=r"Column 'i' of the split .* does not fit the table's int16"):
             reader.read_rows(columns=["i"])
+
+
+@pytest.mark.parametrize("columns", [None, ["id"], ["n", "message"]])
+def test_conditions_that_most_rows_fit_over_many_splits(columns: list[str] | None, tmp_path: Path) -> None:
+    table = many_splits(jvm_table("t07_merged"), tmp_path, 10)
+    table.delete(where="id = 3 OR n = 27")
+    table.append(pa.table({"id": [1000], "message": ["ours"], "n": pa.array([5], pa.int32())}))
+    for where in ("n > -1000", "n > -1000 AND ts > '2000-01-01'", "NOT n = 27", "n != 12", "id > 20", "message != 'x'"):
+        quick, slow = both_ways(
+            lambda t, w=where: rows_of(t.scan(where=w, columns=columns).read_all()), Path(table.path)
+        )
+        assert quick == slow and quick, where
+        whole = table.scan().read_all()
+        assert len(quick) == len(evaluated(whole, where)), where
+
+
+def evaluated(rows: pa.Table, where: str) -> pa.Table:
+    return rows.filter(evaluate(bind(parse(where), rows.schema), rows))

@@ -12,9 +12,11 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.metrics import METRICS, PROFILER
+from indextables.model.predicate import Predicate, columns_of
 from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.splits.index.mapping import DocMapping
+from indextables.splits.query.to_predicate import predicate_mask
 from indextables.splits.query.to_tantivy import dictionary_term
 from indextables.splits.query.tree import AllRows, Boost, Query, Words
 from indextables.splits.read.bundle_files import WHOLE_BYTES
@@ -35,6 +37,9 @@ Item = TypeVar("Item")
 T = TypeVar("T")
 ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=None)
 """Called between the splits of every scan of this context; it raises where nobody waits for the answer any more."""
+
+
+_MOST_ROWS = 0.8
 
 
 class ScanTask(Struct, frozen=True, dict=True):
@@ -174,9 +179,41 @@ class ScanTask(Struct, frozen=True, dict=True):
         if plan.query is None and where is None:
             yield from split.iter_rows(columns=plan.columns)
             return
+        if plan.query is None and where is not None and self._terms_tell_little and self._reads_all_of(where, split):
+            yield from self._tested(split, where)
+            return
         rows = find_rows(split, plan.query or AllRows(), where=where)
+        self._note_share(len(rows), split)
         if len(rows):
             yield from split.iter_rows(rows, columns=plan.columns)
+
+    @property
+    def _terms_tell_little(self) -> bool:
+        """Whether most rows of the split before matched: looking at each row costs less than asking the terms first."""
+        return self._shares[-1] >= _MOST_ROWS
+
+    @cached_property
+    def _shares(self) -> list[float]:
+        return [0.0]
+
+    def _note_share(self, matches: int, split: TableSplit) -> None:
+        self._shares[-1] = matches / split.num_rows if split.num_rows else 0.0
+
+    def _reads_all_of(self, where: Predicate, split: TableSplit) -> bool:
+        """Whether rows of another engine's split are read with all columns of a condition."""
+        columns = self.plan.columns
+        has_all = columns is None or set(columns_of(where)) <= set(columns)
+        return has_all and isinstance(split.reader, ForeignReader)
+
+    def _tested(self, split: TableSplit, where: Predicate) -> Iterator[pa.RecordBatch]:
+        """The rows of a split for which a condition is true, after reading all of them."""
+        matches = 0
+        for batch in split.iter_rows(columns=self.plan.columns):
+            found = batch.filter(pa.array(predicate_mask(where, pa.Table.from_batches([batch]))))
+            matches += found.num_rows
+            if found.num_rows:
+                yield found
+        self._note_share(matches, split)
 
     def _count(self, entry: SplitEntry) -> int:
         plan = self.plan
