@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, integer, names, text, word_of
+from indextables.config.values import boolean, integer, names, text, time_zone, word_of
 
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
@@ -96,6 +96,7 @@ def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, 
 
 
 DEFAULT_OPERATOR = "query.defaultOperator"
+TIME_ZONE = "condition.timeZone"
 
 
 class SearchSettings(SettingsGroup, frozen=True):
@@ -123,6 +124,13 @@ class SearchSettings(SettingsGroup, frozen=True):
         "Whether of words side by side, such as `disk full`, any must match or all. Tables that the JVM engine made are "
         "`and` by themselves.",
         in_table=True,
+    )
+    time_zone: str = setting(
+        TIME_ZONE,
+        time_zone(),
+        "UTC",
+        "The zone of days and times in conditions (`where`) that name none. In Spark it is that of the session "
+        "(`spark.sql.session.timeZone`).",
     )
     max_terms: int = setting(
         "query.maxMatchedTerms",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import zoneinfo
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -150,6 +153,72 @@ def word_of(*words: str) -> ValueType:
         return word
 
     return ValueType("word", " | ".join(words), parse)
+
+
+LOCAL_ZONE = "local"
+"""The time zone of this machine, by a name of its own."""
+_OFFSET_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
+
+
+_UTC_NAMES = ("UTC", "Z", "GMT", "UT", "Etc/UTC", "Etc/GMT", "Etc/UCT", "UCT", "Universal", "Zulu", "Greenwich")
+_SHORT_ZONES = {
+    "ACT": "Australia/Darwin",
+    "AET": "Australia/Sydney",
+    "AGT": "America/Argentina/Buenos_Aires",
+    "ART": "Africa/Cairo",
+    "AST": "America/Anchorage",
+    "BET": "America/Sao_Paulo",
+    "BST": "Asia/Dhaka",
+    "CAT": "Africa/Harare",
+    "CNT": "America/St_Johns",
+    "CST": "America/Chicago",
+    "CTT": "Asia/Shanghai",
+    "EAT": "Africa/Addis_Ababa",
+    "ECT": "Europe/Paris",
+    "IET": "America/Indiana/Indianapolis",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "MIT": "Pacific/Apia",
+    "NET": "Asia/Yerevan",
+    "NST": "Pacific/Auckland",
+    "PLT": "Asia/Karachi",
+    "PNT": "America/Phoenix",
+    "PRT": "America/Puerto_Rico",
+    "PST": "America/Los_Angeles",
+    "SST": "Pacific/Guadalcanal",
+    "VST": "Asia/Ho_Chi_Minh",
+}
+"""Names that Spark takes as well, and what they mean to it."""
+
+
+@cache
+def zone_of(name: str) -> dt.tzinfo | None:
+    """A time zone such as `Europe/Berlin`, `UTC` or `+05:30`; None for the machine's own. ValueError for another word."""
+    if name == LOCAL_ZONE:
+        return None
+    if name in _UTC_NAMES:
+        return dt.UTC
+    name = _SHORT_ZONES.get(name, name)
+    match = _OFFSET_ZONE.fullmatch(name)
+    try:
+        if match is None:
+            return zoneinfo.ZoneInfo(name)
+        hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+        offset = dt.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+        return dt.timezone(-offset if match[1] == "-" else offset)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+        raise ValueError(name) from None
+
+
+def time_zone() -> ValueType:
+    """A time zone by its name or its distance from UTC."""
+
+    def parse(value: object) -> str:
+        name = str(value).strip()
+        zone_of(name)
+        return name
+
+    return ValueType("time zone", "a name such as Europe/Berlin, UTC, +05:30, or local for that of the machine", parse)
 
 
 def names() -> ValueType:

@@ -177,6 +177,11 @@ class OpenTable(Protocol):
         ...
 
     @property
+    def _zone(self) -> str:
+        """The zone of moments in conditions that name none."""
+        ...
+
+    @property
     def version(self) -> int:
         """The version the table shows."""
         ...
@@ -324,7 +329,7 @@ class Inspection:
     def component_sizes(self, *, where: Where | None = None) -> pa.Table:
         """How many bytes each component of each split takes; `where` chooses splits. As `Table.component_sizes`."""
         table = self.table
-        predicate = bound_predicate(where, table.schema, now_ms=self.log.now_ms())
+        predicate = bound_predicate(where, table.schema, now_ms=self.log.now_ms(), zone=table._zone)
         plan = plan_scan(self.snapshot, table._spec, table._search_settings, where=predicate)
         return sizes_of_components(ScanTask(plan, self.log.store))
 

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from indextables.config.values import zone_of
 from indextables.errors import InvalidInputError
 from indextables.model.schema import type_name
 
@@ -112,11 +113,11 @@ _STARTS: dict[str, dict[str, Any]] = {
 """What is set to its first value at the start of each unit."""
 
 
-def parse_moment(text: str, now: dt.datetime | None = None) -> dt.datetime:
+def parse_moment(text: str, now: dt.datetime | None = None, zone: str = "UTC") -> dt.datetime:
     """A moment as people write it in queries: a timestamp, `2023/05/25`, a number since 1970, or `now-1d/d`.
 
     A number of 9 digits and more counts seconds, milliseconds, microseconds or nanoseconds, by its size. Relative times
-    need the clock; `/d` goes back to the start of the day (UTC). ValueError for anything else.
+    need the clock; `/d` goes back to the start of the day of `zone`. ValueError for anything else.
     """
     stripped = text.strip()
     if _EPOCH_NUMBER.fullmatch(stripped):
@@ -124,8 +125,29 @@ def parse_moment(text: str, now: dt.datetime | None = None) -> dt.datetime:
     if is_relative(stripped):
         if now is None:
             raise ValueError(f"{stripped!r} is relative to the clock, which is not known here: write the moment itself")
-        return _relative(stripped, now)
+        return _relative(stripped, now, zone)
     return parse_timestamp(_SLASHES.sub(r"\1-\2-\3", stripped, count=1))
+
+
+def from_zone(moment: dt.datetime, zone: str) -> dt.datetime:
+    """A moment without a zone as that of a zone, in UTC; as it is if it has one, or if no calendar reaches so far."""
+    if moment.tzinfo is not None:
+        return moment
+    own = zone_of(zone)
+    try:
+        return (moment if own is None else moment.replace(tzinfo=own)).astimezone(dt.UTC)
+    except (OverflowError, ValueError, OSError):
+        return moment
+
+
+def to_zone(moment: dt.datetime, zone: str) -> dt.datetime:
+    """What the clocks of a zone show at a moment; as it is if it has no zone, or if no calendar reaches so far."""
+    if moment.tzinfo is None:
+        return moment
+    try:
+        return moment.astimezone(zone_of(zone)).replace(tzinfo=None)
+    except (OverflowError, ValueError, OSError):
+        return moment
 
 
 def is_relative(text: str) -> bool:
@@ -141,7 +163,7 @@ def epoch_moment(number: int) -> dt.datetime:
     return timestamp_of(number * factor if factor else number // 1_000, zone=True)
 
 
-def _relative(text: str, now: dt.datetime) -> dt.datetime:
+def _relative(text: str, now: dt.datetime, zone: str) -> dt.datetime:
     match = _RELATIVE.fullmatch(text)
     assert match is not None
     moment = now.astimezone(dt.UTC)
@@ -153,9 +175,12 @@ def _relative(text: str, now: dt.datetime) -> dt.datetime:
                 moment += dt.timedelta(**{_LENGTHS[unit]: int(amount)})
     except OverflowError:
         raise ValueError(text) from None
+    if not match[2]:
+        return moment
+    shown = to_zone(moment, zone)
     if match[2] == "w":
-        moment -= dt.timedelta(days=moment.weekday())
-    return moment.replace(**_STARTS[match[2]]) if match[2] else moment
+        shown -= dt.timedelta(days=shown.weekday())
+    return from_zone(shown.replace(**_STARTS[match[2]]), zone)
 
 
 def _months_later(moment: dt.datetime, months: int) -> dt.datetime:

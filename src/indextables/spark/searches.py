@@ -67,7 +67,7 @@ def search(
     """
     table = Table.open(path, version=version, timestamp=timestamp, options=with_session(spark, options))
     max_rows = None if limit is None else whole_number("limit", limit)
-    bound_predicate(where, table.schema, now_ms=table._log.now_ms())
+    bound_predicate(where, table.schema, now_ms=table._log.now_ms(), zone=table._zone)
     own = {
         "query": text("query", query),
         "where": where,

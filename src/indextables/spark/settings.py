@@ -25,6 +25,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
+from indextables.config.indexing import TIME_ZONE
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
 from indextables.model.arguments import unexpected
 from indextables.model.report import Report
@@ -37,14 +38,29 @@ _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 def session_settings(spark: SparkSession) -> dict[str, str]:
     """The `spark.indextables.*` settings of a session."""
     everything = _all_in_one_call(spark) if has_jvm(spark) else spark.conf.getAll
+    if SESSION_ZONE not in everything:
+        everything = {**everything, SESSION_ZONE: _machine_zone(spark)}
     return known_settings(everything)
+
+
+SESSION_ZONE = "spark.sql.session.timeZone"
+_zones: WeakKeyDictionary[SparkSession, str] = WeakKeyDictionary()
+
+
+def _machine_zone(spark: SparkSession) -> str:
+    """The zone of a session that has set none: that of its driver's machine, which does not change."""
+    if spark not in _zones:
+        _zones[spark] = str(spark.conf.get(SESSION_ZONE))
+    return _zones[spark]
 
 
 def known_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Those of a conf's keys that are settings of ours; such as look like one and are none are warned of."""
     ours = {key: value for key, value in properties.items() if key.lower().startswith(PREFIX)}
     known = {key: value for key, value in ours.items() if is_setting(key) or unknown_in_session(bare(key))}
-    return {**file_system_settings(properties, known), **known}
+    zone = properties.get(SESSION_ZONE)
+    of_session = {} if zone is None else {PREFIX + TIME_ZONE: zone}
+    return {**file_system_settings(properties, known), **of_session, **known}
 
 
 HADOOP = "spark.hadoop.fs."

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from indextables import config
 from indextables.config import VERSION, Settings
 from indextables.config import log as log_keys
+from indextables.config.indexing import SearchSettings
 from indextables.config.log import (
     CacheSettings,
     ImplementationSettings,
@@ -314,7 +315,12 @@ class TableHandle:
 
     def _bound(self, where: Where | None) -> Predicate | None:
         """A condition that somebody has given, bound to the columns as people call them."""
-        return bound_predicate(where, self.schema, now_ms=self._log.now_ms())
+        return bound_predicate(where, self.schema, now_ms=self._log.now_ms(), zone=self._zone)
+
+    @property
+    def _zone(self) -> str:
+        """The zone of moments in conditions that name none."""
+        return self._search_settings.group(SearchSettings).time_zone
 
     def _refuse_if_pinned(
         self,

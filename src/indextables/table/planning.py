@@ -81,7 +81,7 @@ def plan_scan(
 ) -> ScanPlan:
     """What a scan has to do, as a value that can travel: `ScanTask(plan.with_splits(...))` does a part of it."""
     now_ms = table._log.now_ms() if now_ms is None else now_ms
-    predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms)
+    predicate = None if where is None else bound_predicate(where, table.schema, now_ms=now_ms, zone=table._zone)
     return scans.plan_scan(
         table._snapshot,
         table._spec,

@@ -145,7 +145,9 @@ def _rewritten(
     snapshot = table._log.fresh()
     if dry_run:
         snapshot = replace(snapshot, header=replace(snapshot.header, metadata=metadata))
-    chosen = None if where is None else partition_predicate(where, table.schema, table.partition_columns)
+    chosen = (
+        None if where is None else partition_predicate(where, table.schema, table.partition_columns, zone=table._zone)
+    )
     bounds = merge.MergeBounds.of(table._settings.group(MergeSettings))
     now_ms = table._log.now_ms()
     physical = table._names.optional_predicate(chosen)

@@ -190,7 +190,7 @@ def _condition_of(table: TableHandle, where: Where | None, query: str | None) ->
     clock, settings, partitions = table._log.now_ms(), table._search_settings, table.partition_columns
     settings = table._names.settings(settings)
     tree = None if query is None else parse_query(query, table.schema, partitions, settings, now_ms=clock)
-    return tree, bound_predicate(where, table.schema, now_ms=clock)
+    return tree, bound_predicate(where, table.schema, now_ms=clock, zone=table._zone)
 
 
 # Updating rows that match.

@@ -507,7 +507,7 @@ class Table(TableHandle):
         """
         self._refuse_if_pinned()
         newest = self._newest()
-        predicate = partition_predicate(where, newest.schema, newest.partition_columns)
+        predicate = partition_predicate(where, newest.schema, newest.partition_columns, zone=self._zone)
         plan = drop_partitions.plan(self._log, newest._names.predicate(predicate))
         if dry_run:
             return plan.preview()
@@ -649,7 +649,11 @@ class Table(TableHandle):
             max_dest_splits=max_dest_splits,
             order_by=None if order_by is None else definition.sort_columns(newest, order_by),
         )
-        predicate = None if where is None else partition_predicate(where, newest.schema, newest.partition_columns)
+        predicate = (
+            None
+            if where is None
+            else partition_predicate(where, newest.schema, newest.partition_columns, zone=self._zone)
+        )
         physical = newest._names.optional_predicate(predicate)
         now_ms = self._log.now_ms()
         plan = merge.plan(

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config import Settings
-from indextables.config.indexing import IndexingSettings
+from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
 from indextables.log.checkpoint.state_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
@@ -348,7 +348,7 @@ def plan_row_write(
     if len(new) < len(body):
         old = pa.schema([f for f in body if f.name not in new])
         check_compatible(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
-    bound = bound_predicate(where, names.logical)
+    bound = bound_predicate(where, names.logical, zone=settings.group(SearchSettings).time_zone)
     schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
     new_metadata = replace(metadata, schema_string=schema_json)
     if new:

@@ -10,6 +10,7 @@ evaluate(bound, batch)                               bound tree, rows -> TRUE, F
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ from indextables.model.predicate.tree import (
     columns_of,
     like,
 )
-from indextables.model.values import is_relative, parse_moment, timestamp_of
+from indextables.model.values import from_zone, is_relative, parse_moment, timestamp_of, to_zone
 
 __all__ = [
     "And",
@@ -84,32 +85,40 @@ Where: TypeAlias = str | Predicate | ArrowExpression
 """SQL text, a predicate tree, or a pyarrow.compute expression."""
 
 
-def bound_predicate(where: Where | None, schema: pa.Schema, *, now_ms: int | None = None) -> Predicate | None:
-    """The predicate typed by the schema, or None if there is none; `now_ms` is the clock of `ts > 'now-15m'`."""
+def bound_predicate(
+    where: Where | None, schema: pa.Schema, *, now_ms: int | None = None, zone: str = "UTC"
+) -> Predicate | None:
+    """The predicate typed by the schema, or None if there is none; `now_ms` is the clock of `ts > 'now-15m'`.
+
+    Moments that name no zone are those of `zone`.
+    """
     if where is None:
         return None
     if isinstance(where, str):
-        return bind(_at_clock(parse(where), schema, now_ms), schema)
+        return bind(_with_moments(parse(where, zone=zone), schema, now_ms, zone), schema)
     if isinstance(where, Predicate):
-        return bind(_at_clock(where, schema, now_ms), schema)
+        return bind(_with_moments(where, schema, now_ms, zone), schema)
     if isinstance(where, pc.Expression):
-        return bind(_at_clock(from_arrow_expression(where), schema, now_ms), schema)
+        return bind(_with_moments(from_arrow_expression(where), schema, now_ms, zone), schema)
     raise InvalidInputError(
         f"A {type(where).__name__} is not a predicate.",
         hint="Give SQL text such as \"level = 'ERROR'\", or a pyarrow.compute expression.",
     )
 
 
-def _at_clock(tree: Predicate, schema: pa.Schema, now_ms: int | None) -> Predicate:
-    """The tree with relative times as moments, where they are compared with dates and times."""
+def _with_moments(tree: Predicate, schema: pa.Schema, now_ms: int | None, zone: str) -> Predicate:
+    """The tree with relative times, and times of another zone than UTC, as moments where they are compared with such."""
     if isinstance(tree, And | Or):
-        return type(tree)(tuple(_at_clock(child, schema, now_ms) for child in tree.children))
+        return type(tree)(tuple(_with_moments(child, schema, now_ms, zone) for child in tree.children))
     if isinstance(tree, Not):
-        return Not(_at_clock(tree.child, schema, now_ms))
-    if isinstance(tree, Comparison) and _relative(tree.literal):
-        return replace(tree, literal=_moment(tree.literal, tree.column, schema, now_ms))
-    if isinstance(tree, In) and any(map(_relative, tree.literals)):
-        return replace(tree, literals=tuple(_moment(v, tree.column, schema, now_ms) for v in tree.literals))
+        return Not(_with_moments(tree.child, schema, now_ms, zone))
+    literals = (tree.literal,) if isinstance(tree, Comparison) else tree.literals if isinstance(tree, In) else ()
+    if zone == "UTC" and not any(map(_relative, literals)):
+        return tree
+    if isinstance(tree, Comparison):
+        return replace(tree, literal=_moment(tree.literal, tree.column, schema, now_ms, zone))
+    if isinstance(tree, In):
+        return replace(tree, literals=tuple(_moment(v, tree.column, schema, now_ms, zone) for v in tree.literals))
     return tree
 
 
@@ -117,19 +126,34 @@ def _relative(literal: Literal) -> bool:
     return isinstance(literal.value, str) and is_relative(literal.value)
 
 
-def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None) -> Literal:
+def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | None, zone: str) -> Literal:
     kind = resolve(column, schema).type
-    if not _relative(literal) or not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
+    if not (pa.types.is_timestamp(kind) or pa.types.is_date(kind)):
         return literal
-    if now_ms is None:
-        message = f"{literal} is relative to the clock, which is not known here."
-        raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
-    return Literal(parse_moment(literal.value, timestamp_of(now_ms * 1_000, zone=True)))
+    value = literal.value
+    if _relative(literal):
+        if now_ms is None:
+            message = f"{literal} is relative to the clock, which is not known here."
+            raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
+        value = parse_moment(value, timestamp_of(now_ms * 1_000, zone=True), zone)
+    elif isinstance(value, str):
+        try:
+            value = parse_moment(value)
+        except ValueError:
+            return literal  # refused in words where it is bound
+    if not isinstance(value, dt.date):
+        return literal
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    has_zone = pa.types.is_timestamp(kind) and getattr(kind, "tz", None) is not None
+    return Literal(from_zone(value, zone) if has_zone else to_zone(value, zone))
 
 
-def partition_predicate(where: Where, schema: pa.Schema, partition_columns: list[str]) -> Predicate:
+def partition_predicate(
+    where: Where, schema: pa.Schema, partition_columns: list[str], *, zone: str = "UTC"
+) -> Predicate:
     """A predicate over partition columns only; any other column is refused by name."""
-    bound = bound_predicate(where, schema)
+    bound = bound_predicate(where, schema, zone=zone)
     others = sorted(set(columns_of(bound)) - set(partition_columns)) if bound is not None else []
     if bound is None or others:
         names = ", ".join(partition_columns) or "none"

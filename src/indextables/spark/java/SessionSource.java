@@ -20,6 +20,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class SessionSource extends UserDefinedPythonDataSource {
   private static final String PREFIX = "spark.indextables.";
+  private static final String ZONE = "condition.timeZone";
   private static final String FILE_SYSTEMS = "spark.hadoop.fs.";
   private static final Map SESSIONS = Collections.synchronizedMap(new WeakHashMap());
 
@@ -69,12 +70,15 @@ public class SessionSource extends UserDefinedPythonDataSource {
   /** The options, without prefix, over the session's settings, which have it: an unknown one of those is only warned of. */
   static CaseInsensitiveStringMap withSession(CaseInsensitiveStringMap options) {
     Map all = new HashMap();
+    all.put(PREFIX + ZONE, SQLConf.get().sessionLocalTimeZone());
     java.util.Iterator given = options.asCaseSensitiveMap().entrySet().iterator();
     while (given.hasNext()) {
       Map.Entry option = (Map.Entry) given.next();
       String name = (String) option.getKey();
       boolean prefixed = name.toLowerCase(Locale.ROOT).startsWith(PREFIX);
-      all.put(prefixed ? name.substring(PREFIX.length()) : name, option.getValue());
+      String plain = prefixed ? name.substring(PREFIX.length()) : name;
+      if (plain.equalsIgnoreCase(ZONE)) all.remove(PREFIX + ZONE);
+      all.put(plain, option.getValue());
     }
     scala.collection.Iterator settings = SQLConf.get().getAllConfs().iterator();
     while (settings.hasNext()) {

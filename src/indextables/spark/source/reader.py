@@ -6,8 +6,9 @@ are Parquet files, are told from the bundles of other engines, which Spark canno
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_parts
 from functools import cache, lru_cache
@@ -21,9 +22,12 @@ from msgspec.structs import replace
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from indextables import config
+from indextables.config.indexing import SearchSettings
 from indextables.config.spark import SparkReadSettings
 from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.model.schema import SCORE, SNIPPET
+from indextables.model.values import from_zone, parse_timestamp
 from indextables.pools import SPLITS
 from indextables.scan.plan import ScanPlan
 from indextables.scan.search import TableSearch
@@ -144,7 +148,8 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
     frame = Frame.parse(options.text("frame")) or frame
     if frame is None:
         version, timestamp = options.number("versionAsOf"), options.text("timestampAsOf")
-        return _as_named(Table.open(path, version=version, timestamp=timestamp, options=settings), options)
+        table = Table.open(path, version=version, timestamp=_moment_of(timestamp, settings), options=settings)
+        return _as_named(table, options)
     try:
         table = Table.open(path, version=frame.version, options=settings)
     except VersionNotFoundError:
@@ -153,6 +158,16 @@ def open_table(options: SourceOptions, path: str, frame: Frame | None = None) ->
         raise
     frame.check(table)
     return _as_named(table, options)
+
+
+def _moment_of(text: str | None, settings: Mapping[str, object]) -> str | dt.datetime | None:
+    """The moment of a read; one that names no zone is one of the session's, as in `TIMESTAMP AS OF`."""
+    if text is None:
+        return None
+    try:
+        return from_zone(parse_timestamp(text), config.resolve(options=settings).group(SearchSettings).time_zone)
+    except ValueError:
+        return text  # a number, or refused in words where it is looked up
 
 
 def _as_named(table: Table, options: SourceOptions) -> Table:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 
 import pyarrow as pa
 import pytest
 
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from indextables.model.predicate import Column, bind, parse, resolve
+from indextables.model.predicate import Column, bind, bound_predicate, parse, resolve
 from indextables.model.schema import schema_from_json
 
 SCHEMA = pa.schema(
@@ -161,3 +162,43 @@ def test_exact_spelling_comes_before_any_case() -> None:
     assert resolve(Column(("A",)), schema).type == pa.int16()
     with pytest.raises(QuerySyntaxError, match="ambiguous"):
         resolve(Column(("aB",)), pa.schema([("AB", pa.int8()), ("ab", pa.int8())]))
+
+
+MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us"), "day": pa.date32(), "s": pa.string()})
+
+
+@pytest.mark.parametrize(
+    ("where", "zone", "same"),
+    [
+        ("ts >= '2026-01-10'", "America/New_York", "ts >= '2026-01-10 05:00:00'"),
+        ("ts >= '2026-07-10'", "America/New_York", "ts >= '2026-07-10 04:00:00'"),
+        ("ts < DATE '2026-01-10'", "Asia/Kolkata", "ts < '2026-01-09 18:30:00'"),
+        ("ts = TIMESTAMP '2026-01-10 12:00:00'", "+02:00", "ts = '2026-01-10 10:00:00'"),
+        ("ts = CAST('2026-01-10 12:00:00' AS TIMESTAMP)", "UTC-3", "ts = '2026-01-10 15:00:00'"),
+        ("ts IN ('2026-01-10', '2026-01-11 00:00:00Z')", "JST", "ts IN ('2026-01-09 15:00:00', '2026-01-11')"),
+        (
+            "NOT (ts < '2026-03-08 02:30:00' OR s = '2026-01-10')",
+            "America/New_York",
+            "NOT (ts < '2026-03-08 07:30:00' OR s = '2026-01-10')",
+        ),
+        ("ts < '2026-11-01 01:30:00'", "America/New_York", "ts < '2026-11-01 05:30:00'"),
+        ("ts > '2026-01-10 00:00:00+01:00'", "America/New_York", "ts > '2026-01-09 23:00:00'"),
+        (
+            "wall >= '2026-01-10' AND day = '2026-01-10'",
+            "America/New_York",
+            "wall >= '2026-01-10' AND day = '2026-01-10'",
+        ),
+        ("wall = TIMESTAMP '2026-01-10 12:00:00'", "America/New_York", "wall = '2026-01-10 12:00:00'"),
+        ("day >= TIMESTAMP '2026-01-10 00:00:00'", "America/New_York", "day >= '2026-01-10'"),
+        ("ts >= 'now/d'", "America/New_York", "ts >= '2026-01-09 05:00:00'"),
+        ("ts >= 'now-15m'", "America/New_York", "ts >= '2026-01-10 02:45:00'"),
+        (
+            "ts > '0001-01-01' AND ts < '9999-12-31 23:00:00'",
+            "Asia/Kolkata",
+            "ts > '0001-01-01' AND ts < '9999-12-31 17:30:00'",
+        ),
+    ],
+)
+def test_moments_that_name_no_zone_are_those_of_a_zone(where: str, zone: str, same: str) -> None:
+    now_ms = int(dt.datetime(2026, 1, 10, 3, tzinfo=dt.UTC).timestamp() * 1000)
+    assert bound_predicate(where, MOMENTS, now_ms=now_ms, zone=zone) == bound_predicate(same, MOMENTS)
