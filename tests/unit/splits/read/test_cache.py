@@ -234,3 +234,25 @@ def test_one_cache_per_place(tmp_path: Path) -> None:
     settings = SplitCacheSettings(directory=str(tmp_path), max_bytes=7)
     assert SplitCache.of(settings) is SplitCache.of(settings)
     assert SplitCache.of(settings).max_bytes == 7
+
+
+def test_an_entry_that_another_built_first_and_a_third_evicted_at_once_is_built_again(
+    splits: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, plain, raced = SplitCache(tmp_path / "c", 100 << 20), Path.rename, []
+
+    def rename(self: Path, target: Path) -> Path:
+        if not raced and self.name.startswith("new-") and self.is_dir():
+            raced.append(target)
+            target.mkdir(parents=True)
+            (target / "theirs").write_bytes(b"first")
+            try:
+                return plain(self, target)
+            finally:
+                (target / "theirs").unlink()
+                target.rmdir()
+        return plain(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    found = term_rows(open_file(splits[0], cache), "message", "timeout")
+    assert raced and found == rows_with(TABLE["message"].to_pylist(), "timeout")
