@@ -16,7 +16,7 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import fastavro
@@ -232,27 +232,35 @@ def block_groups(container: Container, *, rows: int) -> list[list[tuple[int, int
 
 
 _MORE_ROWS_THAN_BYTES = 1 << 62
+_JOINED_ROWS, _JOINED_BYTES = 16_384, 8 << 20
 
 
-def one_plain_block(data: bytes, container: Container, blocks: Sequence[tuple[int, int, int]]) -> bytes:
-    """A container of what some blocks hold, as a single block without compression. ValueError if they are a bomb.
+def plain_containers(
+    data: bytes, container: Container, blocks: Iterable[tuple[int, int, int]]
+) -> Iterator[tuple[int, bytes]]:
+    """What some blocks hold as containers of a single block without compression, and how many rows were declared of each.
 
-    It declares more rows than there are: a reader that counts down to the last row and then waits for the block to end would
-    wait for ever where bytes follow that row. Whoever reads this one asks for the rows that the blocks declare, and finds out
-    whether there are more.
+    Such a block declares more rows than there are: a reader that counts down to the last row and then waits for the block to
+    end would wait for ever where bytes follow that row. Whoever reads one asks for the rows that were declared, and finds out
+    whether there are more. ValueError for a block that cannot be decompressed.
     """
-    plain: list[bytes] = []
-    size = 0
-    for count, start, end in blocks:
-        plain.append(unpack(container.codec, memoryview(data)[start:end]))
-        size += len(plain[-1])
-        if count > len(plain[-1]):
-            raise ValueError("a block declares more records than it has bytes")
-        if size > INFLATION_CAP_BYTES:
-            raise ValueError(f"blocks inflate to more than {INFLATION_CAP_BYTES} bytes")
-    sync = bytes(SYNC_BYTES)
     header = _header({_CODEC: "null", _SCHEMA: json.dumps(container.schema)})
-    return b"".join([header, sync, zigzag(_MORE_ROWS_THAN_BYTES), zigzag(size), *plain, sync])
+    rows, size, held = 0, 0, list[bytes]()
+    for count, start, end in blocks:
+        held.append(unpack(container.codec, memoryview(data)[start:end]))
+        if count > len(held[-1]):
+            raise ValueError("a block declares more records than it has bytes")
+        rows, size = rows + count, size + len(held[-1])
+        if rows >= _JOINED_ROWS or size >= _JOINED_BYTES:
+            yield rows, _one_block(header, held, size)
+            rows, size, held = 0, 0, []
+    if held:
+        yield rows, _one_block(header, held, size)
+
+
+def _one_block(header: bytes, held: Sequence[bytes], size: int) -> bytes:
+    sync = bytes(SYNC_BYTES)
+    return b"".join([header, sync, zigzag(_MORE_ROWS_THAN_BYTES), zigzag(size), *held, sync])
 
 
 def _metadata(frame: _Frame) -> dict[str, bytes]:

@@ -44,7 +44,7 @@ from indextables.wire.avro import (
     assemble,
     block_codec,
     block_groups,
-    one_plain_block,
+    plain_containers,
     read_container,
     read_records,
 )
@@ -430,7 +430,6 @@ def _pack(rows: Any, codec: BlockCodec) -> Iterator[tuple[int, bytes]]:
             yield last - first, codec.pack(content[offsets[first] : offsets[last]])
 
 
-_BATCH_ROWS = 16384
 _DECODERS = min(4, os.cpu_count() or 1)
 _PART_ROWS = 2_000
 _FEW_ROWS, _MANY_ROWS = 50, 500
@@ -561,31 +560,38 @@ def _read_columns(data: bytes, container: Container, names: list[str]) -> dict[s
     """The blocks by several threads: a search of one partition waits for a single manifest, and for nothing else."""
     source_of = _avro_library().AvroSource
 
-    def read(blocks: list[tuple[int, int, int]]) -> Any:
-        rows = sum(count for count, _, _ in blocks)
-        if not rows:
-            raise _ColumnsFailedError("blocks without rows")
+    def read(blocks: list[tuple[int, int, int]]) -> list[Any]:
         try:
-            source = _Source(one_plain_block(data, container, blocks))
-            batches = source_of([lambda: source], False, False).batch_iter(rows, names)
-            batch = pa.record_batch(next(batches))
-            more = next(batches, None) is not None
-        except (KeyboardInterrupt, SystemExit, MemoryError):
-            raise
-        except BaseException as failure:  # a panic of the library is no Exception
+            return [_batch(source_of, rows, plain, names) for rows, plain in plain_containers(data, container, blocks)]
+        except ValueError as failure:
             raise _ColumnsFailedError(str(failure)) from failure
-        if more or batch.num_rows != rows:
-            raise _ColumnsFailedError("blocks hold other rows than they declare")
-        return batch
 
     decoders = 1 if MANIFESTS.is_at_work else _DECODERS  # several manifests are read at a time already
-    groups = block_groups(container, rows=max(_PART_ROWS, min(_BATCH_ROWS, container.rows // decoders)))
-    batches = map(read, groups) if len(groups) < 2 else MANIFESTS.each(read, groups, parallelism=decoders)
+    parts = block_groups(container, rows=max(_PART_ROWS, -(-container.rows // decoders)))
+    tables = [read(part) for part in parts] if len(parts) < 2 else MANIFESTS.each(read, parts, parallelism=decoders)
     try:
-        table = pa.Table.from_batches(batches)
+        table = pa.Table.from_batches([batch for batches in tables for batch in batches])
         return {name: _conform(name, table.column(name)) for name in names}
     except (pa.ArrowException, ValueError, LookupError, TypeError) as failure:
         raise _ColumnsFailedError(str(failure)) from failure
+
+
+def _batch(source_of: Any, rows: int, plain: bytes, names: list[str]) -> Any:
+    """The rows that a container was said to hold; one that holds others is none of theirs."""
+    if not rows:
+        raise _ColumnsFailedError("blocks without rows")
+    source = _Source(plain)
+    try:
+        batches = source_of([lambda: source], False, False).batch_iter(rows, names)
+        batch = pa.record_batch(next(batches))
+        more = next(batches, None) is not None
+    except (KeyboardInterrupt, SystemExit, MemoryError):
+        raise
+    except BaseException as failure:  # a panic of the library is no Exception
+        raise _ColumnsFailedError(str(failure)) from failure
+    if more or batch.num_rows != rows:
+        raise _ColumnsFailedError("blocks hold other rows than they declare")
+    return batch
 
 
 def _conform(name: str, column: Any) -> Any:

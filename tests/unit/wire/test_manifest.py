@@ -6,6 +6,7 @@ import io
 import json
 import random
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import fastavro
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from indextables.errors import BadFileError
 from indextables.model.file_list import FILE_SCHEMA
 from indextables.wire import manifest
-from indextables.wire.avro import block_groups, one_plain_block, read_container, read_records, zigzag
+from indextables.wire.avro import block_groups, plain_containers, read_container, read_records, zigzag
 from indextables.wire.manifest import SCHEMA, decode_file_entries, encode_file_entries, manifest_names
 from tests.unit.wire.entries import file_lists, plain_files
 
@@ -284,10 +285,11 @@ def test_groups_of_blocks_hold_the_rows_of_a_container(rows: int) -> None:
     assert all(sum(count for count, _, _ in group) >= rows for group in groups[:-1])
     paths = []
     for group in groups:
-        plain = io.BytesIO(one_plain_block(data, container, group))
-        records = fastavro.reader(plain)
-        paths += [next(records)["path"] for count, _, _ in group for _ in range(count)]
-        assert not plain.read().strip(bytes(1))
+        plain = list(plain_containers(data, container, group))
+        assert sum(count for count, _, _ in group) == sum(count for count, _ in plain)
+        paths += [
+            record["path"] for count, part in plain for record in islice(fastavro.reader(io.BytesIO(part)), count)
+        ]
     assert paths == plain_files(20_000).column("path").to_pylist()
 
 
@@ -355,3 +357,14 @@ def test_counts_that_are_wrong_by_turns_never_change_the_rows(reader: str) -> No
             decode_file_entries(data, path="m")
     else:  # which reads several blocks as one: each of their records is there
         assert decode_file_entries(data, path="m").column("path").to_pylist() == [FOREIGN_ROW["path"]] * 7
+
+
+def test_long_entries_are_not_all_held_at_once() -> None:
+    files = plain_files(40)
+    big = pa.array(["x" * 1_000_000] * 40, pa.string())
+    files = files.set_column(files.schema.get_field_index("stats"), FILE_SCHEMA.field("stats"), big)
+    data = encode_file_entries(files)
+    container = read_container(data, path="m")
+    parts = list(plain_containers(data, container, container.blocks))
+    assert max(len(part) for _, part in parts) < 12 << 20 and sum(count for count, _ in parts) == 40
+    assert decode_file_entries(data, path="m", columns=["path", "size"]).equals(files.select(["path", "size"]))

@@ -239,7 +239,7 @@ def test_one_cache_per_place(tmp_path: Path) -> None:
 def test_an_entry_that_another_built_first_and_a_third_evicted_at_once_is_built_again(
     splits: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache, plain, raced = SplitCache(tmp_path / "c", 100 << 20), Path.rename, []
+    cache, plain, raced = SplitCache(tmp_path / "c", 100 << 20), Path.rename, list[Path]()
 
     def rename(self: Path, target: Path) -> Path:
         if not raced and self.name.startswith("new-") and self.is_dir():
