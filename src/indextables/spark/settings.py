@@ -25,12 +25,12 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
+from indextables.config.registry import is_news, share_folder
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
 from indextables.model.arguments import unexpected
 from indextables.model.report import Report
 
 logger = logging.getLogger(__name__)
-_unknown: set[str] = set()
 _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
@@ -83,8 +83,7 @@ def file_system_settings(properties: Mapping[str, str], given: Mapping[str, obje
 
 def unknown_in_session(name: str) -> bool:
     """Warn once of a key in a Spark conf that is no setting: the conf may serve another engine too. It is left out."""
-    if name not in _unknown:
-        _unknown.add(name)
+    if is_news("unknown", name):
         try:
             REGISTRY.find(name)
         except UnknownOptionError as error:
@@ -98,6 +97,8 @@ def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
     if context not in _writers:
         gateway: Any = context._gateway
         _writers[context] = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        disk = gateway.jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()
+        share_folder(disk.localDirsString()[0])  # what this process has warned of, those that Spark starts need not
     settings: dict[str, str] = json.loads(
         _writers[context].writeValueAsString(spark._jsparkSession.conf().getAllAsJava())
     )
