@@ -25,7 +25,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
-from indextables.config.registry import is_news, share_folder
+from indextables.config.registry import is_news
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
 from indextables.model.arguments import unexpected
 from indextables.model.report import Report
@@ -97,8 +97,6 @@ def _all_in_one_call(spark: SparkSession) -> dict[str, str]:
     if context not in _writers:
         gateway: Any = context._gateway
         _writers[context] = gateway.jvm.com.fasterxml.jackson.databind.ObjectMapper()
-        disk = gateway.jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager()
-        share_folder(disk.localDirsString()[0])  # what this process has warned of, those that Spark starts need not
     settings: dict[str, str] = json.loads(
         _writers[context].writeValueAsString(spark._jsparkSession.conf().getAllAsJava())
     )
