@@ -76,7 +76,7 @@ def settings() -> str:
 
 
 def jvm_names() -> str:
-    """Every setting of the JVM engine that has another name here, or no effect, and its kinds of index that are not offered."""
+    """Settings of the JVM engine that have another name here or no effect, and its kinds of index that are not offered."""
     renamed = [[f"`{key}`", f"`{alias.target}`"] for key, alias in ALIASES.items()]
     idle = [[f"`{key}`", f"no effect: {reason}"] for key, reason in NO_EFFECT.items()]
     fixed = [[f"`{key}`", f"`false` is refused: {reason}"] for key, reason in REFUSED.items()]

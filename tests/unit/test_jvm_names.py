@@ -13,13 +13,14 @@ import pytest
 
 from indextables import Table, config
 from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, REFUSED_KINDS
+from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError, UnknownOptionError
 from indextables.spark.source.definitions import table_properties
 from indextables.spark.source.reader import task_groups
+from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.table_split import SplitEntry
 
 VALUES = {
-    "cache.disk.enabled": "false",
     "cache.disk.path": "parts",
     "cache.disk.maxSize": "100M",
     "indexing.storeonlyfields": "a,b",
@@ -43,6 +44,13 @@ def test_a_name_of_theirs_is_the_setting_of_ours(key: str) -> None:
 
 def _ours(key: str, value: str) -> object:
     return ALIASES[key].convert(value)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_disk_cache_that_is_off_is_off_whatever_its_size(tmp_path: Path, reverse: bool) -> None:
+    given = [("cache.disk.enabled", "false"), ("cache.disk.maxSize", "1G"), ("cache.disk.path", str(tmp_path))]
+    settings = config.resolve(options=dict(reversed(given) if reverse else given))
+    assert SplitCache.of(settings.group(SplitCacheSettings)).max_bytes == 0
 
 
 def test_milliseconds_become_seconds_and_never_none() -> None:

@@ -12,8 +12,6 @@ from typing import Any
 
 from msgspec import Struct
 
-from indextables.config.values import parse_bool
-
 
 class Alias(Struct, frozen=True):
     """A key of the JVM engine that is a setting of ours; `convert` gives None where the value is what happens anyway."""
@@ -28,17 +26,12 @@ def _seconds(value: object) -> int:
     return math.ceil(float(str(value)) / 1000)
 
 
-def _size_if_enabled(value: object) -> object:
-    return None if parse_bool(value) else 0
-
-
 def _at_least_one(value: object) -> int:
     return max(1, int(str(value)))
 
 
 _MILLISECONDS = "a number of milliseconds"
 ALIASES: Mapping[str, Alias] = {
-    "cache.disk.enabled": Alias("cache.maxSize", _size_if_enabled, "true or false"),
     "cache.disk.path": Alias("cache.directoryPath"),
     "cache.disk.maxSize": Alias("cache.maxSize"),
     "indexing.storeonlyfields": Alias("indexing.nonindexed"),
