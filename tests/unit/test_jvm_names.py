@@ -99,12 +99,16 @@ def test_kinds_list_their_columns(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     rows = [{"subject": "the runs", "body": "he runs " + "x" * 50, "address": "10.1.2.3"}]
     table.append(pa.Table.from_pylist(rows, SCHEMA))
-    assert Table.open(table.path).settings.given() == {
-        "indexing.typemap.*": {"subject": "text", "body": "text", "address": "ip"},
-        "indexing.tokenizer.*": {"body": "en_stem"},
-        "indexing.indexrecordoption.*": {"subject": "basic"},
-        "indexing.tokenLength.*": {"body": "legacy"},
-    }
+    assert (
+        Table.open(table.path).settings.given()
+        == table.settings.given()
+        == {
+            "indexing.typemap.*": {"subject": "text", "body": "text", "address": "ip"},
+            "indexing.tokenizer.*": {"body": "en_stem"},
+            "indexing.indexrecordoption.*": {"subject": "basic"},
+            "indexing.tokenLength.*": {"body": "legacy"},
+        }
+    )
     answers = {
         q: table.count(query=q) for q in ("body:running", "subject:running", "subject:runs", "address:10.0.0.0/8")
     }

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from indextables.config.jvm_names import REFUSED_KINDS
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, integer, names, text, word_of
+from indextables.config.values import ValueType, boolean, integer, names, text, word_of
 
 KINDS = ("string", "text", "json", "ip", "none")
 EXACT_KINDS = ("text_and_string", "exact_only")
@@ -48,6 +48,11 @@ def _is_kind(word: str) -> bool:
     return word in (*KINDS, *EXACT_KINDS, *_OTHER_NAMES, *REFUSED_KINDS)
 
 
+def _kind(value: object) -> str:
+    """A kind by the name that we have for it; what is none stays as it is, for whoever checks the columns."""
+    return _OTHER_NAMES.get(str(value).strip().lower(), str(value))
+
+
 def _is_tokenizer(word: str) -> bool:
     return word in TOKENIZERS or CHAIN in word
 
@@ -61,7 +66,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
 
     typemap: Mapping[str, str] = setting(
         "indexing.typemap.*",
-        text(),
+        ValueType("text", "any text", _kind),
         {},
         "Kind of index of a column: string, text, text_and_string, exact_only, json, ip or none.",
         in_table=True,

@@ -58,7 +58,8 @@ class Setting(Struct, frozen=True):
         """The value by column, where it lists columns of a word."""
         if not self.lists(column, value):
             return {column: value}
-        return {name: column.lower() for part in value.split(",") if (name := part.strip())}
+        word = self.type.parse(column.strip().lower())
+        return {name: word for part in value.split(",") if (name := part.strip())}
 
 
 def setting(
