@@ -19,7 +19,7 @@ from indextables.commands.delta import NotOffered
 from indextables.commands.parser import STATEMENTS, form, parse
 from indextables.commands.statement import Command
 from indextables.config import GROUPS
-from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
+from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, REFUSED_KINDS
 from indextables.config.registry import Setting, declared
 from indextables.inspect.inspection import DetailReport, MetricsReport
 from indextables.log.checkpoint.checkpointer import CheckpointReport, StateReport
@@ -76,11 +76,14 @@ def settings() -> str:
 
 
 def jvm_names() -> str:
-    """Every setting of the JVM engine that has another name here, or no effect."""
+    """Settings of the JVM engine that have another name here or no effect, and its kinds of index that are not offered."""
     renamed = [[f"`{key}`", f"`{alias.target}`"] for key, alias in ALIASES.items()]
     idle = [[f"`{key}`", f"no effect: {reason}"] for key, reason in NO_EFFECT.items()]
     fixed = [[f"`{key}`", f"`false` is refused: {reason}"] for key, reason in REFUSED.items()]
-    return _table(["key there", "here"], [*renamed, *idle, *fixed])
+    kinds = [
+        [f"`indexing.typemap.*` = `{kind}`", f"refused; write {way_out}"] for kind, way_out in REFUSED_KINDS.items()
+    ]
+    return _table(["key there", "here"], [*renamed, *idle, *fixed, *kinds])
 
 
 def _setting_group(group: type) -> str:

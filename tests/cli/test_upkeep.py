@@ -19,7 +19,9 @@ def test_merge(call: Call, logs: Path, tmp_path: Path) -> None:
         call("merge", logs, "--target-size", "1G", "--where", "day = '2026-11-01'", "--json").json["merged_files"] == 0
     )
     assert call("merge", logs, "--json").json["merged_files"] == 2
-    assert "100M" in call("merge", logs, "--target-size", "much", code=2).err
+    refused = call("merge", logs, "--target-size", "1X", code=2).err
+    assert "--target-size is '1X', which is not a size" in refused
+    assert "100M" in refused
 
 
 def test_checkpoint_and_compact(call: Call, logs: Path) -> None:

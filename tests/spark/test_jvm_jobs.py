@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,6 +13,7 @@ import indextables.spark as its
 from indextables import Table
 from indextables.spark.source.datasource import FORMATS
 from indextables.spark.sql import JVM_EXTENSION
+from tests.spark.programs import run_program
 
 ROWS = [
     (1, "connection timeout on gateway", "ERROR", 5.0, "2023", "01", "2023-01-05 10:00:00"),
@@ -125,3 +127,84 @@ def test_the_other_engines_extension_class_is_answered(
     assert any(
         "leave the setting out, or write indextables.Extension" in record.getMessage() for record in caplog.records
     )
+
+
+MODE = "write.optimizeWrite.distributionMode"
+
+
+@pytest.mark.parametrize("mode", ["hash", "none"])
+def test_the_mode_of_distribution_works_wherever_it_is_given(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    paths = [str(tmp_path / name) for name in ("option", "conf", "write", "named", "carried")]
+    rows(spark).write.format("tantivy4spark").mode("append").option(MODE, mode).save(paths[0])
+    spark.conf.set(f"spark.indextables.{MODE}", mode)
+    try:
+        rows(spark).write.format("tantivy4spark").mode("append").save(paths[1])
+    finally:
+        spark.conf.unset(f"spark.indextables.{MODE}")
+    by_level = rows(spark).repartition(4, "id")
+    its.write(by_level, paths[2], partition_by="level", options={MODE: mode})
+    spark.sql("DROP TABLE IF EXISTS distributed")
+    spark.sql(
+        f"CREATE TABLE distributed (id INT, level STRING) USING tantivy4spark PARTITIONED BY (level) LOCATION '{paths[3]}' "
+        f"TBLPROPERTIES ('{MODE}' = '{mode}')"
+    )
+    spark.sql("INSERT INTO distributed VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b')")
+    assert [Table.open(path).count() for path in paths[:4]] == [4] * 4
+    assert Table.open(paths[3]).settings[MODE] == mode
+    spark.sql("DROP TABLE distributed")
+    one_level = spark.range(0, 400, 1, 4).selectExpr("id", "'x' AS level")
+    Table.create(paths[4], schema=pa.schema({"id": pa.int64(), "level": pa.string()}), partition_columns=["level"])
+    Table.open(paths[4]).update_metadata(options={MODE: mode})
+    its.write(one_level, paths[4])
+    assert len(Table.open(paths[4]).files()) == (1 if mode == "hash" else 4)
+
+
+def test_another_mode_of_distribution_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    words = r"distributionMode' cannot be 'range'\. Allowed: none \| hash"
+    with pytest.raises(Exception, match=words):
+        rows(spark).write.format("tantivy4spark").mode("append").option(MODE, "range").save(str(tmp_path / "t"))
+    with pytest.raises(Exception, match=words):
+        spark.sql(
+            f"CREATE TABLE x (id INT) USING indextables LOCATION '{tmp_path}/u' TBLPROPERTIES ('{MODE}' = 'range')"
+        )
+
+
+def test_keys_without_effect_are_accepted_for_tables_with_names(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for name in ("idle", "adopted"):
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    spark.sql(
+        f"CREATE TABLE idle (id INT, text STRING, title STRING) USING tantivy4spark OPTIONS ('indexing.fastfields' = 'id', "
+        f"'indexing.typemap.text' = 'text,title') LOCATION '{path}' TBLPROPERTIES ('indexing.nonfastfields' = 'text')"
+    )
+    spark.sql("INSERT INTO idle VALUES (1, 'a b', 'c d')")
+    spark.sql("ALTER TABLE idle SET TBLPROPERTIES ('indexing.fastfields' = 'id,text')")
+    spark.sql(f"CREATE TABLE adopted USING tantivy4spark OPTIONS ('indexing.fastfields' = 'id') LOCATION '{path}'")
+    assert ids(spark.sql("SELECT id FROM adopted WHERE title indexquery 'c' AND text indexquery 'b'")) == [1]
+    assert {key for key in Table.open(path).metadata.configuration or {} if "fastfields" in key} == set()
+    for name in ("idle", "adopted"):
+        spark.sql(f"DROP TABLE {name}")
+
+
+SAID_ONCE = """
+import os
+os.dup2(1, 2)  # what the processes of Spark say, too
+import indextables.spark as its
+
+spark = its.session(master="local[2]", conf={
+    "spark.indextables.indexing.fastfields": "id", "spark.indextables.indexing.typemapp.x": "text",
+})
+rows = spark.range(20)
+path = os.path.abspath("t")
+for _ in range(3):
+    rows.write.format("tantivy4spark").mode("append").option("indexing.nonfastfields", "id").save(path)
+    its.write(rows, path)
+    assert spark.read.format("tantivy4spark").load(path).where("id > 3").collect()
+    assert its.table(spark, path).where("id > 3").count()
+"""
+
+
+def test_lines_about_settings_are_said_once_in_an_application(tmp_path: Path) -> None:
+    told = run_program(SAID_ONCE, tmp_path)
+    lines = ("Setting indexing.fastfields has", "Setting indexing.nonfastfields has", "indexing.typemapp.x is left out")
+    assert [told.count(line) for line in lines] == [1, 1, 1]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from indextables import Table, config
-from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
+from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, REFUSED_KINDS
+from indextables.config.splits import SplitCacheSettings
 from indextables.errors import InvalidInputError, UnknownOptionError
+from indextables.spark.source.definitions import table_properties
 from indextables.spark.source.reader import task_groups
+from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.table_split import SplitEntry
 
 VALUES = {
-    "cache.disk.enabled": "false",
     "cache.disk.path": "parts",
     "cache.disk.maxSize": "100M",
     "indexing.storeonlyfields": "a,b",
@@ -24,7 +29,6 @@ VALUES = {
     "s3.pathStyleAccess": "true",
     "aws.forcePathStyle": "true",
     "gcp.credentialsFile": "key.json",
-    "write.optimizeWrite.distributionMode": "none",
 }
 SCHEMA = pa.schema([("subject", pa.string()), ("body", pa.string()), ("address", pa.string())])
 
@@ -40,6 +44,13 @@ def test_a_name_of_theirs_is_the_setting_of_ours(key: str) -> None:
 
 def _ours(key: str, value: str) -> object:
     return ALIASES[key].convert(value)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_disk_cache_that_is_off_is_off_whatever_its_size(tmp_path: Path, reverse: bool) -> None:
+    given = [("cache.disk.enabled", "false"), ("cache.disk.maxSize", "1G"), ("cache.disk.path", str(tmp_path))]
+    settings = config.resolve(options=dict(reversed(given) if reverse else given))
+    assert SplitCache.of(settings.group(SplitCacheSettings)).max_bytes == 0
 
 
 def test_milliseconds_become_seconds_and_never_none() -> None:
@@ -88,12 +99,16 @@ def test_kinds_list_their_columns(tmp_path: Path) -> None:
     table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
     rows = [{"subject": "the runs", "body": "he runs " + "x" * 50, "address": "10.1.2.3"}]
     table.append(pa.Table.from_pylist(rows, SCHEMA))
-    assert Table.open(table.path).settings.given() == {
-        "indexing.typemap.*": {"subject": "text", "body": "text", "address": "ip"},
-        "indexing.tokenizer.*": {"body": "en_stem"},
-        "indexing.indexrecordoption.*": {"subject": "basic"},
-        "indexing.tokenLength.*": {"body": "legacy"},
-    }
+    assert (
+        Table.open(table.path).settings.given()
+        == table.settings.given()
+        == {
+            "indexing.typemap.*": {"subject": "text", "body": "text", "address": "ip"},
+            "indexing.tokenizer.*": {"body": "en_stem"},
+            "indexing.indexrecordoption.*": {"subject": "basic"},
+            "indexing.tokenLength.*": {"body": "legacy"},
+        }
+    )
     answers = {
         q: table.count(query=q) for q in ("body:running", "subject:running", "subject:runs", "address:10.0.0.0/8")
     }
@@ -108,11 +123,165 @@ def test_a_column_that_is_called_like_a_kind_wins_over_the_kind(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"typemap.text": "text,title"}, {"typemap": {"text": "text", "title": "text"}}),
+        ({"typemap.text": "title"}, {"typemap": {"title": "text"}}),
+        ({"typemap.TEXT": "title, text"}, {"typemap": {"text": "text", "title": "text"}}),
+        ({"typemap.text": "text"}, {"typemap": {"text": "text"}}),
+        ({"typemap.text": "exact_only"}, {"typemap": {"text": "exact_only"}}),
+        ({"typemap.text": "title,raw", "typemap.raw": "json"}, {"typemap": {"title": "text", "raw": "json"}}),
+        (
+            {"typemap.text": "raw,title", "tokenizer.raw": "title"},
+            {"typemap": {"raw": "text", "title": "text"}, "tokenizer": {"title": "raw"}},
+        ),
+        (
+            {"typemap.text": "raw", "tokenizer.raw": "en_stem"},
+            {"typemap": {"raw": "text"}, "tokenizer": {"raw": "en_stem"}},
+        ),
+        (
+            {"typemap.text": "freq,title", "indexrecordoption.freq": "freq,title"},
+            {"typemap": {"freq": "text", "title": "text"}, "indexrecordoption": {"freq": "freq", "title": "freq"}},
+        ),
+        ({"tokenLength.legacy": "title,legacy"}, {"tokenLength": {"title": "legacy", "legacy": "legacy"}}),
+    ],
+)
+def test_a_kind_lists_columns_though_one_is_called_like_it(
+    tmp_path: Path, options: dict[str, str], expected: dict[str, dict[str, str]]
+) -> None:
+    schema = pa.schema([(name, pa.string()) for name in ("text", "title", "raw", "freq", "legacy")])
+    given = {f"indexing.{key}": value for key, value in options.items()}
+    table = Table.create(str(tmp_path / "t"), schema=schema, options=given)
+    meant = {f"indexing.{family}.*": words for family, words in expected.items()}
+    assert table.settings.given() == Table.open(table.path).settings.given() == meant
+    row = dict.fromkeys(schema.names, '{"a": 1}')
+    for _ in range(2):  # the same options once more, over what the table carries
+        table.append([row])
+        table = Table.open(table.path, options=given)
+    assert table.count() == 2
+    table.alter.rename_column("text", "headline")
+    table.append([{"headline": "x", "raw": "{}"}])
+    assert (
+        Table.open(table.path, options={"indexing.typemap.text": "title"} if "typemap.text" in options else {}).count()
+        == 3
+    )
+
+
+def test_a_list_of_an_option_leaves_what_the_table_says_of_the_column_that_is_called_like_the_kind(
+    tmp_path: Path,
+) -> None:
+    schema = pa.schema([("text", pa.string()), ("title", pa.string())])
+    table = Table.create(str(tmp_path / "t"), schema=schema, options={"indexing.typemap.text": "text,title"})
+    table.append([{"text": "a b", "title": "c d"}])
+    Table.open(table.path, options={"indexing.typemap.text": "title"}).append([{"text": "a e", "title": "c f"}])
+    assert (Table.open(table.path).count(query="text:a"), Table.open(table.path).count(query="title:c")) == (2, 2)
+
+
+def test_a_value_that_is_kind_and_column_is_taken_of_the_column_in_the_key_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indextables.config.registry._mentioned", set())
+    schema = pa.schema([("text", pa.string()), ("json", pa.string())])
+    with caplog.at_level(logging.WARNING, "indextables"):
+        for name in ("a", "b"):
+            table = Table.create(str(tmp_path / name), schema=schema, options={"indexing.typemap.text": "json"})
+            Table.open(table.path)
+    assert table.settings.given()["indexing.typemap.*"] == {"text": "json"}
+    assert [r.getMessage() for r in caplog.records] == [
+        "indexing.typemap.text = json is taken to be about the column 'text', not about 'json'."
+    ]
+
+
+@pytest.mark.parametrize("mode", ["hash", "none", "HASH"])
+def test_the_mode_of_distribution_is_a_setting_that_a_table_keeps(tmp_path: Path, mode: str) -> None:
+    key = "write.optimizeWrite.distributionMode"
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA, options={f"spark.indextables.{key}": mode})
+    table.append([{"subject": "a"}])
+    opened = Table.open(table.path, options={"write.optimizeWrite.enabled": "true"})
+    assert opened.settings[key] == mode.lower()
+    opened.update_metadata(options={key: "hash"})
+    assert Table.open(table.path).settings[key] == "hash"
+    with pytest.raises(InvalidInputError, match=r"distributionMode' cannot be 'range'\. Allowed: none \| hash"):
+        Table.create(str(tmp_path / "u"), schema=SCHEMA, options={key: "range"})
+
+
+@pytest.mark.parametrize("kind", REFUSED_KINDS)
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_kind_that_is_not_offered_says_what_to_write(tmp_path: Path, kind: str, turned: bool) -> None:
+    options = {f"indexing.typemap.{kind}": "body"} if turned else {"indexing.typemap.body": kind}
+    with pytest.raises(InvalidInputError, match=f"typemap.body cannot be '{kind}'; write `text`"):
+        Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("cache.disk.enabled", "nah", "true or false"),
+        ("transaction.cache.ttl.ms", "soon", "a number of milliseconds"),
+        ("cache.disk.maxSize", "much", "bytes or a text such as 100M"),
+        ("s3.pathStyleAccess", "nah", "true or false"),
+        ("merge.download.retries", "often", "n"),
+        ("mergeOnWrite.maxConcurrentMergesPerWorker", "many", "n"),
+    ],
+)
+def test_a_refused_value_names_the_key_that_was_given_and_what_it_takes(key: str, value: str, allowed: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"'{key}' cannot be '{value}'\. Allowed: .*{allowed}"):
+        config.resolve(options={key.lower(): value})
+
+
+def test_errors_of_a_write_and_of_a_change_name_the_key_that_was_given(tmp_path: Path) -> None:
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA)
+    with pytest.raises(InvalidInputError, match=r"indexing\.storeonlyfields names 'kk'") as refusal:
+        Table.open(table.path, options={"indexing.storeonlyfields": "kk"}).append([{"body": "a"}])
+    assert all("storeonlyfields" in fault for fault in refusal.value.context["faults"])
+    with pytest.raises(InvalidInputError, match=r"indexing\.storeonlyfields names 'kk'"):
+        table.update_metadata(options={"indexing.storeonlyfields": "kk"})
+    with pytest.raises(InvalidInputError, match=r"indexing\.nonindexed names 'kk'"):
+        table.update_metadata(options={"indexing.nonindexed": "kk"})
+    with pytest.raises(InvalidInputError, match=r"^cache\.disk\.path cannot be kept in a table"):
+        table.update_metadata(options={"cache.disk.path": "parts"})
+
+
+def test_what_does_nothing_is_accepted_where_settings_of_a_table_are_set(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("indextables.config.registry._mentioned", set())
+    table = Table.create(str(tmp_path / "t"), schema=SCHEMA)
+    with caplog.at_level(logging.WARNING, "indextables"):
+        assert table.update_metadata(options={"indexing.fastfields": "body"}) is None
+        settings, words = table_properties({"indexing.fastfields": "body", "owner of it": "me"}, SCHEMA.names)
+    assert (settings, words) == ({}, {"owner of it": "me"})
+    assert len(caplog.records) == 1
+    assert "indexing.fastfields has no effect here" in caplog.records[0].getMessage()
+
+
+def test_a_line_is_said_once_by_all_processes_of_an_application(tmp_path: Path) -> None:
+    folder = tmp_path / "blockmgr-1"
+    folder.mkdir()
+    program = (
+        "from indextables import config; from indextables.spark.settings import known_settings\n"
+        "for value in ('a', 'a', 'b'): config.resolve(options={'indexing.fastfields': value})\n"
+        "known_settings({'spark.indextables.indexing.typemapp': 'x'})"
+    )
+    said = ""
+    for _ in range(3):
+        environment = {**os.environ, "SPARK_LOCAL_DIRS": str(folder)}
+        said += subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True).stderr
+    assert said.count("has no effect") == 2  # for two values
+    assert said.count("is left out") == 1
+
+
+@pytest.mark.parametrize(
     ("key", "value", "fault"),
     [
         ("indexing.typemap.text", "subject,nothere", "'nothere', which is no column"),
         ("indexing.typemap.words", "subject", "typemap.subject cannot be 'words'"),
         ("indexing.tokenLength.body", "99999999", "tokenLength.body cannot be '99999999'"),
+        ("indexing.typemap.text", "nope", "typemap names 'nope', which is no column"),
+        ("indexing.typemap.text", "subjct", r"names 'subjct', which is no column\. Did you mean 'subject'\?"),
+        ("indexing.tokenizer.en_stem", "bdy", r"tokenizer names 'bdy', which is no column\. Did you mean 'body'\?"),
+        ("indexing.storeonlyfields", "kk", "indexing.storeonlyfields names 'kk', which is no column"),
+        ("indexing.storeonlyfields", "adress", "Did you mean 'address'"),
     ],
 )
 def test_a_list_with_a_fault_names_it_and_makes_no_table(tmp_path: Path, key: str, value: str, fault: str) -> None:

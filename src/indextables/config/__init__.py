@@ -5,10 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from indextables.config import indexing, log, spark, splits, storage, upkeep
-from indextables.config.registry import PREFIX, Registry, Setting, Settings, bare_key, renamed_words, weighed_name
+from indextables.config.registry import (
+    PREFIX,
+    Registry,
+    Setting,
+    Settings,
+    WithoutEffect,
+    bare_key,
+    mention,
+    renamed_entry,
+    weighed_name,
+)
 from indextables.errors import InvalidInputError
 
 VERSION = "0.1.0"
@@ -84,25 +96,56 @@ def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
 
 
 def not_of_tables(configuration: Mapping[str, object]) -> list[str]:
-    """The settings among these that only a caller may give: a table that carries one would decide over its readers."""
-    matches = (REGISTRY.lookup(key) for key in configuration)
-    return sorted({match[0].key for match in matches if match is not None and not match[0].in_table})
+    """The settings among these that only a caller may give: a table that carries one would decide over its readers.
+
+    What does nothing here decides over nobody.
+    """
+    matches = ((bare_key(key), REGISTRY.lookup(key)) for key in configuration)
+    found = {key: match[0] for key, match in matches if match is not None and not match[0].in_table}
+    return sorted({REGISTRY.name_of(key) for key, setting in found.items() if setting.group is not WithoutEffect})
 
 
 def table_configuration(options: Mapping[str, object]) -> dict[str, str]:
     """The options that a table keeps: every setting that it may carry, checked, as text without prefix."""
     configuration: dict[str, str] = {}
     for key, value in options.items():
-        setting, column, _ = REGISTRY.parse(key, value)
-        if setting.in_table:
-            configuration[setting.key if column is None else setting.key[:-1] + column] = str(value)
+        setting, column, parsed = REGISTRY.parse(key, value)
+        mention(setting, value)
+        if setting.in_table and parsed is not None:
+            name = setting.key if column is None else setting.key[:-1] + column
+            configuration[name] = str(REGISTRY.converted(key, value))
     return configuration
 
 
-def names_a_column(key: str, columns: Iterable[str]) -> bool:
+@contextmanager
+def named_as_given(options: Mapping[str, object] | None) -> Iterator[None]:
+    """Errors of a block call a setting by the name that the caller has for it, which may be one of the JVM engine."""
+    try:
+        yield
+    except InvalidInputError as error:
+        given = {match[0].key: REGISTRY.name_of(key) for key in options or {} if (match := REGISTRY.lookup(key))}
+        names = {
+            ours: name for ours, name in given.items() if ours not in (name, f"{name}.*") and not ours.endswith("*")
+        }
+
+        def renamed(text: str) -> str:
+            for ours, name in names.items():
+                text = re.sub(rf"(?<![\w.]){re.escape(ours)}(?!\.?\w)", name, text)
+            return text
+
+        if renamed(error.message) == error.message:
+            raise
+        faults = {"faults": [renamed(fault) for fault in error.context.get("faults", ())]}
+        context = error.context | (faults if "faults" in error.context else {})
+        raise type(error)(renamed(error.message), hint=renamed(error.hint), **context) from None
+
+
+def names_a_column(key: str, value: object, columns: Iterable[str]) -> bool:
     """Whether a key is about one of some columns."""
     match = REGISTRY.lookup(key)
-    return match is not None and match[1] is not None and match[1] in set(columns)
+    if match is None or match[1] is None or match[0].lists(match[1], value):
+        return False
+    return match[1] in set(columns)
 
 
 def without_columns(configuration: Mapping[str, str], gone: Collection[str]) -> dict[str, str]:
@@ -131,7 +174,8 @@ def with_columns(options: Mapping[str, object], rename: Callable[[str], str]) ->
         if match is None:
             renamed[key] = value
         elif match[1] is not None:
-            renamed[key[: len(key) - len(match[1])] + rename(match[1])] = renamed_words(match[1], value, rename)
+            column, words = renamed_entry(match[0], match[1], value, rename)
+            renamed[key[: len(key) - len(match[1])] + column] = words
         elif match[0].names_columns and value:
             parsed = match[0].type.parse(value)
             each = weighed_name(rename)
@@ -148,7 +192,7 @@ def without_index_of(options: Mapping[str, object], columns: Collection[str]) ->
         match = REGISTRY.lookup(key) if is_index_setting(key) else None
         if match is None or value is None:
             rest[key] = value
-        elif match[1] is not None and match[1] not in columns:
+        elif match[1] is not None and (match[1] not in columns or match[0].lists(match[1], value)):
             # The kind may come first: `indexing.typemap.text = a,b`.
             left = [part for part in str(value).split(",") if part.strip() not in columns]
             rest |= {key: value if len(left) == len(str(value).split(",")) else ",".join(left)} if left else {}
@@ -188,8 +232,11 @@ __all__ = [
     "Setting",
     "Settings",
     "VERSION",
+    "WithoutEffect",
     "bare_key",
     "is_setting",
+    "mention",
+    "named_as_given",
     "names_a_column",
     "not_of_tables",
     "refuse_settings_of_callers",

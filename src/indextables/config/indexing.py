@@ -6,9 +6,37 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
+from indextables.config.jvm_names import REFUSED_KINDS
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, integer, names, text, time_zone, word_of
+from indextables.config.values import ValueType, boolean, integer, names, text, time_zone, word_of
 
+KINDS = ("string", "text", "json", "ip", "none")
+EXACT_KINDS = ("text_and_string", "exact_only")
+"""The kinds with a field for whole values."""
+RECORD_OPTIONS = ("basic", "freq", "position")
+STEMMERS = {
+    "ar_stem": "arabic",
+    "da_stem": "danish",
+    "nl_stem": "dutch",
+    "en_stem": "english",
+    "fi_stem": "finnish",
+    "fr_stem": "french",
+    "de_stem": "german",
+    "el_stem": "greek",
+    "hu_stem": "hungarian",
+    "it_stem": "italian",
+    "no_stem": "norwegian",
+    "pt_stem": "portuguese",
+    "ro_stem": "romanian",
+    "ru_stem": "russian",
+    "es_stem": "spanish",
+    "sv_stem": "swedish",
+    "ta_stem": "tamil",
+    "tr_stem": "turkish",
+}
+TOKENIZERS = ("default", "raw", "lowercase_raw", "whitespace", "ngram", *STEMMERS)
+CHAIN = "|"
+"""What stands between the parts of a chain, and in no tokenizer's own name."""
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
 """The words that the JVM engine has for lengths; the longest term here leaves room for the path of a json value."""
@@ -16,15 +44,33 @@ _LISTS = ("typemap", "tokenizer", "record_option", "token_length")
 _OTHER_NAMES = {"ipaddress": "ip", "ipaddr": "ip"}
 
 
+def _is_kind(word: str) -> bool:
+    return word in (*KINDS, *EXACT_KINDS, *_OTHER_NAMES, *REFUSED_KINDS)
+
+
+def _kind(value: object) -> str:
+    """A kind by the name that we have for it; what is none stays as it is, for whoever checks the columns."""
+    return _OTHER_NAMES.get(str(value).strip().lower(), str(value))
+
+
+def _is_tokenizer(word: str) -> bool:
+    return word in TOKENIZERS or CHAIN in word
+
+
+def _is_length(word: str) -> bool:
+    return word in TOKEN_LENGTHS or word.isdecimal()
+
+
 class IndexingSettings(SettingsGroup, frozen=True):
     """How columns are indexed. Words are checked together with the schema, so that one error names every fault."""
 
     typemap: Mapping[str, str] = setting(
         "indexing.typemap.*",
-        text(),
+        ValueType("text", "any text", _kind),
         {},
         "Kind of index of a column: string, text, text_and_string, exact_only, json, ip or none.",
         in_table=True,
+        is_word=_is_kind,
     )
     tokenizer: Mapping[str, str] = setting(
         "indexing.tokenizer.*",
@@ -32,6 +78,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
         {},
         "How a column is cut into terms: default, raw, en_stem, ngram and others, or a chain such as words|lowercase|ascii.",
         in_table=True,
+        is_word=_is_tokenizer,
     )
     record_option: Mapping[str, str] = setting(
         "indexing.indexrecordoption.*",
@@ -39,10 +86,11 @@ class IndexingSettings(SettingsGroup, frozen=True):
         {},
         "What is kept of each term of a column: basic, freq or position.",
         in_table=True,
+        is_word=RECORD_OPTIONS.__contains__,
     )
     text_record: str = setting(
         "indexing.text.indexRecordOption",
-        word_of("basic", "freq", "position"),
+        word_of(*RECORD_OPTIONS),
         "position",
         "What is kept of each term of text columns for which nothing else is said.",
         in_table=True,
@@ -53,6 +101,7 @@ class IndexingSettings(SettingsGroup, frozen=True):
         {},
         "Longest term of a column that is indexed, in bytes of UTF-8, or legacy (40), tantivy_max, min_limit (1).",
         in_table=True,
+        is_word=_is_length,
     )
     substring: Mapping[str, bool] = setting(
         "indexing.substring.*",
@@ -75,7 +124,9 @@ class IndexingSettings(SettingsGroup, frozen=True):
     def for_columns(self, columns: Collection[str]) -> IndexingSettings:
         """The same settings column by column: `indexing.typemap.text = a,b` says the kind first and lists its columns.
 
-        A column that is called like a kind wins over the kind. What is neither stays, for whoever checks the columns.
+        Most such lists are told from the words alone, where settings are read (`Setting.lists`). Here is the rest: a word
+        that is a column too. A column that is called like a kind wins over the kind. What is neither stays, for whoever
+        checks the columns.
         """
         return replace(self, **{name: _by_column(getattr(self, name), columns) for name in _LISTS})
 

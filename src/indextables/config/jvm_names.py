@@ -12,37 +12,26 @@ from typing import Any
 
 from msgspec import Struct
 
-from indextables.config.values import parse_bool
-
 
 class Alias(Struct, frozen=True):
     """A key of the JVM engine that is a setting of ours; `convert` gives None where the value is what happens anyway."""
 
     target: str
     convert: Callable[[Any], object] = lambda value: value
+    allowed: str = ""
+    """What may be given, where that is not what the setting of ours allows."""
 
 
 def _seconds(value: object) -> int:
     return math.ceil(float(str(value)) / 1000)
 
 
-def _size_if_enabled(value: object) -> object:
-    return None if parse_bool(value) else 0
-
-
-def _distribution(value: object) -> bool:
-    word = str(value).strip().lower()
-    if word not in ("none", "hash"):
-        raise ValueError(value)
-    return word == "hash"
-
-
 def _at_least_one(value: object) -> int:
     return max(1, int(str(value)))
 
 
+_MILLISECONDS = "a number of milliseconds"
 ALIASES: Mapping[str, Alias] = {
-    "cache.disk.enabled": Alias("cache.maxSize", _size_if_enabled),
     "cache.disk.path": Alias("cache.directoryPath"),
     "cache.disk.maxSize": Alias("cache.maxSize"),
     "indexing.storeonlyfields": Alias("indexing.nonindexed"),
@@ -58,9 +47,8 @@ ALIASES: Mapping[str, Alias] = {
     "aws.forcePathStyle": Alias("aws.pathStyleAccess"),
     "gcp.credentialsFile": Alias("gcp.serviceAccountKey"),
     "transaction.maxConcurrentReads": Alias("checkpoint.parallelism"),
-    "transaction.cache.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds),
-    "transaction.cache.snapshot.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds),
-    "write.optimizeWrite.distributionMode": Alias("write.optimizeWrite.enabled", _distribution),
+    "transaction.cache.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
+    "transaction.cache.snapshot.ttl.ms": Alias("transaction.cache.expirationSeconds", _seconds, _MILLISECONDS),
 }
 """Their key, and the setting of ours that it is."""
 
@@ -173,4 +161,9 @@ REFUSED: Mapping[str, str] = {
     "protocol.autoUpgrade": "a table's protocol rises with the first use of a newer feature, so that older readers refuse it",
 }
 """Switches of theirs that cannot be off here, and why; `true` says what happens anyway."""
+REFUSED_KINDS: Mapping[str, str] = {
+    "text_uuid_exactonly": "`text`, which finds an id in quotes as a phrase, or `exact_only` for a column of nothing but ids",
+    "text_uuid_strip": "`text`, which indexes the ids among the words too",
+}
+"""Kinds of index of theirs that are not offered, and what to write instead in `indexing.typemap`."""
 SECRETS = frozenset({"databricks.apiToken"})

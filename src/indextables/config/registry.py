@@ -7,8 +7,11 @@ same key is given in several places the order is: option > session > table > def
 from __future__ import annotations
 
 import builtins
+import hashlib
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from msgspec import Struct, StructMeta, field
@@ -37,11 +40,26 @@ class Setting(Struct, frozen=True):
     group: builtins.type = object
     names_columns: bool = False
     """Whether its value is a column's name, or several."""
+    is_word: Callable[[str], bool] | None = None
+    """Whether a text is one of the values, for a family that may be written the other way round: word first, then columns."""
 
     @property
     def per_column(self) -> bool:
         """Whether the key is a family such as `indexing.typemap.<column>`."""
         return self.key.endswith(".*")
+
+    def lists(self, column: str, value: object) -> bool:
+        """Whether what stands in the column's place is a word and the value lists its columns: `typemap.text = a,b`."""
+        if self.is_word is None or not isinstance(value, str) or not value.strip():
+            return False
+        return self.is_word(column.strip().lower()) and not self.is_word(value.strip().lower())
+
+    def by_column(self, column: str, value: Any) -> dict[str, Any]:
+        """The value by column, where it lists columns of a word."""
+        if not self.lists(column, value):
+            return {column: value}
+        word = self.type.parse(column.strip().lower())
+        return {name: word for part in value.split(",") if (name := part.strip())}
 
 
 def setting(
@@ -53,12 +71,13 @@ def setting(
     secret: bool = False,
     in_table: bool = False,
     names_columns: bool = False,
+    is_word: Callable[[str], bool] | None = None,
 ) -> Any:
     """Declare a field of a group as a setting. Per-column families (`x.*`) have a mapping as their value.
 
     Only those declared with `in_table` may be kept in a table's metadata and are taken from there.
     """
-    return Setting(key, type, default, doc, secret, in_table, names_columns=names_columns)
+    return Setting(key, type, default, doc, secret, in_table, names_columns=names_columns, is_word=is_word)
 
 
 class _SettingsMeta(StructMeta):
@@ -100,7 +119,8 @@ _WITHOUT_EFFECT = {
     for key, reason in REFUSED.items()
 }
 _JVM_NAMES = {key.lower(): key for key in (*_WITHOUT_EFFECT, *ALIASES)}
-_mentioned: set[str] = set()
+_mentioned: set[tuple[str, ...]] = set()
+_shared_folder = ""
 
 
 class Registry:
@@ -140,30 +160,32 @@ class Registry:
             f"There is no setting {shown(bare)}.", hint=hint, key=bare[:LONGEST_NAME], nearest=names
         )
 
+    def name_of(self, key: str) -> str:
+        """The name of a setting as the caller has it, well spelt: ours, or the JVM engine's."""
+        name = bare_key(key)
+        return self._lower.get(name.lower()) or _JVM_NAMES.get(name.lower(), name)
+
+    def converted(self, key: str, value: object) -> Any:
+        """The value for the setting of ours, where a name of the JVM engine has other values; None: it says nothing."""
+        name = _JVM_NAMES.get(bare_key(key).lower(), "")
+        return ALIASES[name].convert(value) if name in ALIASES else value
+
     def parse(self, key: str, value: object) -> tuple[Setting, str | None, Any]:
         """A key and its text as a typed value, or an error that names key, value and what is allowed."""
         entry, column = self.find(key)
         name = _JVM_NAMES.get(bare_key(key).lower(), entry.key)
         try:
-            given = ALIASES[name].convert(value) if name in ALIASES else value
+            given = self.converted(key, value)
             parsed = None if given is None else entry.type.parse(given)
         except (ValueError, TypeError, OverflowError):
             text = "<hidden>" if entry.secret else shown(value)
             message = f"Setting {name!r} cannot be {text}."
-            hint = f"Allowed: {entry.type.allowed}."
-            raise InvalidInputError(message, hint=hint, key=name, allowed=entry.type.allowed) from None
+            allowed = (ALIASES[name].allowed if name in ALIASES else "") or entry.type.allowed
+            raise InvalidInputError(message, hint=f"Allowed: {allowed}.", key=name, allowed=allowed) from None
         if name in REFUSED and not parsed:
             message = f"Setting {name!r} cannot be false: {REFUSED[name]}."
             raise InvalidInputError(message, hint="Leave it out.", key=name)
         return entry, column, parsed
-
-
-_WORDS = frozenset(
-    {
-        *("string", "text", "json", "ip", "none", "text_and_string", "exact_only"),
-        *("default", "raw", "en_stem", "ngram", "basic", "freq", "position"),
-    }
-)
 
 
 def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
@@ -176,11 +198,14 @@ def weighed_name(rename: Callable[[str], str]) -> Callable[[str], str]:
     return renamed
 
 
-def renamed_words(column: str, value: Any, rename: Callable[[str], str]) -> Any:
-    """The value of a per-column key after a renaming: where a kind comes first it lists columns (`typemap.text = a,b`)."""
-    if not isinstance(value, str) or rename(column) != column or value.strip().lower() in _WORDS:
-        return value
-    return ",".join(rename(part.strip()) for part in value.split(","))
+def renamed_entry(entry: Setting, column: str, value: Any, rename: Callable[[str], str]) -> tuple[str, Any]:
+    """Column and value of a per-column key after a renaming: where a kind comes first the value lists columns."""
+    is_list = entry.lists(column, value)
+    if not isinstance(value, str) or entry.is_word is None or entry.is_word(value.strip().lower()):
+        return rename(column), value
+    if not is_list and rename(column) != column:
+        return rename(column), value
+    return column, ",".join(rename(part.strip()) for part in value.split(","))
 
 
 def bare_key(key: str) -> str:
@@ -188,10 +213,44 @@ def bare_key(key: str) -> str:
     return key[len(PREFIX) :] if key[: len(PREFIX)].lower() == PREFIX else key
 
 
-def _mention(entry: Setting) -> None:
-    """Say once in this process that a setting changes nothing, and why."""
-    if entry.key not in _mentioned:
-        _mentioned.add(entry.key)
+def is_news(*words: str) -> bool:
+    """Whether something was said by no process yet: not by this one, nor by another of the same Spark driver or executor.
+
+    Spark plans every read and write in a process of its own, and tells it a folder that goes with the application.
+    """
+    if words in _mentioned:
+        return False
+    _mentioned.add(words)
+    folder = _shared_folder or _folder_of_worker()
+    if not folder:
+        return True
+    name = hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32]
+    try:
+        Path(folder, f"indextables-said-{name}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    except OSError:
+        pass  # rather twice than never
+    return True
+
+
+def share_folder(folder: str) -> None:
+    """The folder that the processes of the application share, told to a process that Spark did not start."""
+    global _shared_folder
+    _shared_folder = folder
+
+
+def _folder_of_worker() -> str:
+    """The folder of blocks that Spark gives to its Python processes. Others may have one there that outlives applications."""
+    folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return folder if Path(folder).name.startswith("blockmgr-") else ""
+
+
+def mention(entry: Setting, value: object) -> None:
+    """Say once that a setting changes nothing, and why."""
+    if entry.group is not WithoutEffect or entry.key in REFUSED:
+        return
+    if is_news("no effect", entry.key, "" if entry.secret else str(value)):
         logger.warning("Setting %s has no effect here: %s", entry.key, entry.doc)
 
 
@@ -205,27 +264,33 @@ class Settings:
         self.without_effect: dict[str, str] = {}
         """Settings of the JVM engine that were given and change nothing here; why is in their documentation."""
         for layer in layers:
+            lists: list[tuple[Setting, str, Any]] = []
+            particular: list[tuple[Setting, str, Any]] = []
             for key, value in layer.items():
                 if value is None:
                     continue
                 entry, column, parsed = registry.parse(key, value)
                 if entry.group is WithoutEffect:
                     self.without_effect[entry.key] = "<hidden>" if entry.secret else str(value)
-                    if entry.key not in REFUSED:
-                        _mention(entry)
+                    mention(entry, value)
                 elif parsed is None:
                     continue
                 elif column is None:
                     self._values[entry.key] = parsed
+                elif entry.lists(column, parsed):
+                    lists.append((entry, column, parsed))
                 else:
-                    self._values[entry.key] = {**self._values.get(entry.key, {}), column: parsed}
+                    particular.append((entry, column, parsed))
+            for entry, column, parsed in (*lists, *particular):
+                self._values[entry.key] = self._values.get(entry.key, {}) | entry.by_column(column, parsed)
 
     def with_columns(self, rename: Callable[[str], str]) -> Settings:
         """The same settings with other names of columns, in keys and in values."""
         renamed = Settings(self._registry)
         for key, value in self._values.items():
             if key.endswith(".*"):
-                renamed._values[key] = {rename(c): renamed_words(c, each, rename) for c, each in value.items()}
+                entry = self._registry.settings[key]
+                renamed._values[key] = dict(renamed_entry(entry, c, each, rename) for c, each in value.items())
             elif self._registry.settings[key].names_columns:
                 weighed = weighed_name(rename)
                 renamed._values[key] = rename(value) if isinstance(value, str) else tuple(map(weighed, value))

@@ -49,6 +49,13 @@ class SparkWriteSettings(SettingsGroup, frozen=True):
         "Bring rows together before writing, those of a partition above all, so that few and large splits come out.",
         in_table=True,
     )
+    distribution: str = setting(
+        "write.optimizeWrite.distributionMode",
+        word_of("none", "hash"),
+        "hash",
+        "How an optimized write brings rows together: those of a partition by a shuffle (`hash`), or not at all (`none`).",
+        in_table=True,
+    )
     target_bytes: int = setting(
         "write.optimizeWrite.targetSplitSize",
         size(1 << 20),

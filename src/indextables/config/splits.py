@@ -51,6 +51,9 @@ class SplitCacheSettings(SettingsGroup, frozen=True):
         "",
         "Where parts of splits are kept; empty: a folder in the system's temp folder.",
     )
+    on_disk: bool = setting(
+        "cache.disk.enabled", boolean(), True, "Whether parts of splits are kept on disk, whatever the bound says."
+    )
     max_bytes: int = setting(
         "cache.maxSize", size(), 4 << 30, "Bound of the disk cache; what was used longest ago goes first."
     )

@@ -106,13 +106,14 @@ def _bounded_ms(milliseconds: int) -> int:
     )
 
 
-def byte_size(size: int | str) -> int:
-    """A size as people write it, in bytes."""
+def byte_size(name: str, size: int | str) -> int:
+    """A size as people write it, in bytes; `name` is the argument that gives it."""
     try:
         return parse_size(size)
     except ValueError:
-        message = f"{size!r} is not a size."
-        raise InvalidInputError(message, hint="Give bytes, or a text such as 100M or 4G.", size=str(size)) from None
+        message = f"{name} is {size!r}, which is not a size."
+        hint = "Give bytes, or a text such as 100M or 4G."
+        raise InvalidInputError(message, hint=hint, argument=name, size=str(size)) from None
 
 
 def unexpected(name: str, expected: str, value: Any, *, hint: str | None = None) -> InvalidInputError:

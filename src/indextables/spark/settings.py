@@ -26,12 +26,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from indextables.config import PREFIX, REGISTRY, VERSION, is_setting
 from indextables.config.indexing import TIME_ZONE
+from indextables.config.registry import is_news
 from indextables.errors import NotFoundError, UnknownOptionError, UnsupportedError
 from indextables.model.arguments import unexpected
 from indextables.model.report import Report
 
 logger = logging.getLogger(__name__)
-_unknown: set[str] = set()
 _writers: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 
 
@@ -99,8 +99,7 @@ def file_system_settings(properties: Mapping[str, str], given: Mapping[str, obje
 
 def unknown_in_session(name: str) -> bool:
     """Warn once of a key in a Spark conf that is no setting: the conf may serve another engine too. It is left out."""
-    if name not in _unknown:
-        _unknown.add(name)
+    if is_news("unknown", name):
         try:
             REGISTRY.find(name)
         except UnknownOptionError as error:

@@ -43,7 +43,7 @@ _TARGET_SIZE = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 @contextmanager
 def spread(df: DataFrame, partition_columns: Sequence[str], settings: SparkWriteSettings) -> Iterator[DataFrame]:
     """The rows in tasks of about the target size, while the block runs."""
-    if not settings.optimize:
+    if not settings.optimize or settings.distribution == "none":
         yield df
     elif partition_columns:
         with _rebalanced(df, partition_columns, settings.target_bytes) as rows:
@@ -251,7 +251,8 @@ def write(
 
 def task_splits(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> list[AddAction]:
     """The rows as splits that tasks have written; none of them is part of the table yet."""
-    spreading = config.resolve(options=settings).group(SparkWriteSettings)
+    table = (plan.new_metadata or plan.table).configuration
+    spreading = config.resolve(options=settings, table=table).group(SparkWriteSettings)
     names = column_names(plan.schema_json)
     with spread(df, [names.shown(name) for name in plan.partition_columns], spreading) as rows:
         return _run_tasks(df.sparkSession, rows, plan)

@@ -224,7 +224,7 @@ class ColumnChange:
         gone = set(table._names.physical.names) - set(names.physical.names)
         configuration = {
             **config.without_columns(old.configuration or {}, gone),
-            **config.table_configuration(names.options(options)),
+            **definition.by_column(config.table_configuration(names.options(options)), names.physical),
         }
         definition.check_indexing(names.physical, table._partition_columns, configuration)
         recorded = with_decisions(schema, names.physical, table._partition_columns, configuration)

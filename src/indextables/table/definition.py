@@ -5,6 +5,7 @@ What a configuration says of the index must fit the columns, and the rows that a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from indextables import config
 from indextables.config.indexing import IndexingSettings
-from indextables.config.registry import declared
+from indextables.config.registry import declared, is_news
 from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.model.actions import MetadataAction
@@ -24,6 +25,8 @@ from indextables.splits.index.live_indexing import LiveIndexing, same_terms
 from indextables.splits.index.mapping import DocMapping, check_compatible
 from indextables.table.handle import TableHandle
 from indextables.upkeep import clustering, delete
+
+logger = logging.getLogger(__name__)
 
 
 def new_metadata(
@@ -43,8 +46,9 @@ def new_metadata(
     columns = normalize(schema)
     check_schema(columns)
     partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
-    configuration = by_column(config.table_configuration(options or {}), columns)
-    check_indexing(columns, partitions, configuration)
+    with config.named_as_given(options):
+        configuration = by_column(config.table_configuration(options or {}), columns)
+        check_indexing(columns, partitions, configuration)
     return MetadataAction(
         id=table_id,
         name=name,
@@ -86,11 +90,22 @@ def changed_metadata(
 
 def by_column(configuration: Mapping[str, str], schema: pa.Schema) -> dict[str, str]:
     """A configuration as a table keeps it: how columns are indexed by their names, never as lists of a kind."""
+    _tell_of_ambiguity(configuration, schema.names)
     indexing = config.resolve(table=configuration).group(IndexingSettings).for_columns(schema.names)
     families = {s.key[:-1]: getattr(indexing, s.field_name) for s in declared(IndexingSettings) if s.per_column}
     columns = {family + column: str(word) for family, words in families.items() for column, word in words.items()}
     others = {key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None}
     return others | columns
+
+
+def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str]) -> None:
+    """Warn where column and kind are called alike, each on its side: `indexing.typemap.text = string` may mean either."""
+    for key, value in configuration.items():
+        setting, column = config.REGISTRY.find(key)
+        if setting.is_word is None or column is None or column == value or not {column, value} <= {*columns}:
+            continue
+        if setting.is_word(column.lower()) and setting.is_word(value.lower()) and is_news(key, value):
+            logger.warning("%s = %s is taken to be about the column %r, not about %r.", key, value, column, value)
 
 
 def check_change(table: TableHandle, metadata: MetadataAction) -> None:

@@ -213,14 +213,14 @@ class TableHandle:
         gone = set(self._names.physical.names) - set(names.physical.names)
         configuration = config.without_columns(self._indexing.configuration, gone)
         lost = set(self._names.logical.names) - set(names.logical.names) if gone else set()
-        options = {key: value for key, value in self._options.items() if not config.names_a_column(key, lost)}
+        options = {key: value for key, value in self._options.items() if not config.names_a_column(key, value, lost)}
         return config.resolve(options=names.options(options), table=configuration)
 
     def _options_since(self, before: ColumnNames) -> dict[str, object]:
         """The options, meaning the columns that they meant before these were renamed, dropped or brought back."""
         names = self._names
         gone = set(before.physical.names) - set(names.physical.names)
-        options = {k: v for k, v in self._options.items() if not config.names_a_column(k, map(before.shown, gone))}
+        options = {k: v for k, v in self._options.items() if not config.names_a_column(k, v, map(before.shown, gone))}
         # How a column is indexed that was indexed anew is decided: what the handle was opened with is the past.
         decided = {*decided_columns(names.physical)} - {*decided_columns(before.physical)}
         options = config.without_index_of(options, [before.shown(column.name) for column in decided])

@@ -254,22 +254,23 @@ def plan_write(
             raise InvalidInputError("Only an overwrite of all rows can replace the columns.", hint=hint)
     if overwrite_schema and merge_schema:
         raise InvalidInputError("Columns are replaced or merged, not both.", hint="Give overwrite_schema alone.")
-    return row_write.plan_row_write(
-        table._spec,
-        table._snapshot.header,
-        data,
-        recorded=config.resolve(table=table._indexing.configuration),
-        settings=table._settings_under,
-        new_name=table._new_column_name,
-        overwrite_schema=overwrite_schema,
-        operation=operation,
-        where=where,
-        dynamic_partitions=dynamic_partitions,
-        merge_schema=merge_schema,
-        options=table._options,
-        user_metadata=user_metadata,
-        txn=txn,
-    )
+    with config.named_as_given(table._options):
+        return row_write.plan_row_write(
+            table._spec,
+            table._snapshot.header,
+            data,
+            recorded=config.resolve(table=table._indexing.configuration),
+            settings=table._settings_under,
+            new_name=table._new_column_name,
+            overwrite_schema=overwrite_schema,
+            operation=operation,
+            where=where,
+            dynamic_partitions=dynamic_partitions,
+            merge_schema=merge_schema,
+            options=table._options,
+            user_metadata=user_metadata,
+            txn=txn,
+        )
 
 
 def finish_write(
@@ -530,8 +531,9 @@ def set_properties(
     """Change the settings of a table, and words of users beside them; returns the version, None if nothing changed."""
     known = {*(table.metadata.configuration or {})}
     forgotten = [key for key in unset if key in known or config.is_setting(key)]
-    changed = changed_definition(table, description=description, options=options, unset=forgotten)
-    return commit_definition(table, replace(changed, configuration={**(changed.configuration or {}), **properties}))
+    with config.named_as_given(options):
+        changed = changed_definition(table, description=description, options=options, unset=forgotten)
+        return commit_definition(table, replace(changed, configuration={**(changed.configuration or {}), **properties}))
 
 
 def changed_definition(

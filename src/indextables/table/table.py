@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from indextables.config import named_as_given
 from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
 from indextables.config.splits import ReadSettings
 from indextables.config.upkeep import ExpirySettings, MergeSettings, PurgeSettings
@@ -565,8 +566,11 @@ class Table(TableHandle):
             t.update_metadata(options={"mergeOnWrite.enabled": True}, unset=("merge.targetSize",))
         """
         given, forgotten = options or {}, names_list("unset", unset)
-        metadata = planning.changed_definition(self, name=name, description=description, options=given, unset=forgotten)
-        version = planning.commit_definition(self, metadata)
+        with named_as_given(given):
+            metadata = planning.changed_definition(
+                self, name=name, description=description, options=given, unset=forgotten
+            )
+            version = planning.commit_definition(self, metadata)
         # How columns are indexed from now on is said here: what the handle was opened with is the past.
         self._forget_index(given)
         return version
@@ -644,7 +648,7 @@ class Table(TableHandle):
         newest = self._newest()
         bounds = merge.MergeBounds.of(
             newest._settings.group(MergeSettings),
-            target_bytes=None if target_size is None else byte_size(target_size),
+            target_bytes=None if target_size is None else byte_size("target_size", target_size),
             max_source_splits=max_source_splits,
             max_dest_splits=max_dest_splits,
             order_by=None if order_by is None else definition.sort_columns(newest, order_by),

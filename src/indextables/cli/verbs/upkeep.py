@@ -27,6 +27,7 @@ from indextables.cli.verb import (
 )
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.checkpointer import CheckpointReport
+from indextables.model.arguments import byte_size
 from indextables.model.report import Progress
 from indextables.table import Table, verify_table
 from indextables.table.reindex import ReindexReport
@@ -74,7 +75,7 @@ def merge(
 
     def act(*, dry_run: bool, progress: Progress) -> MergeReport:
         return table.merge(
-            target_size=target_size,
+            target_size=None if target_size is None else byte_size("--target-size", target_size),
             where=where,
             max_dest_splits=max_dest_splits,
             max_source_splits=max_source_splits,

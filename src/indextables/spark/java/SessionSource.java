@@ -1,5 +1,8 @@
 package indextables;
 
+import java.lang.invoke.MethodHandle;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Locale;
@@ -35,6 +38,31 @@ public class SessionSource extends UserDefinedPythonDataSource {
     spark.sessionState().dataSourceManager().registerDataSource(TableRelation.FORMAT, ours);
     for (int i = 0; i < TableRelation.OTHER_NAMES.length; i++)
       spark.sessionState().dataSourceManager().registerDataSource(TableRelation.OTHER_NAMES[i], ours);
+  }
+
+  /**
+   * The folder of this driver's blocks, which Spark tells every Python process that it starts; empty if it is not to be had.
+   * Asked step by step: the classes on the way have methods of types that need not be on the class path, and all of a class's
+   * methods are loaded by whoever compiles against it.
+   */
+  public static String sharedFolder() {
+    String[] classes = {"SparkEnv", "storage.BlockManager", "storage.DiskBlockManager"};
+    String[] methods = {"blockManager", "diskBlockManager", "localDirsString"};
+    try {
+      ClassLoader loader = SparkSession.class.getClassLoader();
+      MethodHandles.Lookup lookup = MethodHandles.publicLookup();
+      Class type = Class.forName("org.apache.spark.SparkEnv", true, loader);
+      Object found = lookup.findStatic(type, "get", MethodType.methodType(type)).invokeWithArguments(new Object[0]);
+      for (int i = 0; i < methods.length; i++) {
+        Class next = i + 1 < classes.length ? Class.forName("org.apache.spark." + classes[i + 1], true, loader) : String[].class;
+        MethodHandle method = lookup.findVirtual(type, methods[i], MethodType.methodType(next));
+        found = method.invokeWithArguments(new Object[] {found});
+        type = next;
+      }
+      return ((String[]) found)[0];
+    } catch (Throwable e) {
+      return "";
+    }
   }
 
   public PythonDataSourceCreationResult createDataSourceInPython(

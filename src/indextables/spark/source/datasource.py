@@ -19,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import _wrap_function
 
+from indextables.config.registry import share_folder
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import FRAME_KEY, with_metadata
@@ -108,7 +109,9 @@ def register_source(spark: SparkSession) -> None:
         return
     accept_partition_columns()
     source = _wrap_function(spark.sparkContext, DefaultSource)
-    java_classes(spark).call("SessionSource", "register", spark._jsparkSession, source)
+    classes = java_classes(spark)
+    classes.call("SessionSource", "register", spark._jsparkSession, source)
+    share_folder(classes.call("SessionSource", "sharedFolder"))  # what one process has warned of, others need not
     _sessions_with_source.add(spark)
 
 

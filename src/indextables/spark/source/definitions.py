@@ -149,8 +149,9 @@ def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[
         if name.lower() in SPARKS_OWN:
             continue
         if key.lower().startswith(PREFIX) or name.split(".")[0].lower() in _ROOTS:
-            config.REGISTRY.find(name)  # an error with the nearest names, if there is no such setting
-            settings[name] = value
+            setting, _, _ = config.REGISTRY.parse(name, value)  # with the nearest names, if there is no such setting
+            config.mention(setting, value)
+            settings |= {} if setting.group is config.WithoutEffect else {name: value}
         elif name.lower().startswith(_OTHER_FORMATS):
             raise UnsupportedError(
                 f"{name} is a property of another format and would do nothing here.",

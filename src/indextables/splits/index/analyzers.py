@@ -14,7 +14,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import tantivy
 
-from indextables.splits.index.mapping import CHAIN, GRAM_TOKENIZER, STEMMERS, ColumnMapping, DocMapping
+from indextables.config.indexing import CHAIN, STEMMERS
+from indextables.splits.index.mapping import GRAM_TOKENIZER, ColumnMapping, DocMapping
 
 ROW_FIELD = "_row"
 """The fast field that holds a row's number, where a writer needs one to sort by."""

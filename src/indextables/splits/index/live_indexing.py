@@ -17,14 +17,12 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.config import resolve
-from indextables.config.indexing import DEFAULT_OPERATOR, IndexingSettings
+from indextables.config.indexing import DEFAULT_OPERATOR, RECORD_OPTIONS, TOKENIZERS, IndexingSettings
 from indextables.errors import BadFileError, InvalidInputError
 from indextables.model.protocol import default_operator
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import (
-    RECORD_OPTIONS,
-    TOKENIZERS,
     WHOLE_TOKENIZERS,
     ColumnMapping,
     DocMapping,

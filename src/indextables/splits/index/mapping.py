@@ -27,44 +27,30 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config import REGISTRY, is_setting, resolve
-from indextables.config.indexing import MAX_TOKEN_LENGTH, TOKEN_LENGTHS, IndexingSettings
-from indextables.errors import BadFileError, InvalidInputError
+from indextables.config.indexing import (
+    CHAIN,
+    EXACT_KINDS,
+    KINDS,
+    MAX_TOKEN_LENGTH,
+    RECORD_OPTIONS,
+    STEMMERS,
+    TOKEN_LENGTHS,
+    TOKENIZERS,
+    IndexingSettings,
+)
+from indextables.config.jvm_names import REFUSED_KINDS
+from indextables.errors import BadFileError, InvalidInputError, nearest
 from indextables.model.schema import METADATA_KEY
 
-KINDS = ("string", "text", "json", "ip", "none")
 EXACT_VALUE, EXACT_HASH = "value", "hash"
-_EXACT_KINDS = {"text_and_string": ("text", EXACT_VALUE), "exact_only": ("none", EXACT_HASH)}
+_EXACT_KINDS = dict(zip(EXACT_KINDS, (("text", EXACT_VALUE), ("none", EXACT_HASH)), strict=True))
 """The kinds with a field for whole values: what the column is otherwise, and what that field holds."""
 GRAM_TOKENIZER = "gram3"
 """Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
-RECORD_OPTIONS = ("basic", "freq", "position")
 WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
-STEMMERS = {
-    "ar_stem": "arabic",
-    "da_stem": "danish",
-    "nl_stem": "dutch",
-    "en_stem": "english",
-    "fi_stem": "finnish",
-    "fr_stem": "french",
-    "de_stem": "german",
-    "el_stem": "greek",
-    "hu_stem": "hungarian",
-    "it_stem": "italian",
-    "no_stem": "norwegian",
-    "pt_stem": "portuguese",
-    "ro_stem": "romanian",
-    "ru_stem": "russian",
-    "es_stem": "spanish",
-    "sv_stem": "swedish",
-    "ta_stem": "tamil",
-    "tr_stem": "turkish",
-}
-TOKENIZERS = ("default", "raw", "lowercase_raw", "whitespace", "ngram", *STEMMERS)
 CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
 CHAIN_FILTERS = ("lowercase", "ascii", "stop:<language>", "stem:<language>")
 LANGUAGES = tuple(sorted(set(STEMMERS.values())))
-CHAIN = "|"
-"""What stands between the parts of a chain, and in no tokenizer's own name."""
 _DEFAULT_TOKENIZER = {"string": "raw", "text": "default", "json": "default"}
 _DEFAULT_RECORD = {"string": "basic", "text": "position", "json": "position"}
 _FORMAT = 1
@@ -298,7 +284,8 @@ def _unknown_columns(schema: pa.Schema, settings: IndexingSettings) -> Iterable[
     for key, columns in families.items():
         for column in columns:
             if column not in schema.names:
-                yield f"{key} names {column!r}, which is no column."
+                near = nearest(column, schema.names)
+                yield f"{key} names {column!r}, which is no column.{f' Did you mean {near[0]!r}?' if near else ''}"
 
 
 def _column(
@@ -384,6 +371,10 @@ def _kind(
     go: splits without it are looked through.
     """
     allowed = _allowed_kinds(field.type)
+    asked = settings.typemap.get(field.name, "").strip().lower()
+    if asked in REFUSED_KINDS:
+        faults.append(f"indexing.typemap.{field.name} cannot be {asked!r}; write {REFUSED_KINDS[asked]}.")
+        return "none", ""
     kind = _word(field.name, "typemap", settings.typemap, (*KINDS, *_EXACT_KINDS), faults)
     left_out = field.name in settings.nonindexed
     if left_out and kind not in ("", "none"):

@@ -26,11 +26,12 @@ import pyarrow as pa
 import tantivy
 from msgspec import Struct
 
+from indextables.config.indexing import CHAIN
 from indextables.errors import InvalidInputError, shown
 from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
 from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
-from indextables.splits.index.mapping import CHAIN, WHOLE_TOKENIZERS, ColumnMapping, before_stems, is_text, keeps_case
+from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, before_stems, is_text, keeps_case
 from indextables.splits.index.values import parse_address
 from indextables.splits.query.tree import Leaf, Regex, Wildcard, Words
 

@@ -233,7 +233,7 @@ class SplitCache:
     @classmethod
     def of(cls, settings: SplitCacheSettings) -> SplitCache:
         """The cache that the settings name; the same object for the same place."""
-        return _cache_at(settings.directory, settings.max_bytes, settings.memory_bytes)
+        return _cache_at(settings.directory, settings.max_bytes if settings.on_disk else 0, settings.memory_bytes)
 
     @classmethod
     def default(cls) -> SplitCache:

@@ -24,8 +24,9 @@ import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
+from indextables.config.indexing import TOKENIZERS
 from indextables.errors import BadFileError
-from indextables.splits.index.mapping import TOKENIZERS, WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
+from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, DocMapping, is_nested
 from indextables.splits.index.tantivy_files import footer_length
 from indextables.splits.read.bundle_files import Data, UnknownFormError, stop_number
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 import tantivy
 
-from indextables.config.indexing import IndexingSettings
+from indextables.config.indexing import STEMMERS, TOKENIZERS, IndexingSettings
 from indextables.splits.index.analyzers import ROW_FIELD, analyze, register, schema_for, terms_of
-from indextables.splits.index.mapping import STEMMERS, TOKENIZERS, ColumnMapping, DocMapping
+from indextables.splits.index.mapping import ColumnMapping, DocMapping
 from indextables.splits.index.values import MAX_DEPTH, index_text, index_values, leaves, parse_address, parse_json
 
 
