@@ -115,7 +115,8 @@ def test_what_spark_submit_and_spark_defaults_say_is_left_alone(
     assert defaults == {"spark.master": "spark://there:7077", "spark.pyspark.python": python, "spark.a": "b c"}
     assert sessions.spark_defaults({"SPARK_HOME": str(tmp_path)}) == {}
     for name in (*sessions._LAUNCHED_BY, "PYSPARK_SUBMIT_ARGS", "MASTER", "PYSPARK_PYTHON"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that it is not there afterwards either, whatever is set meanwhile
+        monkeypatch.delenv(name)
     assert sessions._is_placed(defaults) and not sessions._is_placed({})
     sessions._choose_interpreter(defaults)
     assert os.environ["PYSPARK_PYTHON"] == python
