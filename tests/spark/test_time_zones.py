@@ -23,6 +23,10 @@ CONDITIONS = (
     "day >= timestamp '2026-03-08 00:00:00'",
     "day = '2026-03-08' OR ts < '2026-03-07 12:00:00'",
     "ts IN ('2026-03-08', '2026-03-08 12:00:00+01:00')",
+    "wall >= '2026-03-08 00:00:00Z' AND wall < '2026-03-09'",
+    "day = '2026-03-08 00:00:00Z'",
+    "day = CAST(timestamp '2026-03-07 22:00:00' AS DATE)",
+    "timestamp '2026-03-08 00:00:00' < date '2026-03-08' OR id < 5",
 )
 
 
@@ -81,3 +85,12 @@ def test_an_older_version_by_its_moment(spark: SparkSession, zone: str, path: st
     (moment,) = (row.made for row in shown.collect())
     assert spark.read.format("indextables").option("timestampAsOf", moment).load(path).count() == 150
     assert spark.read.format("indextables").load(path).count() == 11
+
+
+@pytest.mark.parametrize("literal", ["'2026-03-08'", "TIMESTAMP '2026-03-08 00:00:00'", "DATE '2026-03-08'"])
+def test_partitions_by_moments(spark: SparkSession, zone: str, literal: str, tmp_path: Path) -> None:
+    other = "SELECT 2, timestamp '2026-03-08 00:00:00Z'"
+    frame = spark.sql(f"SELECT 1 AS id, timestamp '2026-03-08 00:00:00' AS ts UNION ALL {other}")
+    its.write(frame, str(tmp_path / "t"), partition_by=["ts"])
+    spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{tmp_path / 't'}' WHERE ts = {literal}")
+    assert [row.id for row in its.table(spark, str(tmp_path / "t")).collect()] == [2]

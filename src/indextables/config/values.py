@@ -157,6 +157,7 @@ def word_of(*words: str) -> ValueType:
 
 LOCAL_ZONE = "local"
 """The time zone of this machine, by a name of its own."""
+_ZONE_NAME = re.compile(r"[A-Za-z0-9_+:/-]+", re.ASCII)
 _OFFSET_ZONE = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
 
 
@@ -215,7 +216,10 @@ def time_zone() -> ValueType:
 
     def parse(value: object) -> str:
         name = str(value).strip()
-        zone_of(name)
+        if not _ZONE_NAME.fullmatch(
+            name
+        ):  # whether it is known is seen where it is needed: a session has one for all it does
+            raise ValueError(value)
         return name
 
     return ValueType("time zone", "a name such as Europe/Berlin, UTC, +05:30, or local for that of the machine", parse)

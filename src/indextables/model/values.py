@@ -130,7 +130,10 @@ def parse_moment(text: str, now: dt.datetime | None = None, zone: str = "UTC") -
 
 
 def from_zone(moment: dt.datetime, zone: str) -> dt.datetime:
-    """A moment without a zone as that of a zone, in UTC; as it is if it has one, or if no calendar reaches so far."""
+    """A moment without a zone as that of a zone, in UTC; as it is if it has one, or if no calendar reaches so far.
+
+    ValueError for a zone that is not known.
+    """
     if moment.tzinfo is not None:
         return moment
     own = zone_of(zone)
@@ -144,8 +147,9 @@ def to_zone(moment: dt.datetime, zone: str) -> dt.datetime:
     """What the clocks of a zone show at a moment; as it is if it has no zone, or if no calendar reaches so far."""
     if moment.tzinfo is None:
         return moment
+    own = zone_of(zone)
     try:
-        return moment.astimezone(zone_of(zone)).replace(tzinfo=None)
+        return moment.astimezone(own).replace(tzinfo=None, fold=0)
     except (OverflowError, ValueError, OSError):
         return moment
 

@@ -120,6 +120,8 @@ MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_VARINT_BYTES = 10
 _MAX_DEPTH = 50
+_MOST_NULL_FIELDS = 8
+"""A value of a type is a dict with all its fields, however few bytes it takes."""
 _SCHEMA, _CODEC, _CRC32 = "avro.schema", "avro.codec", "indextables.crc32"
 _EMPTY_FIELDS = "indextables.emptyFields"
 
@@ -290,30 +292,39 @@ def _schema(frame: _Frame, meta: dict[str, bytes]) -> dict[str, Any]:
         raise frame.bad("holds no Avro records", at=0)
     text = meta[_SCHEMA]
     if text not in _CHECKED_SCHEMAS:
-        _check_type(frame, schema, 0)
+        _check_type(frame, schema, ())
         if len(_CHECKED_SCHEMAS) < _MOST_SCHEMAS and len(text) < _LONG_SCHEMA:
             _CHECKED_SCHEMAS.add(text)
     return schema
 
 
-def _check_type(frame: _Frame, schema: Any, depth: int) -> None:
+def _check_type(frame: _Frame, schema: Any, within: tuple[str, ...]) -> None:
     """Refuse types whose values take no bytes or are nested without end: of those a few bytes hold any number.
 
-    The schema is the file's own, so it decides how much memory its rows take.
+    The schema is the file's own, so it decides how much memory its rows take. `within` names the types that hold this one.
     """
-    if depth > _MAX_DEPTH:
+    if len(within) > _MAX_DEPTH:
         raise frame.bad("has a schema that is nested too deep", at=0)
+    if isinstance(schema, str) and schema.rpartition(".")[2] in within:
+        raise frame.bad(f"has a type {schema!r} that holds itself", at=0)
     if isinstance(schema, list):
         for branch in schema:
-            _check_type(frame, branch, depth + 1)
+            _check_type(frame, branch, (*within, ""))
     elif isinstance(schema, dict):
         kind, fields = schema.get("type"), schema.get("fields")
-        types = [f.get("type") if isinstance(f, dict) else None for f in fields] if isinstance(fields, list) else []
-        empty = kind == "record" and all(_is_null(one) for one in types)
+        known = [field for field in fields if isinstance(field, dict)] if isinstance(fields, list) else []
+        if not all(isinstance(field.get("name"), str) for field in known):
+            raise frame.bad("has a field whose name is no text", at=0)
+        types = [field.get("type") for field in known]
+        nulls = sum(map(_is_null, types))
+        empty = kind in ("record", "error") and nulls == len(types)
+        if nulls > _MOST_NULL_FIELDS:
+            raise frame.bad(f"has a type with {nulls} fields that are always null", at=0)
+        within = (*within, str(schema.get("name", "")).rpartition(".")[2])
         if empty or (kind == "array" and _is_null(schema.get("items"))) or (kind == "fixed" and not schema.get("size")):
             raise frame.bad("has a type whose values take no bytes", at=0)
-        for part in (*types, schema.get("items"), schema.get("values"), kind if not isinstance(kind, str) else None):
-            _check_type(frame, part, depth + 1)
+        for part in (*types, schema.get("items"), schema.get("values"), kind):
+            _check_type(frame, part, within)
 
 
 def _is_null(schema: Any) -> bool:

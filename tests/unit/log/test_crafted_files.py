@@ -30,6 +30,7 @@ from indextables.splits.read.bundle_files import _check_file
 from indextables.table import planning
 from indextables.wire import version_file
 from indextables.wire.avro import assemble
+from indextables.wire.manifest import decode_file_entries
 from indextables.wire.old_checkpoints import decode_checkpoint, decode_parquet_checkpoint, encode_parquet_checkpoint
 from indextables.wire.state import decode_state
 from tests.support.tables import SCHEMA, append, live
@@ -230,12 +231,42 @@ def test_lists_of_nothing_in_avro(items: Any, block: bytes) -> None:
         decode_state(assemble(json.dumps(schema), "null", [(1, block)]), path="state-v1/_manifest.avro")
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([{"name": "r", "type": "R"}], "holds itself"),
+        ([{"name": "r", "type": ["null", "a.R"]}], "holds itself"),
+        ([{"name": "r", "type": {"type": "R"}}], "holds itself"),
+        ([{"name": "r", "type": {"type": "array", "items": {"type": "map", "values": "R"}}}], "holds itself"),
+        ([{"name": "n", "type": "boolean"}, *({"name": f"n{n}", "type": "null"} for n in range(1000))], "always null"),
+        ([{"name": ["x"], "type": "long"}], "no text"),
+    ],
+)
+def test_types_that_take_a_reader_down(fields: list[Any], said: str) -> None:
+    inner = {"type": "record", "name": "R", "namespace": "a", "fields": fields}
+    schema = {
+        "type": "record",
+        "name": "S",
+        "fields": [{"name": "path", "type": "string"}, {"name": "x", "type": inner}],
+    }
+    data = assemble(json.dumps(schema), "null", [(1, bytes(3))])
+    with pytest.raises(BadFileError, match=said):
+        decode_file_entries(data, path="m.avro")
+    with pytest.raises(BadFileError, match=said):
+        decode_state(data, path="state-v1/_manifest.avro")
+
+
+def test_an_error_is_a_record_too() -> None:
+    items = {"type": "error", "name": "E", "fields": [{"name": "n", "type": "null"}]}
+    schema = {"type": "record", "name": "S", "fields": [{"name": "x", "type": {"type": "array", "items": items}}]}
+    with pytest.raises(BadFileError, match="take no bytes"):
+        decode_state(assemble(json.dumps(schema), "null", [(1, bytes(3))]), path="state-v1/_manifest.avro")
+
+
 def test_more_records_than_bytes_in_avro() -> None:
     schema = json.dumps({"type": "record", "name": "S", "fields": [{"name": "path", "type": "string"}]})
     for count in (2**62, 90_000):
         with pytest.raises(BadFileError, match=r"m\.avro"):
-            from indextables.wire.manifest import decode_file_entries
-
             decode_file_entries(assemble(schema, "null", [(count, b"\x00")]), path="m.avro")
 
 

@@ -95,7 +95,7 @@ def bound_predicate(
     if where is None:
         return None
     if isinstance(where, str):
-        return bind(_with_moments(parse(where, zone=zone), schema, now_ms, zone), schema)
+        return bind(_with_moments(parse(where), schema, now_ms, zone), schema)
     if isinstance(where, Predicate):
         return bind(_with_moments(where, schema, now_ms, zone), schema)
     if isinstance(where, pc.Expression):
@@ -136,7 +136,10 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
             message = f"{literal} is relative to the clock, which is not known here."
             raise InvalidInputError(message, hint="Write the moment itself.", column=column.dotted)
         value = parse_moment(value, timestamp_of(now_ms * 1_000, zone=True), zone)
-    elif isinstance(value, str):
+    has_zone = pa.types.is_timestamp(kind) and getattr(kind, "tz", None) is not None
+    if isinstance(value, str):
+        if not has_zone:
+            return literal  # taken as it is written: a zone that it names is passed over
         try:
             value = parse_moment(value)
         except ValueError:
@@ -145,8 +148,12 @@ def _moment(literal: Literal, column: Column, schema: pa.Schema, now_ms: int | N
         return literal
     if not isinstance(value, dt.datetime):
         value = dt.datetime.combine(value, dt.time())
-    has_zone = pa.types.is_timestamp(kind) and getattr(kind, "tz", None) is not None
-    return Literal(from_zone(value, zone) if has_zone else to_zone(value, zone))
+    try:
+        return Literal(from_zone(value, zone) if has_zone else to_zone(value, zone))
+    except ValueError:
+        message = f"The time zone {zone!r} of the condition is not known on this machine."
+        hint = "Set condition.timeZone to a name such as Europe/Berlin or UTC; names need the package tzdata or the system's."
+        raise InvalidInputError(message, hint=hint, column=column.dotted, zone=zone) from None
 
 
 def partition_predicate(

@@ -40,7 +40,7 @@ from indextables.model.predicate.tree import (
     TextMatch,
     like,
 )
-from indextables.model.values import from_zone, micros_of, parse_date, parse_decimal, parse_float, parse_timestamp
+from indextables.model.values import micros_of, parse_date, parse_decimal, parse_float, parse_timestamp
 
 FUNCTIONS: dict[str, tuple[Callable[[Column, str], Predicate], bool]] = {
     "startswith": (lambda column, text: TextMatch("starts_with", column, text), True),
@@ -58,16 +58,14 @@ def is_cast(name: str) -> bool:
     return name in _CASTS
 
 
-def cast_literal(literal: Literal, kind: str, zone: str = "UTC") -> Literal:
-    """A literal as a value of a type; NULL stays NULL. A timestamp that names no zone is one of `zone`."""
+def cast_literal(literal: Literal, kind: str) -> Literal:
+    """A literal as a value of a type; NULL stays NULL. A timestamp that names no zone has none until it is compared."""
     cast = _CASTS.get(kind)
     if cast is None:
         raise InvalidInputError(f"A literal cannot be cast to {kind!r}.", hint=f"Types: {', '.join(sorted(_CASTS))}.")
     if literal.value is None:
         return literal
     try:
-        if kind == "timestamp":
-            return Literal(_to_timestamp(literal.value, zone))
         return Literal(cast(literal.value))
     except (ValueError, TypeError, ArithmeticError):
         raise InvalidInputError(f"{literal} is not a {kind}.", hint=f"Write a valid {kind}.") from None
@@ -129,9 +127,8 @@ def _to_date(value: Any) -> dt.date:
     return parse_timestamp(value).date() if len(value.strip()) > 10 else parse_date(value)
 
 
-def _to_timestamp(value: Any, zone: str = "UTC") -> dt.datetime:
-    moment = from_zone(value if isinstance(value, dt.datetime) else parse_timestamp(str(value)), zone)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=dt.UTC)
+def _to_timestamp(value: Any) -> dt.datetime:
+    return value if isinstance(value, dt.datetime) else parse_timestamp(str(value))
 
 
 def _to_text(value: Any) -> str:
@@ -159,14 +156,9 @@ Operand = Column | Literal
 Node = Predicate | Operand
 
 
-def parse(text: str, *, zone: str = "UTC") -> Predicate:
-    """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected.
-
-    `TIMESTAMP '...'` without a zone is a moment of `zone`.
-    """
-    parser = _Parser(text, tokenize(text))
-    parser.zone = zone
-    return parser.complete_predicate()
+def parse(text: str) -> Predicate:
+    """The predicate that a SQL condition says, or `QuerySyntaxError` with the place and what was expected."""
+    return _Parser(text, tokenize(text)).complete_predicate()
 
 
 def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predicate, int]:
@@ -177,8 +169,6 @@ def parse_among(text: str, tokens: Sequence[Token], index: int) -> tuple[Predica
 
 class _Parser(Cursor):
     """One pass over the words of a text."""
-
-    zone = "UTC"
 
     def condition(self) -> Predicate:
         start = self.token
@@ -335,7 +325,7 @@ class _Parser(Cursor):
             return Literal({"TRUE": True, "FALSE": False}.get(word))
         if word in _TYPED and following.kind == "string":
             self.index += 2
-            return self.placed(following, lambda: cast_literal(Literal(following.value), _TYPED[word], self.zone))
+            return self.placed(following, lambda: cast_literal(Literal(following.value), _TYPED[word]))
         if following.is_sign("("):
             return self.call(token)
         if word in RESERVED:
@@ -396,7 +386,7 @@ class _Parser(Cursor):
         if place.kind != "name":
             raise syntax_error(self.text, place.start, "expected the name of a type")
         self.expect(")")
-        return self.placed(place, lambda: cast_literal(literal, str(kind).lower(), self.zone))
+        return self.placed(place, lambda: cast_literal(literal, str(kind).lower()))
 
     # -- the parts that must be of one kind
 

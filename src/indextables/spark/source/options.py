@@ -319,7 +319,7 @@ class ReadRequest(Struct, frozen=True):
         text, exact = self._own_filters(table)
         filters = parse_filters(text, table.schema, exact)
         if self.where is not None:
-            filters.append(parse(self.where, zone=table._zone))
+            filters.append(parse(self.where))
         now_ms = table._log.now_ms()
         where = bound_predicate(all_of(filters), table.schema, now_ms=now_ms, zone=table._zone) if filters else None
         if self.query is None and not self.operators:

@@ -190,6 +190,21 @@ MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us")
         ),
         ("wall = TIMESTAMP '2026-01-10 12:00:00'", "America/New_York", "wall = '2026-01-10 12:00:00'"),
         ("day >= TIMESTAMP '2026-01-10 00:00:00'", "America/New_York", "day >= '2026-01-10'"),
+        ("wall >= '2026-03-08 00:00:00Z'", "America/New_York", "wall >= '2026-03-08'"),
+        ("day = '2026-03-08 00:00:00Z'", "America/New_York", "day = '2026-03-08'"),
+        ("wall = TIMESTAMP '2026-03-08 00:00:00Z'", "America/New_York", "wall = '2026-03-07 19:00:00'"),
+        ("day = CAST(TIMESTAMP '2026-03-07 22:00:00' AS DATE)", "America/New_York", "day = '2026-03-07'"),
+        ("day = TIMESTAMP '2018-11-04 00:00:00'", "America/Sao_Paulo", "day = '2018-11-04'"),
+        (
+            "TIMESTAMP '2026-03-08 00:00:00' < DATE '2026-03-08' OR ts < '2026-01-01'",
+            "UTC",
+            "FALSE OR ts < '2026-01-01'",
+        ),
+        (
+            "TIMESTAMP '2026-03-08 00:00:00' < DATE '2026-03-08' OR ts < '2026-01-01'",
+            "+05:30",
+            "FALSE OR ts < '2025-12-31 18:30:00'",
+        ),
         ("ts >= 'now/d'", "America/New_York", "ts >= '2026-01-09 05:00:00'"),
         ("ts >= 'now-15m'", "America/New_York", "ts >= '2026-01-10 02:45:00'"),
         (
@@ -202,3 +217,9 @@ MOMENTS = pa.schema({"ts": pa.timestamp("us", "UTC"), "wall": pa.timestamp("us")
 def test_moments_that_name_no_zone_are_those_of_a_zone(where: str, zone: str, same: str) -> None:
     now_ms = int(dt.datetime(2026, 1, 10, 3, tzinfo=dt.UTC).timestamp() * 1000)
     assert bound_predicate(where, MOMENTS, now_ms=now_ms, zone=zone) == bound_predicate(same, MOMENTS)
+
+
+def test_a_zone_that_is_not_known_is_told_where_it_is_needed() -> None:
+    assert bound_predicate("s = 'x'", MOMENTS, zone="SystemV/EST5") == bound_predicate("s = 'x'", MOMENTS)
+    with pytest.raises(InvalidInputError, match="time zone 'Nowhere/X' of the condition is not known"):
+        bound_predicate("ts > '2026-01-01'", MOMENTS, zone="Nowhere/X")

@@ -94,7 +94,8 @@ def eq(column: Column, value: Any) -> Comparison:
         ("a = - - 3", eq(A, 3)),
         ("a = DATE '1969-12-31'", eq(A, dt.date(1969, 12, 31))),
         ("a = TIMESTAMP '2024-01-01 01:00:00+01:00'", eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))),
-        ("a = TIMESTAMP '2024-01-01T00:00'", eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))),
+        ("a = TIMESTAMP '2024-01-01T00:00'", eq(A, dt.datetime(2024, 1, 1))),  # its zone is known where it is bound
+        ("a = TIMESTAMP '2024-01-01T00:00Z'", eq(A, dt.datetime(2024, 1, 1, tzinfo=dt.UTC))),
         ("a = TIMESTAMP_NTZ '2024-01-01 00:00:00.25'", eq(A, dt.datetime(2024, 1, 1, 0, 0, 0, 250_000))),
         ("date = 1 AND timestamp = 2", And((eq(Column(("date",)), 1), eq(Column(("timestamp",)), 2)))),
         ("`we``ird.name`.x.`y z` = 1", eq(Column(("we`ird.name", "x", "y z")), 1)),
