@@ -308,7 +308,8 @@ def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = 
     if not list_log(store).is_empty:
         raise RefusedError(
             f"There is a log at {store.url}; it is rebuilt only where it is lost.",
-            hint="Write a clean copy with Table.repair(path, at='another place'), or move the _transaction_log folder away first.",
+            hint="Write a clean copy with Table.repair(path, at='another place'), or move the _transaction_log folder away "
+            "first.",
             path=store.url,
         )
     files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
