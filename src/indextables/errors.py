@@ -186,8 +186,8 @@ class LogGapError(CorruptTableError):
 
     kind = "log_gap"
     default_hint = (
-        "Restore the missing file from a backup, open an older version by number, or write a clean copy of what can be read "
-        "with Table.repair(path, at='another place')."
+        "Restore the missing file from a backup, open an older version by number, or write a clean log of what can be read "
+        "with Table.repair(path, at='another place') and put it in the place of the table's log, as the report says."
     )
 
 
@@ -211,7 +211,10 @@ class MissingSplitError(CorruptTableError):
     """The log names a split that is not in the store."""
 
     kind = "missing_split"
-    default_hint = "Restore the split from a backup, or run Table.repair(path, at=...) for a clean copy without it."
+    default_hint = (
+        "Restore the split from a backup. To go on without its rows, write a clean log with Table.repair(path, at='another "
+        "place') and put it in the place of the table's log, as the report says."
+    )
 
 
 class InvalidInputError(IndexTablesError):

@@ -9,6 +9,7 @@ import pytest
 
 from indextables import Table
 from tests.cli.calls import Call
+from tests.support.stores import swap_logs
 
 
 def test_merge(call: Call, logs: Path, tmp_path: Path) -> None:
@@ -49,6 +50,15 @@ def test_repair_rebuilds_a_lost_log_and_copies_a_damaged_one(call: Call, logs: P
     assert call("repair", logs, "--dry-run", "--json").json["valid_splits"] == 2
     call("repair", logs)
     assert call("count", logs).out == "3\n"
+
+
+def test_the_advice_for_a_missing_split_leads_to_every_other_row(call: Call, logs: Path, tmp_path: Path) -> None:
+    lost = Table.open(str(logs)).files().to_pylist()[0]
+    (logs / lost["path"]).unlink()
+    told = call("scan", logs, code=8).err
+    assert "indextables repair PATH --at NEW_PATH` and put it in the place of the table's log" in " ".join(told.split())
+    swap_logs(call("repair", logs, "--at", tmp_path / "copy", "--json").json["message"], keep=tmp_path / "damaged")
+    assert call("scan", logs, "--json").out.count("message") == 3 - lost["num_records"]
 
 
 def test_restore_brings_a_version_back(call: Call, logs: Path) -> None:

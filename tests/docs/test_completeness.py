@@ -13,6 +13,8 @@ from indextables import Table, errors
 from indextables.commands.parser import STATEMENTS
 from indextables.config import REGISTRY, is_setting
 from indextables.model.report import Report
+from indextables.spark.source.datasource import FORMATS
+from indextables.spark.sql import JVM_EXTENSION
 from tests.support.code_blocks import blocks_of
 from tools.command_line import commands, help_of
 from tools.reference import MARK, PARTS, REPORTS, with_parts
@@ -85,6 +87,13 @@ def test_every_verb_and_function_is_documented() -> None:
     assert [name for name in verbs if f"#### `{name}`" not in text and f"#### `t.{name}`" not in text] == []
     spark = page("reference/spark.md")
     assert [name for name in its.__all__ if f"### `{name}`" not in spark] == []
+
+
+def test_the_names_that_jobs_of_the_jvm_engine_have_are_on_its_page() -> None:
+    text = (DOCS / "how-to/upgrade.md").read_text(encoding="utf-8")
+    functions = ("indextables_histogram", "indextables_date_histogram", "indextables_range", "_indexall indexquery")
+    named = (*FORMATS[1:], JVM_EXTENSION, *functions)
+    assert [name for name in named if name not in text] == []
 
 
 def test_every_report_that_a_verb_returns_is_documented() -> None:

@@ -88,6 +88,8 @@ def their_engine_on_ours(tmp_path: Path) -> None:
 VERBS: dict[str, Callable[[Table], object]] = {
     "append": lambda t: t.append(one_row(t)),
     "delete": lambda t: t.delete(where="n = 27"),
+    "update": lambda t: t.update(set={"level": "upper(level)"}, where="n = 27"),
+    "upsert": lambda t: t.upsert(one_row(t), on=["id"]),
     "merge": lambda t: t.merge(target_size="100M"),
     "restore": lambda t: t.restore(version=t.version - 1),
 }
@@ -279,7 +281,7 @@ ROWS: dict[str, tuple[tuple[str, Check], tuple[str, Check]]] = {
         ("works", their_engine_on_theirs),
         ("refused by its own check: protocol 5 in the state", their_engine_on_ours),
     ),
-    "append, delete, merge, restore of ours": (
+    "append, delete, update, upsert, merge, restore of ours": (
         ("works, and makes the table ours, with a warning", writes_on_theirs),
         ("works", writes_on_ours),
     ),

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from indextables import Table
 from indextables.commands import sql
-from tests.golden.golden_tables import GoldenTable, for_each_table, jvm_table
+from indextables.upkeep.rewrite import are_foreign
+from tests.golden.golden_tables import GOLDEN, JVM, GoldenTable, for_each_table, jvm_table
 from tests.golden.many_splits import many_splits
 
 
@@ -162,6 +164,38 @@ def test_a_rewrite_makes_splits_ours_in_batches_and_goes_on_where_it_stopped(tmp
     again = sql(f"MERGE SPLITS '{table.path}' REWRITE").to_pylist()[0]
     assert (again["status"], again["merged_files"]) == ("no_action", 0)
     assert done.verify(full=True).findings == ()
+
+
+@pytest.mark.parametrize(
+    "table", [GoldenTable(GOLDEN / "10_large_batch"), GoldenTable(JVM / "t03_partitioned")], ids=str
+)
+@pytest.mark.parametrize("statement", [True, False])
+def test_a_rewrite_takes_every_healthy_split_and_says_what_it_left(
+    table: GoldenTable, statement: bool, tmp_path: Path
+) -> None:
+    if not table.path.exists():
+        pytest.skip("the tables of other engines are not here")
+    shutil.copytree(table.path, tmp_path / "t")
+    copy = Table.open(str(tmp_path / "t"))
+    files = copy.files().to_pylist()
+    by_partition: dict[str, list[dict[str, Any]]] = {}
+    for file in files:
+        by_partition.setdefault(repr(file["partition_values"]), []).append(file)
+    lost = next(group for group in by_partition.values() if len(group) == 2)[0]  # it leaves a neighbour alone
+    (tmp_path / "t" / lost["path"]).unlink()
+    for left in (len(files) - 1, 0):
+        if statement:
+            row = sql(f"MERGE SPLITS '{copy.path}' REWRITE").to_pylist()[0]
+            told = (row["status"], row["merged_files"], row["skipped_files"])
+            message = row["message"]
+        else:
+            report = copy.merge(rewrite=True)
+            told, message = (report.status, report.merged_files, report.skipped_files), report.message
+            assert [skipped["path"] for skipped in report.skipped] == [lost["path"]]
+        assert told == ("success" if left else "no_action", left, 1)
+        assert f"1 split could not be read and was left: The split {lost['path']} is not in the store." in message
+    foreign = are_foreign(Table.open(copy.path).files(), Table.open(copy.path)._snapshot.schema_registry)
+    assert sum(foreign) == 1
 
 
 @pytest.mark.parametrize("layout", ["gzip", "jvm"])

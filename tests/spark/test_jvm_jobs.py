@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,10 +12,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import indextables.spark as its
-from indextables import Table
+from indextables import Table, errors
+from indextables.errors import IndexTablesError
+from indextables.spark.error_texts import in_sparks_words
 from indextables.spark.source.datasource import FORMATS
 from indextables.spark.sql import JVM_EXTENSION
+from indextables.splits.index.live_indexing import decision_hint
+from tests.golden.golden_tables import jvm_table
 from tests.spark.programs import run_program
+from tests.support.stores import swap_logs
 
 ROWS = [
     (1, "connection timeout on gateway", "ERROR", 5.0, "2023", "01", "2023-01-05 10:00:00"),
@@ -208,3 +215,76 @@ def test_lines_about_settings_are_said_once_in_an_application(tmp_path: Path) ->
     told = run_program(SAID_ONCE, tmp_path)
     lines = ("Setting indexing.fastfields has", "Setting indexing.nonfastfields has", "indexing.typemapp.x is left out")
     assert [told.count(line) for line in lines] == [1, 1, 1]
+
+
+READS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
+    "its.table": lambda spark, path: its.table(spark, path),
+    "load": lambda spark, path: spark.read.format("indextables").load(path),
+    "SQL": lambda spark, path: spark.sql(f"SELECT * FROM indextables.`{path}` WHERE id >= 0"),
+    "search": lambda spark, path: its.search(spark, path, "NOT message:nothing"),
+    "search in SQL": lambda spark, path: spark.sql(
+        f"SELECT * FROM indextables.`{path}` WHERE NOT message TEXTSEARCH 'nothing'"
+    ),
+}
+
+
+def test_a_missing_split_is_the_same_error_everywhere_and_its_advice_works(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    shutil.copytree(jvm_table("t13_checkpointed").path, path)
+    files = Table.open(path).files().to_pylist()
+    lost = files[len(files) // 2]
+    (Path(path) / lost["path"]).unlink()
+    for way, read in READS.items():
+        with pytest.raises(Exception, match=f"The split {lost['path']} is not in the store") as caught:
+            read(spark, path).collect()
+        told = str(caught.value)
+        assert "REPAIR INDEXFILES TRANSACTION LOG 'path' AT LOCATION 'another place'" in told, way
+        assert "in the place of the table's log, as the report says" in told, way
+        assert "case-sensitive" not in told, way
+    copy = str(tmp_path / "another place")
+    row = spark.sql(f"REPAIR INDEXFILES TRANSACTION LOG '{path}' AT LOCATION '{copy}'").collect()[0]
+    assert (row["status"], row["missing_splits"]) == ("success", 1)
+    swap_logs(row["message"], keep=tmp_path / "damaged")
+    left = sum(file["num_records"] for file in files) - lost["num_records"]
+    for way in ("its.table", "load", "SQL"):
+        assert len(READS[way](spark, path).collect()) == left, way
+    assert Table.open(path).count() == left
+
+
+HINTS = {
+    "rows of two kinds": (
+        decision_hint("m"),
+        "ALTER TABLE indextables.`path` SET TBLPROPERTIES ('indexing.typemap.m' = 'text')",
+    ),
+    "settings that go": (
+        "Change the setting first: update_metadata(unset=('indexing.maxTokenLength',)).",
+        "Change the setting first: ALTER TABLE indextables.`path` UNSET TBLPROPERTIES ('indexing.maxTokenLength').",
+    ),
+    "a tag": ("Give it up with untag('v1').", "Give it up with UNTAG INDEXTABLES 'path' 'v1'."),
+    "a damaged table": (
+        errors.CorruptTableError.default_hint,
+        "Run VERIFY INDEXTABLES 'path' for the full list of findings, then REPAIR INDEXFILES TRANSACTION LOG 'path'.",
+    ),
+    "a hole in the log": (
+        errors.LogGapError.default_hint,
+        "REPAIR INDEXFILES TRANSACTION LOG 'path' AT LOCATION 'another place'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", HINTS)
+def test_hints_name_statements_where_there_are_some(case: str) -> None:
+    hint, expected = HINTS[case]
+    assert expected in in_sparks_words(IndexTablesError("It is so.", hint=hint))
+    assert "Table.repair" not in in_sparks_words(IndexTablesError("It is so.", hint=hint))
+
+
+def test_the_statements_that_hints_name_are_understood(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows(spark).write.format("indextables").mode("append").save(path)
+    spark.sql(
+        f"ALTER TABLE indextables.`{path}` SET TBLPROPERTIES ('retention.column' = 'at', 'retention.period' = '30 days')"
+    )
+    assert Table.open(path).metadata.configuration["retention.column"] == "at"  # type: ignore[index]
+    spark.sql(f"ALTER TABLE indextables.`{path}` UNSET TBLPROPERTIES ('retention.column', 'retention.period')")
+    assert "retention.column" not in (Table.open(path).metadata.configuration or {})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,6 +90,92 @@ def test_words_side_by_side_of_the_jvm_engine(spark: SparkSession, tmp_path: Pat
     for words, expected in (("login full", all_words), ("login OR full", any_word)):
         found = spark.sql(f"SELECT * FROM indextables.`{path}` WHERE message TEXTSEARCH '{words}'")
         assert found.count() == expected
+
+
+Row = dict[str, object]
+
+
+def holds(row: Row, condition: Callable[[int], bool]) -> bool:
+    """Whether something is true of a row's number; of none it is not known."""
+    value = row["n"]
+    return isinstance(value, int) and condition(value)
+
+
+def raised(row: Row) -> Row:
+    return {**row, "n": int(str(row["n"])) + 1000, "message": row["message"] and str(row["message"]).upper()}
+
+
+CHANGES: dict[str, tuple[str, Callable[[Row], Row | None]]] = {
+    "delete": ("DELETE FROM {t} WHERE n > 40", lambda r: None if holds(r, lambda n: n > 40) else r),
+    "delete by Spark's functions": (
+        "DELETE FROM {t} WHERE abs(n - 27) < 2 OR id IN (SELECT min(id) FROM {t})",
+        lambda r: None if holds(r, lambda n: abs(n - 27) < 2) or r["id"] == 0 else r,
+    ),
+    "update": (
+        "UPDATE {t} SET n = n + 1000, message = upper(message) WHERE n % 3 = 0",
+        lambda r: raised(r) if holds(r, lambda n: n % 3 == 0) else r,
+    ),
+    "merge": (
+        "MERGE INTO {t} AS t USING (SELECT id, n FROM {t} WHERE n < 20) AS s ON t.id = s.id "
+        "WHEN MATCHED AND s.n < 10 THEN DELETE WHEN MATCHED THEN UPDATE SET n = -1",
+        lambda r: None if holds(r, lambda n: n < 10) else {**r, "n": -1} if holds(r, lambda n: n < 20) else r,
+    ),
+}
+
+
+@pytest.mark.parametrize("step", ["as it is", "appended", "some deleted", "written anew"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_rows_of_the_jvm_engine_change(spark: SparkSession, tmp_path: Path, change: str, step: str) -> None:
+    path = copied("t07_merged", tmp_path)
+    columns = ["id", "n", "message"]
+    if step == "appended":
+        its.write(its.table(spark, path).where("id < 5").withColumn("id", F.col("id") + 100_000), path, mode="append")
+    if step == "some deleted":
+        Table.open(path).delete(where="id = 1 OR id = 8 OR id = 22 OR id = 50")
+    options = {"delete.mode": "rewrite"} if step == "written anew" else {}
+    before = rows_of(path, columns)
+    statement, model = CHANGES[change]
+    with settings(spark, options):
+        spark.sql(statement.format(t=f"indextables.`{path}`"))
+    expected = [after for after in map(model, before) if after is not None]
+    assert len(expected) < len(before) or expected != before
+    assert content(rows_of(path, columns)) == content(expected)
+    for way, frame in ways(spark, path).items():
+        assert content([row.asDict() for row in frame.select(*columns).collect()]) == content(expected), way
+    assert Table.open(path).verify(full=True).findings == ()
+
+
+@contextmanager
+def settings(spark: SparkSession, options: dict[str, str]) -> Iterator[None]:
+    for key, value in options.items():
+        spark.conf.set(f"spark.indextables.{key}", value)
+    try:
+        yield
+    finally:
+        for key in options:
+            spark.conf.unset(f"spark.indextables.{key}")
+
+
+def rows_of(path: str, columns: list[str]) -> list[Row]:
+    rows: list[Row] = Table.open(path).scan(columns=columns).read_all().to_pylist()
+    return rows
+
+
+def content(rows: list[Row]) -> list[str]:
+    return sorted(str(sorted(row.items())) for row in rows)
+
+
+def test_partitioned_rows_of_the_jvm_engine_change(spark: SparkSession, tmp_path: Path) -> None:
+    path = copied("t03_partitioned", tmp_path)
+    before = rows_of(path, ["id", "region"])
+    spark.sql(f"DELETE FROM indextables.`{path}` WHERE id % 4 = 1 AND region IS NOT NULL")
+    spark.sql(f"UPDATE indextables.`{path}` SET id = id + 100000 WHERE region IS NULL")
+    expected = [
+        {**row, "id": int(str(row["id"])) + (100_000 if row["region"] is None else 0)}
+        for row in before
+        if row["region"] is None or int(str(row["id"])) % 4 != 1
+    ]
+    assert content(rows_of(path, ["id", "region"])) == content(expected)
 
 
 @pytest.fixture

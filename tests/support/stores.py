@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,3 +29,12 @@ def age(root: Path | str, *, hours: float, paths: Iterable[str] | None = None) -
 def splits_on_disk(root: Path | str) -> set[str]:
     """The splits in a folder, live or not."""
     return {path for path in contents(root) if path.endswith(".split")}
+
+
+def swap_logs(advice: str, *, keep: Path) -> None:
+    """Do to the word what a repair advises: the damaged log is moved away (to `keep`), the clean one into its place."""
+    moves = re.search(r"move (/.+?) out of the table, and (/.+?) into its place", advice)
+    assert moves is not None, advice
+    damaged, clean = map(Path, moves.groups())
+    damaged.rename(keep)
+    clean.rename(damaged)

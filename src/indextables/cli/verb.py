@@ -93,13 +93,16 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.TableExistsError: "Choose another path, or pass --if-not-exists if the same schema is meant.",
     errors.CommitUnknownError: "Look for the transaction id in `indextables history PATH` before repeating.",
     errors.CorruptTableError: "`indextables verify PATH` lists everything that is damaged; then `indextables repair`.",
-    errors.LogGapError: "Restore the missing file from a backup, or `indextables repair PATH --at NEW_PATH`.",
+    errors.LogGapError: "Restore the missing file from a backup, or write a clean log with `indextables repair PATH --at "
+    "NEW_PATH` and put it in the place of the table's log, as it says.",
     errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected.",
-    errors.MissingSplitError: "Restore the split from a backup, or `indextables repair PATH --at NEW_PATH`.",
+    errors.MissingSplitError: "Restore the split from a backup. To go on without its rows, write a clean log with "
+    "`indextables repair PATH --at NEW_PATH` and put it in the place of the table's log, as it says.",
 }
 _PHRASES = {
     "open the table with options={'purge.retentionCheckEnabled': False}": "pass -o purge.retentionCheckEnabled=false",
-    "Table.repair(path, at=...)": "`indextables repair PATH --at NEW_PATH`",
+    "Table.repair(path, at='another place')": "`indextables repair PATH --at NEW_PATH`",
+    "Table.repair()": "`indextables repair PATH`",
     "Table.repair(path)": "`indextables repair PATH`",
     "verify()": "`indextables verify PATH`",
     "history()": "`indextables history PATH`",

@@ -310,7 +310,8 @@ class RepairLog(TableCommand):
     leads: ClassVar = {"REPAIR INDEXFILES TRANSACTION LOG": {}, "REPAIR INDEX FILES TRANSACTION LOG": {}}
     clauses: ClassVar[Clauses] = {"AT LOCATION": ("at_location", StatementCursor.path)}
     columns: ClassVar[pa.Schema] = row_schema(
-        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s"
+        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s,"
+        "message s"
     )
 
     def words(self) -> Iterator[str | None]:
@@ -318,7 +319,7 @@ class RepairLog(TableCommand):
         yield None if self.at_location is None else f"AT LOCATION {quoted(self.at_location)}"
 
     def run(self, session: Session) -> pa.Table:
-        """In place from the splits, or as a clean copy elsewhere."""
+        """In place from the splits, or as a clean copy elsewhere; the message, the last column, says what to do with it."""
         path = session.path(self.table)
         return self.report_row(Table.repair(path, at=self.at_location, options=session.options))
 

@@ -37,14 +37,17 @@ _WORDS = {
     "Table.open(path)": "the table again",
     "that history() shows as readable": "that DESCRIBE HISTORY shows as readable",
     "in history()": "in DESCRIBE HISTORY",
-    "Run verify() for the full list of findings, then Table.repair().": (
-        "Run VERIFY INDEXTABLES for the full list of findings, then Table.repair() of the package."
-    ),
-    "run verify()": "run VERIFY INDEXTABLES",
+    "un verify()": "un VERIFY INDEXTABLES 'path'",
+    "verify() looks": "VERIFY INDEXTABLES 'path' looks",
+    "then merge() writes": "then MERGE SPLITS 'path' writes",
     "partition_by": "PARTITIONED BY",
 }
 """What hints say to people who write Python, and what it is called in Spark."""
 _OPTION = re.compile(r"open the table with options=\{'([\w.]+)': '?(\w+)'?\}")
+_REPAIR = re.compile(r"Table\.repair\((?:path)?(?:, at=('[^']*'))?\)")
+_SET = re.compile(r"update_metadata\(options=\{([^}]*)\}\)")
+_UNSET = re.compile(r"update_metadata\(unset=\(?([^)]*?),?\)?\)")
+_UNTAG = re.compile(r"untag\(('[^']*'|name)\)")
 
 
 def in_sparks_words(error: IndexTablesError) -> str:
@@ -100,4 +103,16 @@ def _is_sparks_process() -> bool:
 def _translated(text: str) -> str:
     for words, sparks in _WORDS.items():
         text = text.replace(words, sparks)
-    return _OPTION.sub(lambda match: f"SET spark.indextables.{match[1]} = {match[2].lower()}", text)
+    text = _OPTION.sub(lambda match: f"SET spark.indextables.{match[1]} = {match[2].lower()}", text)
+    text = _REPAIR.sub(lambda match: _repair(match[1]), text)
+    text = _SET.sub(lambda match: f"{_ALTER} SET TBLPROPERTIES ({match[1].replace(': ', ' = ')})", text)
+    text = _UNSET.sub(lambda match: f"{_ALTER} UNSET TBLPROPERTIES ({match[1]})", text)
+    return _UNTAG.sub(lambda match: f"UNTAG INDEXTABLES 'path' {match[1]}", text)
+
+
+_ALTER = "ALTER TABLE indextables.`path`"
+
+
+def _repair(place: str | None) -> str:
+    statement = "REPAIR INDEXFILES TRANSACTION LOG 'path'"
+    return statement if place is None else f"{statement} AT LOCATION {place}"

@@ -46,6 +46,7 @@ from indextables.spark.jvm import java_classes
 from indextables.spark.schemas import quoted, readable
 from indextables.spark.settings import has_jvm, session_settings, source_options, with_session
 from indextables.spark.source.datasource import source_frame
+from indextables.spark.source.filters import PLACE
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, parquet_splits
 from indextables.storage.location import join, parse_location, partition_folder
@@ -285,7 +286,7 @@ def table(
     engine, reason = engine_of(spark, opened_table)
     if engine == "arrow":
         logger.info("%s is read through the data source: %s", opened_table.path, reason)
-        return _through_source(spark, opened_table, options)
+        return through_source(spark, opened_table, options)
     # Spark reads the splits by the names that these have; what people call the columns is laid over it.
     view = planning.physical_view(opened_table)
     files = view.files()
@@ -294,7 +295,7 @@ def table(
     rows = _scan(spark, view, files.filter(ours), options, some=pc.all(ours).as_py() is False)
     if pc.all(ours).as_py() is False:
         rest = "foreign" if has_jvm(spark) else "foreign or changed"
-        rows = rows.unionByName(_through_source(spark, view, options, only=rest))
+        rows = rows.unionByName(through_source(spark, view, options, only=rest))
     return rows if view is opened_table else with_names(rows, readable(opened_table.metadata.schema_string))
 
 
@@ -327,9 +328,18 @@ def why_not_native(spark: SparkSession, table: Table) -> str | None:
     return None if has_file_system(spark, table.path) else "it has no file system for this kind of URL"
 
 
-def _through_source(
-    spark: SparkSession, table: Table, options: Mapping[str, object] | None, *, only: str | None = None
+def through_source(
+    spark: SparkSession,
+    table: Table,
+    options: Mapping[str, object] | None,
+    *,
+    only: str | None = None,
+    places: Sequence[StructField] = (),
 ) -> DataFrame:
+    """The rows as the data source reads them: all, those of a kind of splits, or of splits that a JSON list names.
+
+    With `places` there is a last column `_metadata`, which says of each row what these fields ask for.
+    """
     own = {
         "versionAsOf": table.version,
         "frame": Frame.of(table),
@@ -338,7 +348,9 @@ def _through_source(
     }
     source = source_options(spark, options, own)
     schema = ReadRequest.parse(SourceOptions.parse(source)).schema(table)
-    return in_order(source_frame(spark, table.path, schema, source), readable(table.metadata.schema_string))
+    place = [StructField(PLACE, StructType(list(places)))] if places else []
+    rows = source_frame(spark, table.path, StructType([*schema, *place]), source)
+    return in_order(rows, StructType([*readable(table.metadata.schema_string), *place]))
 
 
 def _scan(

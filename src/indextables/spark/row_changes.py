@@ -1,9 +1,10 @@
 """Rows that change, in one version: DELETE, UPDATE and MERGE INTO, from SQL and from Python.
 
-Spark finds the rows: its own scan of the splits knows the place of each row in its file, conditions mean what they mean in
-every query of Spark, and the version that was read is the one that the commit is checked against. Rows that go are named by
-deletion vectors, or their splits are written anew where that pays (`delete.mode`, `delete.maxVectorShare`); rows as they
-are from now on are written as new splits. All of it is one commit, or nothing.
+Spark finds the rows: its own scan of the splits knows the place of each row in its file, and so does the data source, which
+reads the splits of another engine. Conditions mean what they mean in every query of Spark, and the version that was read is
+the one that the commit is checked against. Rows that go are named by deletion vectors, or their splits are written anew where
+that pays (`delete.mode`, `delete.maxVectorShare`); rows as they are from now on are written as new splits. All of it is one
+commit, or nothing.
 
 A target row may be changed by one source row only; rows are counted by their places, never by keys. Several source rows for
 one target row are an error, unless all that is to be done is to delete it.
@@ -11,9 +12,10 @@ one target row are an error, unless all that is to be done is to delete it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any, Literal
 
@@ -23,7 +25,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace as with_fields
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from indextables.config.upkeep import DeleteSettings
 from indextables.errors import InvalidInputError, SchemaMismatchError, UnsupportedError
@@ -33,7 +35,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.predicate import Constant, Predicate
 from indextables.model.report import Report
 from indextables.scan.change_feed import CHANGE_TAG, UPDATED
-from indextables.spark.reads import native_scan, why_not_native, with_names
+from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.spark.source.reader import parquet_splits
@@ -48,6 +50,7 @@ FILE, ROW, SOURCE, ACTION = "__file", "__row", "__source", "__action"
 _BROADCAST_ROWS = 500_000
 """Up to so many rows a source is sent to every task, so that the target is not shuffled."""
 _VECTOR = "deletion_vector"
+_PLACE_FIELDS = (StructField("file_name", StringType()), StructField("row_index", LongType()))
 
 
 class RowChangeReport(Report, frozen=True):
@@ -77,6 +80,7 @@ class MergeTarget:
     spark: SparkSession
     table: Table
     alias: str
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def open(cls, spark: SparkSession, path: str, alias: str, options: Mapping[str, object]) -> MergeTarget:
@@ -89,7 +93,7 @@ class MergeTarget:
                 hint="Use Table.delete, Table.update and Table.upsert.",
                 path=table.path,
             )
-        return cls(spark, table, alias)
+        return cls(spark, table, alias, options)
 
     @property
     def schema(self) -> StructType:
@@ -98,22 +102,28 @@ class MergeTarget:
 
     @cached_property
     def files(self) -> pa.Table:
-        """The splits of the version that was read; all must be ours."""
-        files = self.table.files()
-        if pc.all(parquet_splits(self.table, files)).as_py() is False:
-            raise UnsupportedError(
-                f"{self.table.path} has splits of another engine, whose rows cannot be changed one by one.",
-                hint=f"Write them anew first: MERGE SPLITS '{self.table.path}'.",
-                path=self.table.path,
-            )
-        return files
+        """The splits of the version that was read."""
+        return self.table.files()
+
+    @cached_property
+    def _ours(self) -> pa.BooleanArray:
+        """Which of them Spark reads itself; of splits of another engine that takes a look at each."""
+        return parquet_splits(self.table, self.files)
 
     def rows(self, files: pa.Table | None = None) -> DataFrame:
         """The rows of all splits or of some, each with its file and its place there."""
         chosen = self.files if files is None else files
-        places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
-        rows = native_scan(self.spark, physical_view(self.table), chosen, {}).select("*", *places)
+        view = physical_view(self.table)
+        places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
+        ours = self._ours if files is None else parquet_splits(self.table, files)
+        rows = native_scan(self.spark, view, chosen.filter(ours), {}).select("*", *places)
+        theirs = chosen.filter(pc.invert(ours))
+        if theirs.num_rows:
+            only = "foreign" if files is None else json.dumps(theirs["path"].to_pylist())
+            foreign = through_source(self.spark, view, self.options, only=only, places=_PLACE_FIELDS)
+            foreign = foreign.select(*[quoted(name) for name in foreign.columns[:-1]], *places)
+            rows = foreign if len(theirs) == len(chosen) else rows.unionByName(foreign)
         return with_names(rows, self.schema).alias(self.alias)
 
 
@@ -451,7 +461,8 @@ def _deletions(target: MergeTarget, places: pa.Table) -> tuple[list[RowDeletion]
         numbers = np.unique(rows.values.to_numpy()).astype(np.int64)
         stored = (entry["num_records"] or 0) + (entry["deleted_records"] or 0)
         gone = len(numbers) + (entry["deleted_records"] or 0)
-        if gone < stored and gone > share * stored:
+        # Other engines need not say how many rows a split has; then nobody knows how long its vector would be.
+        if entry["num_records"] is None or (gone < stored and gone > share * stored):
             rewritten.append(place)
         else:
             deletions.append(RowDeletion(entry["path"], numbers, stored))

@@ -661,7 +661,13 @@ class Table(TableHandle):
         physical = newest._names.optional_predicate(predicate)
         now_ms = self._log.now_ms()
         plan = merge.plan(
-            newest._snapshot, url=self.path, bounds=bounds, now_ms=now_ms, where=physical, only_wrong=rewrite
+            newest._snapshot,
+            url=self.path,
+            bounds=bounds,
+            now_ms=now_ms,
+            where=physical,
+            only_wrong=rewrite,
+            cooling=rewrite,  # what failed lately may be whole again, and whoever asks for a rewrite is told what is left
         )
         if dry_run or not plan.groups:
             return plan.preview()

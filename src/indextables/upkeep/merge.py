@@ -42,7 +42,7 @@ from indextables.model.actions import MAX_LONG, AddAction, without_cooling
 from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
-from indextables.model.report import Progress, Report, silent
+from indextables.model.report import Progress, Report, counted, silent, was
 from indextables.model.schema import schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.format.section_table import MAX_ROWS
@@ -232,6 +232,7 @@ def plan(
     """
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
     eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    cooling_files = chosen.num_rows - eligible.num_rows
     disputes = live_indexing(snapshot).disputes
     registry = snapshot.schema_registry
     if only_wrong:
@@ -252,7 +253,7 @@ def plan(
         where=where,
         groups=tuple(groups[: bounds.max_dest_splits]),
         groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
-        cooling_files=chosen.num_rows - eligible.num_rows,
+        cooling_files=cooling_files,
         read=snapshot,
         decided=() if disputes is None else tuple(sorted(disputes.right)),
         order_by=order,
@@ -383,7 +384,8 @@ class _GroupMerge:
     def run(self) -> MergeOutcome:
         sources = list(self._task.group.sources)
         enough = min(MIN_SOURCES, len(sources))
-        while len(sources) >= enough:
+        # One that is written anew even if it stands alone is so where its neighbours could not be read, too.
+        while len(sources) >= enough or any(source.foreign for source in sources):
             try:
                 added = self._merge(sources)
                 return MergeOutcome(self._task.group, tuple(sources), added, tuple(self.failed))
@@ -572,14 +574,22 @@ class _Merge(Struct):
         files = sum(len(outcome.merged) for outcome in self.done)
         made = [added for outcome in self.done for added in outcome.added]
         how = f", sorted by {', '.join(self.planned.order_by)}" if self.planned.order_by else ""
-        message = f"{files} splits were merged into {len(made)}{how}." if files else "There was nothing to merge."
+        nothing = "Nothing was merged." if self.skipped else "There was nothing to merge."
+        message = f"{files} splits were merged into {len(made)}{how}." if files else nothing
+        if self.skipped:
+            left, reason = len(self.skipped), next(iter(self.skipped.values()))
+            first = ": " if left == 1 else "; the first: "
+            message += f" {counted(left, 'split')} could not be read and {was(left)} left{first}{reason}"
+        if self.planned.cooling_files:
+            cooling = self.planned.cooling_files
+            message += f" {counted(cooling, 'split')} {was(cooling)} left alone, because reading failed lately."
         if self.dropped:
             message += f" {len(self.dropped)} group(s) gave way to other writers."
         if self.planned.groups_left:
             message += f" {self.planned.groups_left} group(s) are left."
         return MergeReport(
             table_path=self.planned.table_path,
-            status=SUCCESS if self.version is not None else NO_ACTION,
+            status=SUCCESS if self.done else NO_ACTION,
             merged_files=files,
             merge_groups=len(self.done),
             original_size_bytes=sum(source.size for outcome in self.done for source in outcome.merged),

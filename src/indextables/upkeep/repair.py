@@ -28,7 +28,7 @@ from indextables.errors import (
     UnsupportedError,
 )
 from indextables.log.create import FirstVersion, create_table
-from indextables.log.log_files import list_log
+from indextables.log.log_files import LOG, list_log
 from indextables.log.replay import readable_versions
 from indextables.log.replica import Replica
 from indextables.log.transaction_log import TransactionLog
@@ -308,7 +308,8 @@ def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = 
     if not list_log(store).is_empty:
         raise RefusedError(
             f"There is a log at {store.url}; it is rebuilt only where it is lost.",
-            hint="Write a clean copy with Table.repair(path, at=...), or move the _transaction_log folder away first.",
+            hint="Write a clean copy with Table.repair(path, at='another place'), or move the _transaction_log folder away "
+            "first.",
             path=store.url,
         )
     files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
@@ -399,7 +400,10 @@ class CopyPlan(Report, frozen=True):
         message = f"Version {self.source_version} was the newest that could be read; {lost} after it are lost. "
         tags = ", ".join(map(repr, self.snapshot.header.tags))
         untagged = f"The copy begins with version 0, without the versions that had the tags {tags}. " if tags else ""
-        moved = f"Put {self.target_path}/_transaction_log in the place of the log of {self.source_path} to use it."
+        moved = (
+            f"{self.target_path} holds a log and no splits, and is not read there. To use it, move "
+            f"{self.source_path}/{LOG} out of the table, and {self.target_path}/{LOG} into its place."
+        )
         return RepairReport(
             source_path=self.source_path,
             target_path=self.target_path,

@@ -174,7 +174,8 @@ STATEMENTS = (
             "repair indexfiles transaction log '/data/a table' at location \"s3://b/copy\";",
         ),
         RepairLog(PATH, "s3://b/copy"),
-        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s",
+        "source_path s, target_path s, source_version l, total_splits i, valid_splits i, missing_splits i, status s, "
+        "message s",
         "REPAIR INDEXTABLES TRANSACTION LOG '/p'",
         ("expected INDEXFILES TRANSACTION LOG", "Did you mean REPAIR INDEXFILES TRANSACTION LOG?"),
     ),

@@ -15,7 +15,7 @@ from indextables.commands.describe import DescribeMergeJobs
 from indextables.commands.upkeep import Verify
 from indextables.errors import InvalidInputError, LogGapError, RefusedError, VersionNotFoundError
 from tests.support.rows import ids, rows, table_of
-from tests.support.stores import age, contents, splits_on_disk
+from tests.support.stores import age, contents, splits_on_disk, swap_logs
 
 
 @pytest.fixture
@@ -164,6 +164,9 @@ def test_a_clean_copy_of_a_log_leaves_out_what_is_missing(path: str, tmp_path: P
     assert (row["total_splits"], row["valid_splits"], row["missing_splits"]) == (12, 11, 1)
     assert contents(path) == before
     assert Table.open(copy).files().num_rows == 11
+    assert list(row)[-2:] == ["status", "message"]  # after those that programs for the JVM engine know
+    swap_logs(row["message"], keep=tmp_path / "damaged")
+    assert len(ids(Table.open(path))) == 36
 
 
 def test_merges_after_writes_are_listed_as_jobs(tmp_path: Path) -> None:

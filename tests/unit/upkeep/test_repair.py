@@ -11,9 +11,16 @@ import pyarrow as pa
 import pytest
 
 from indextables import Table
-from indextables.errors import LogGapError, RefusedError, TableExistsError, TableNotFoundError, VersionNotFoundError
+from indextables.errors import (
+    LogGapError,
+    MissingSplitError,
+    RefusedError,
+    TableExistsError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from tests.support.rows import ROWS, ids, rows, table_of
-from tests.support.stores import contents, splits_on_disk
+from tests.support.stores import contents, splits_on_disk, swap_logs
 
 QUERIES = ("message:disk", 'message:"disk full"', "level:WARN AND message:timeout", "message:n7", "NOT message:login")
 
@@ -223,3 +230,20 @@ def test_a_copy_has_no_tags_of_versions_that_it_does_not_have(tmp_path: Path) ->
     assert (copy.version, copy.tags(), copy.verify().findings) == (3, {}, ())
     with pytest.raises(VersionNotFoundError, match="no tag"):
         Table.open(copy.path, version="release")
+
+
+def test_the_advice_for_a_missing_split_leads_to_every_other_row(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=3)
+    lost = table.files().to_pylist()[1]
+    (Path(table.path) / lost["path"]).unlink()
+    with pytest.raises(MissingSplitError) as caught:
+        ids(table)
+    assert "Table.repair(path, at='another place') and put it in the place of the table's log" in caught.value.hint
+    report = Table.repair(table.path, at=str(tmp_path / "another place"))
+    assert "holds a log and no splits, and is not read there" in report.message
+    swap_logs(report.message, keep=tmp_path / "damaged")
+    left = Table.open(table.path)
+    assert len(ids(left)) == 30 - lost["num_records"]
+    assert left.verify(full=True).findings == ()
+    left.append(rows([777]))
+    assert left.count(query="message:n777") == 1

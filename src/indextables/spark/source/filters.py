@@ -271,7 +271,7 @@ class MatchColumns(Struct, frozen=True):
             arrays = [
                 pa.array(self._matches(name, split, masks)[here])
                 if name in self.queries
-                else self._places(entry, here)
+                else self._places(entry, split.places(here))
                 if name == PLACE and self.places
                 else batch.column(name)
                 for name in columns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_parts
@@ -25,7 +26,7 @@ from pyspark.sql.types import StructType
 from indextables import config
 from indextables.config.indexing import SearchSettings
 from indextables.config.spark import SparkReadSettings
-from indextables.errors import ConflictError, VersionNotFoundError
+from indextables.errors import ConflictError, NotFoundError, VersionNotFoundError
 from indextables.model.schema import SCORE, SNIPPET
 from indextables.model.values import from_zone, parse_timestamp
 from indextables.pools import SPLITS
@@ -60,7 +61,10 @@ def parquet_splits(table: Table, files: pa.Table, *, whole: bool = False) -> pa.
 
         def ends_as_parquet(split: tuple[str, int]) -> bool:
             path, size = split
-            return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+            try:
+                return size > 2 * len(_MAGIC) and store.get_range(path, size - len(_MAGIC), len(_MAGIC)) == _MAGIC
+            except NotFoundError:
+                return False  # the data source says that it is missing, should somebody read it
 
         parquet[doubtful] = list(SPLITS.each(ends_as_parquet, zip(paths, sizes, strict=True), parallelism=_THREADS))
     if whole:
@@ -308,9 +312,15 @@ class TableReader(DataSourceReader):
         return SplitGroup(self._of_kind(table, scan), limit, aggregation)
 
     def _of_kind(self, table: Table, scan: AnyScan) -> AnyScan:
-        """A scan of what Spark cannot read itself where a native scan asks for the rest; else all of it."""
+        """A scan of what Spark cannot read itself where a native scan asks for the rest, or of named splits; else all."""
         only = self._options.text("only")
-        return scan if only is None else scan.with_splits(splits_of_kind(table, plan_of(scan).splits, only))
+        if only is None:
+            return scan
+        splits = plan_of(scan).splits
+        if only.startswith("["):
+            named = set(json.loads(only))
+            return scan.with_splits([entry for entry in splits if entry.path in named])
+        return scan.with_splits(splits_of_kind(table, splits, only))
 
     def _conformed(self, group: SplitGroup, store: Store | None = None) -> Iterator[pa.RecordBatch]:
         batches = SparkBatches(self._schema)
