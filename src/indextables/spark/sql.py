@@ -10,7 +10,7 @@ Search operators in anybody's SQL are rewritten as function calls, which every S
     level FIELDMATCH 'ERROR'        fieldmatch(level , 'ERROR')
     message indexquery 'a AND b'    indexquery(message , 'a AND b')
     * TEXTSEARCH 'a'                indexqueryall(  'a')
-    * FIELDMATCH 'a'                indexqueryall(  'a')
+    * FIELDMATCH 'a'                fieldmatchall(  'a')
     _indexall indexquery 'a'        indexqueryall(  'a')
 
 This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is left
@@ -74,7 +74,8 @@ from indextables.upkeep.verify import VerifyReport
 
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
 """The operators and the functions they become."""
-ALL_COLUMNS = "indexqueryall"
+EVERYWHERE = {"TEXTSEARCH": "indexqueryall", "FIELDMATCH": "fieldmatchall", "INDEXQUERY": "indexqueryall"}
+"""The functions they become where no column is named: words of text columns, or whole values of the others."""
 _EVERY_COLUMN = "_INDEXALL"
 _BEFORE_AN_EXPRESSION = frozenset(
     """ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE EXISTS FILTER FROM HAVING IN IS JOIN LIKE NOT ON OR QUALIFY SELECT
@@ -129,7 +130,7 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
         last = words[index - 1]
         first = _column_start(words, index - 1)
         if _is_every_column(words, index - 1):
-            yield last.start, last.end, f"{ALL_COLUMNS}("
+            yield last.start, last.end, f"{EVERYWHERE[operator.upper]}("
             yield operator.start, operator.end, ""
         elif first is not None:
             yield words[first].start, words[first].start, f"{function}("
