@@ -27,6 +27,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +48,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.statement import TableReference
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, shown
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (
     block_comment_end,
@@ -82,6 +83,8 @@ _BEFORE_AN_EXPRESSION = frozenset(
     SET SOME THEN UNION USING VALUES WHEN WHERE WITH""".split()  # noqa: SIM905
 )
 """Keywords after which an expression may begin; none of them is a column."""
+_STOPPED = re.compile(r"at or near '([^']*)'")
+"""Where Spark's parser says that it stopped."""
 _JOINS_TO_THE_LEFT = frozenset(".:@$")
 
 
@@ -138,6 +141,28 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
         else:
             continue
         yield end, end, ")"
+
+
+def wrong_operand(sql: str, why: str) -> str | None:
+    """What to write instead of SQL that Spark has refused, if it has stopped at an operator without a text after it."""
+    stopped = _STOPPED.search(why)
+    words = _words(sql) or []
+    for index in range(1, len(words) - 1):
+        operator, operand = words[index], words[index + 1]
+        function = OPERATORS.get(operator.upper)
+        if function is None or stopped is None or _text_end(words, index + 1) is not None:
+            continue
+        everywhere, first = _is_every_column(words, index - 1), _column_start(words, index - 1)
+        if stopped[1] not in (operator.text, operand.text) or not (everywhere or first is not None):
+            continue
+        column = "*" if everywhere or first is None else sql[words[first].start : words[index - 1].end]
+        call = f"{EVERYWHERE[operator.upper]}(" if column == "*" else f"{function}({column}, "
+        return (
+            f"{operator.text} needs a text in quotes on its right, and there is {shown(operand.text)}. "
+            f"Write {column} {operator.text} 'words'; for a text that is computed: {call}concat('wo', 'rds')). "
+            "It must not depend on a row."
+        )
+    return None
 
 
 def _text_end(words: list[_Word], index: int) -> int | None:
@@ -453,7 +478,7 @@ class StatementDriver:
             if what == "columns":
                 return spark_columns(parse_command(sql)).json()
             if what == "near miss":
-                return None if parse(sql) is None else ""
+                return wrong_operand(sql, request[2]) if parse(sql) is None else ""
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
         except IndexTablesError as error:
             logger.debug("a statement failed: %s", sql, exc_info=True)

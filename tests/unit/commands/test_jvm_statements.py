@@ -105,6 +105,9 @@ def test_what_is_not_offered_is_refused_with_the_way_out(lead: str) -> None:
 def test_a_merge_before_the_commit_is_refused(path: str) -> None:
     with pytest.raises(QuerySyntaxError, match=r"(?s)never before.*mergeOnWrite\.enabled"):
         sql(f"MERGE SPLITS '{path}' PRECOMMIT")
+    with pytest.raises(QuerySyntaxError) as other:
+        sql(f"MERGE SPLITS '{path}' NOW")
+    assert "PRECOMMIT" not in str(other.value)
 
 
 @pytest.mark.parametrize("text", ["SET indextables.a = 1", "SET indextables", "RESET indextables.x", "REPAIR TABLE t"])
