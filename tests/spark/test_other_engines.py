@@ -134,14 +134,23 @@ def test_searches_of_all_columns_of_the_jvm_engine(spark: SparkSession, tmp_path
         return spark.sql(f"SELECT id FROM merged WHERE {condition}").count()
 
     errors = sum(row["level"] == "ERROR" for row in expected)
-    assert found("* FIELDMATCH 'ERROR'") == found("_indexall fieldmatch 'ERROR'") == found("level FIELDMATCH 'ERROR'") == errors
+    assert (
+        found("* FIELDMATCH 'ERROR'")
+        == found("_indexall fieldmatch 'ERROR'")
+        == found("level FIELDMATCH 'ERROR'")
+        == errors
+    )
     assert found("* TEXTSEARCH 'ERROR'") == found("message TEXTSEARCH 'ERROR'") != errors
     assert found("NOT * FIELDMATCH 'ERROR'") == len(expected) - errors
     small = sum(row["n"] is not None and 1 <= row["n"] <= 3 for row in expected)
     assert found("n indexquery '[1 TO 3]'") == found("n BETWEEN 1 AND 3") == small > 0
     words = [set((row["message"] or "").lower().split()) & {"disk", "full", "timeout"} for row in expected]
     two = sum(len(each) >= 2 for each in words)
-    assert found("message indexquery '(disk full timeout)~2'") == two == Table.open(path).count(query="(disk full timeout)~2")
+    assert (
+        found("message indexquery '(disk full timeout)~2'")
+        == two
+        == Table.open(path).count(query="(disk full timeout)~2")
+    )
     with pytest.raises(Exception, match=r"Nothing was deleted. Write one DELETE for each column"):
         spark.sql(f"DELETE FROM indextables.`{path}` WHERE * FIELDMATCH 'ERROR'")
     assert Table.open(path).count() == len(expected)

@@ -272,7 +272,9 @@ class Checkpoint(TableCommand):
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
         if cursor.follows("TRANSACTION LOG"):
             hint = "Leave these words out: what is written is the state of the table's transaction log."
-            cursor.refuse(cursor.token, "expected a path in quotes or the name of a table, found TRANSACTION LOG", hint=hint)
+            cursor.refuse(
+                cursor.token, "expected a path in quotes or the name of a table, found TRANSACTION LOG", hint=hint
+            )
         return super().read(cursor, fields)
 
     def words(self) -> Iterator[str | None]:

@@ -145,7 +145,10 @@ def test_describe_has_its_short_form_too() -> None:
     [
         ("VERFY INDEXTABLES '/p'", "column 1: expected VERIFY INDEXTABLES, found 'VERFY'."),
         ("PREWRM INDEXTABLES CACHE '/p'", "column 1: expected PREWARM INDEXTABLES CACHE, found 'PREWRM'."),
-        ("COMPACT INDEXTABLES TRANSACTION LOG '/p'", "expected a path in quotes or the name of a table, found TRANSACTION"),
+        (
+            "COMPACT INDEXTABLES TRANSACTION LOG '/p'",
+            "expected a path in quotes or the name of a table, found TRANSACTION",
+        ),
     ],
 )
 def test_an_error_opens_with_what_is_nearest(text: str, opening: str) -> None:

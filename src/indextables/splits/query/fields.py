@@ -136,7 +136,7 @@ def check_fieldmatch(fields: QueryFields, column: str) -> None:
 
 
 def columns_of_values(fields: QueryFields) -> tuple[str, ...]:
-    """What FIELDMATCH searches where it names no column: every column that it accepts, or an error that says how to choose."""
+    """What FIELDMATCH searches where it names no column: every one that it accepts, or an error that says how to choose."""
     names = tuple(name for name in fields.schema.names if fields.column(name).kind not in ("text", "none"))
     if not names:
         message = "* FIELDMATCH compares whole values, and no column is indexed by its whole value."
