@@ -118,7 +118,7 @@ def prewarm(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> 
     if missing and strict:
         raise InvalidInputError(
             f"No split of {task.store.url} has an index of {', '.join(map(repr, missing))}.",
-            hint="Name columns that are indexed, leave ON FIELDS out for all of them, or leave prewarm.failOnMissingField out.",
+            hint="Name columns that are indexed, or leave out ON FIELDS (all of them) or prewarm.failOnMissingField.",
             columns=missing,
         )
     warmed = [each for each in results if each.indexed and not each.foreign]
