@@ -100,6 +100,15 @@ FIXED = ("500ms", "90s", "5m", "7h", "1d", "7d")
 CALENDAR = {unit: unit for unit in ("minute", "hour", "day", "week", "month", "quarter", "year")} | {"1M": "month"}
 
 
+def test_a_histogram_of_texts_names_their_column(spark: SparkSession) -> None:
+    texts = "from values ('12', 1), (null, 2), ('{}', 3) t(title, id)"
+    found = spark.sql(f"select indextables_histogram(title, 5) as b {texts.format('7')} order by id").collect()
+    assert [row.b for row in found] == [10.0, None, 5.0]
+    for call in ("indextables_histogram(title, 5)", "indextables_range(title, array(5))"):
+        with pytest.raises(Exception, match=r"indextables_\w+: title must hold numbers, and holds the text seven"):
+            spark.sql(f"select {call} {texts.format('seven')}").collect()
+
+
 def test_date_histograms_are_those_of_aggregate(spark: SparkSession, logs: Logs) -> None:
     table = Table.open(logs.path)
     steps = {s: {"fixed_interval": s} for s in FIXED} | {s: {"calendar_interval": u} for s, u in CALENDAR.items()}

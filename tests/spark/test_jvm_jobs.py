@@ -71,7 +71,10 @@ def test_the_quick_start_of_the_jvm_engine(spark: SparkSession, tmp_path: Path) 
     assert found("message TEXTSEARCH 'login'") == [2, 3]
     assert found("level FIELDMATCH 'WARN'") == [2]
     assert found("_indexall indexquery 'timeout'") == [1, 4]
-    assert found("* FIELDMATCH 'timeout'") == [1, 4]
+    assert found("* FIELDMATCH 'ERROR'") == [1, 4]
+    assert found("_indexall FIELDMATCH 'WARN' OR id = 3") == [2, 3]
+    assert found("* FIELDMATCH 'timeout'") == []
+    assert found("id indexquery '[2 TO 3]' AND latency indexquery '>=100'") == [3]
     assert found("message indexquery 'login' AND year = '2024'") == [3]
     for name in ("tantivy4spark_textsearch", "tantivy4spark_indexquery", "tantivy4spark_fieldmatch"):
         column, word = ("level", "WARN") if name.endswith("fieldmatch") else ("message", "failed")

@@ -211,3 +211,35 @@ def test_dropping_the_null_partition_leaves_the_text(spark: SparkSession, both: 
     check(spark, both.path, VALUES[1:])
     spark.sql(f"DROP INDEXTABLES PARTITIONS FROM '{both.path}' WHERE p = '{NULL_PARTITION}'").collect()
     check(spark, both.path, VALUES[2:])
+
+
+def test_searches_of_all_columns_of_the_jvm_engine(spark: SparkSession, tmp_path: Path) -> None:
+    path = copied("t07_merged", tmp_path)
+    expected = jvm_table("t07_merged").expected["rows"]
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW merged USING indextables OPTIONS (path '{path}')")
+
+    def found(condition: str) -> int:
+        return spark.sql(f"SELECT id FROM merged WHERE {condition}").count()
+
+    errors = sum(row["level"] == "ERROR" for row in expected)
+    assert (
+        found("* FIELDMATCH 'ERROR'")
+        == found("_indexall fieldmatch 'ERROR'")
+        == found("level FIELDMATCH 'ERROR'")
+        == errors
+    )
+    assert found("* TEXTSEARCH 'ERROR'") == found("message TEXTSEARCH 'ERROR'") != errors
+    assert found("NOT * FIELDMATCH 'ERROR'") == len(expected) - errors
+    small = sum(row["n"] is not None and 1 <= row["n"] <= 3 for row in expected)
+    assert found("n indexquery '[1 TO 3]'") == found("n BETWEEN 1 AND 3") == small > 0
+    words = [set((row["message"] or "").lower().split()) & {"disk", "full", "timeout"} for row in expected]
+    two = sum(len(each) >= 2 for each in words)
+    assert (
+        found("message indexquery '(disk full timeout)~2'")
+        == two
+        == Table.open(path).count(query="(disk full timeout)~2")
+    )
+    with pytest.raises(Exception, match=r"Nothing was deleted. Write one DELETE for each column"):
+        spark.sql(f"DELETE FROM indextables.`{path}` WHERE * FIELDMATCH 'ERROR'")
+    assert Table.open(path).count() == len(expected)
+    spark.catalog.dropTempView("merged")

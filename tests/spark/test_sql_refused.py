@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 from pyspark.sql import SparkSession
 
 import indextables.spark as its
@@ -75,6 +75,30 @@ def test_a_search_above_a_limit_is_refused(spark: SparkSession, logs: Logs) -> N
 def test_mistakes_in_a_search_are_explained(spark: SparkSession, condition: str, said: str) -> None:
     with pytest.raises(AnalysisException, match=said):
         spark.sql(f"SELECT * FROM t WHERE {condition}").collect()
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("message indexquery 5", "indexquery needs a text in quotes on its right, and there is '5'"),
+        ("message TextSearch null", "Write message TextSearch 'words'"),
+        ("t.message indexquery level", r"indexquery\(t.message, concat"),
+        ("level = 'x' AND message indexquery concat('di', 'sk')", r"indexquery\(message, concat"),
+        ("message TEXTSEARCH 'a' OR * FIELDMATCH 5", r"fieldmatchall\(concat"),
+    ],
+)
+def test_an_operator_without_a_text_is_explained(spark: SparkSession, condition: str, said: str) -> None:
+    with pytest.raises(IllegalArgumentException, match=said):
+        spark.sql(f"SELECT * FROM t WHERE {condition}")
+    with pytest.raises(IllegalArgumentException, match=said):
+        spark.table("t").where(condition)
+
+
+def test_a_mistake_elsewhere_stays_sparks(spark: SparkSession) -> None:
+    for sql in ("SELECT id FROM t indexquery WHERE id = = 5", "SELEC id indexquery 5"):
+        with pytest.raises(ParseException):
+            spark.sql(sql)
+    assert spark.sql("SELECT id textsearch FROM t indexquery LIMIT 1").columns == ["textsearch"]
 
 
 @pytest.mark.parametrize("call", ["textsearch(message)", "indexqueryall('a', 'b')", "indexquery(message, level)"])

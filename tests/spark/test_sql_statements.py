@@ -256,6 +256,9 @@ def test_what_is_not_ours_goes_to_spark(spark: SparkSession) -> None:
     spark.range(2).createOrReplaceTempView("indextables")
     assert [row.col_name for row in spark.sql("DESCRIBE indextables").collect()] == ["id"]
     assert spark.sql("DESCRIBE INDEXTABLES id").count() > 0
+    spark.range(2).selectExpr("id AS enviroment").createOrReplaceTempView("indextables")
+    assert spark.sql("DESC INDEXTABLES enviroment").count() > 0
+    spark.catalog.dropTempView("indextables")
     with pytest.raises(ParseException, match="SELEC"):
         spark.sql("SELEC 1")
 
@@ -263,6 +266,17 @@ def test_what_is_not_ours_goes_to_spark(spark: SparkSession) -> None:
 def test_a_slip_of_the_pen_gets_our_error(spark: SparkSession) -> None:
     with pytest.raises(IllegalArgumentException, match="Did you mean PURGE INDEXTABLE"):
         spark.sql("PURGE INDEXTABEL '/p'")
+    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"):
+        spark.sql("DESCRIBE INDEXTABLES TRANSACTON LOG '/p'")
+    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES ENVIRONMENT"):
+        spark.sql("DESCRIBE INDEXTABLES ENVIROMENT")
+    with pytest.raises(IllegalArgumentException, match="Did you mean DESCRIBE INDEXTABLES TRANSACTION LOG"):
+        spark.sql("DESC TANTIVY4SPARK TRANSACTIONLOG;")
+
+
+def test_the_short_form_of_describe(spark: SparkSession, table: Table) -> None:
+    assert spark.sql(f"DESC INDEXTABLES STATE '{table.path}'").collect()[0].table_path == table.path
+    assert spark.sql(f"DESC HISTORY '{table.path}'").count() == 4
 
 
 def test_statements_in_a_new_session_and_after_queries(spark: SparkSession, table: Table) -> None:

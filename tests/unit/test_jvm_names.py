@@ -330,7 +330,7 @@ merge.download.{maxConcurrencyPerCore,memoryBudget,retries} merge.upload.maxConc
 mergeOnWrite.{batchCpuFraction,maxConcurrentBatches,minBatchesToTrigger,mergeGroupMultiplier,minDiskSpaceGB}
 mergeOnWrite.{maxConcurrentMergesPerWorker,memoryOverheadFactor}
 partitionPruning.{filterCacheEnabled,indexEnabled,parallelThreshold,selectivityOrdering}
-prewarm.{enabled,segments,fields,splitsPerTask,partitionFilter,failOnMissingField,catchUpNewHosts}
+prewarm.{enabled,segments,fields,splitsPerTask,partitionFilter,catchUpNewHosts}
 purge.{minRetentionHours,parallelism,maxFilesToDelete}
 read.batchOptimization.{enabled,profile,maxRangeSize,gapTolerance,minDocsForOptimization,maxConcurrentPrefetch}
 read.adaptiveTuning.{enabled,minBatchesBeforeAdjustment}

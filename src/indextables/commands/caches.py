@@ -35,6 +35,7 @@ from indextables.errors import IndexTablesError, InvalidInputError, NotFoundErro
 from indextables.log.cache import CacheStats
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.predicate import Predicate
+from indextables.model.schema import find_column
 from indextables.splits.read.cache import SplitCache
 from indextables.table.handle import open_log
 
@@ -220,7 +221,8 @@ class PrewarmJobs:
         started = time.monotonic()
         try:
             figures = command.fetch(session)
-            ended = replace(job, status=COMPLETED, splits_prewarmed=figures["splits_prewarmed"], bytes=figures["bytes"])
+            told = {name: figures[name] for name in ("splits_prewarmed", "bytes", "message")}
+            ended = replace(job, status=COMPLETED, **told)
         except (IndexTablesError, OSError) as error:
             ended = replace(job, status=FAILED, message=str(error))
         with self._lock:
@@ -296,13 +298,16 @@ class PrewarmCache(TableCommand):
 
     def run(self, session: Session) -> pa.Table:
         """On this machine. Fewer parts than the whole index of a column are not fetched: the message says so."""
-        message = "the whole index of each column is fetched, not only these segments" if self.segments else ""
-        if self.in_background:
-            job = JOBS.start(self, session)
-            figures: dict[str, Any] = {"splits_prewarmed": 0, "bytes": 0, "duration_ms": 0, "job_id": job.job_id}
-        else:
-            figures = {**self.fetch(session), "job_id": None}
-        return self.rows([{"host": socket.gethostname(), **figures, "message": message}])
+        if not self.in_background:
+            return self.rows([{"host": socket.gethostname(), **self.fetch(session), "job_id": None}])
+        # What can be told at once is no job that fails unseen.
+        schema = session.open(self.table).schema
+        for name in self.fields:
+            find_column(schema, name)
+        job = JOBS.start(self, session)
+        message = f"DESCRIBE INDEXTABLES PREWARM JOBS tells what became of job {job.job_id}."
+        figures = {"splits_prewarmed": 0, "bytes": 0, "duration_ms": 0, "job_id": job.job_id, "message": message}
+        return self.rows([{"host": socket.gethostname(), **figures}])
 
     def fetch(self, session: Session) -> dict[str, Any]:
         """Fetch, and count what was fetched."""
@@ -310,7 +315,10 @@ class PrewarmCache(TableCommand):
         options = {**session.options, **({"read.remoteParallelism": self.parallelism} if self.parallelism else {})}
         report = replace(session, options=options).open(self.table).prewarm(columns=self.fields, where=self.where)
         duration_ms = round((time.monotonic() - started) * 1000)
-        return {"splits_prewarmed": report.splits, "bytes": report.bytes, "duration_ms": duration_ms}
+        segments = "The whole index of each column is fetched, not only these segments." if self.segments else ""
+        message = " ".join(part for part in (segments if report.splits else "", report.message) if part)
+        figures = {"splits_prewarmed": report.splits, "bytes": report.bytes}
+        return {**figures, "duration_ms": duration_ms, "message": message}
 
 
 _JOB_COLUMNS = row_schema(

@@ -7,9 +7,18 @@ unchanged, even if we could not so much as tell its words apart.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import dropwhile, takewhile
 
 from indextables.commands import caches, delta, describe, upkeep
-from indextables.commands.statement import INDEX_WORDS, Command, StatementCursor, leading_words, likeness, says
+from indextables.commands.statement import (
+    DESCRIBE_WORDS,
+    INDEX_WORDS,
+    Command,
+    StatementCursor,
+    leading_words,
+    likeness,
+    says,
+)
 from indextables.model.predicate.tokens import Token
 
 _NEAR = 0.8
@@ -26,9 +35,11 @@ STATEMENTS = _statements()
 """By the words each begins with. The name of a table may stand wherever the table's path does."""
 _WITH_A_PATH = [tuple(lead.split()) for lead, kind in STATEMENTS.items() if kind.path_only]
 _BEGINNINGS = {tuple(lead.split()[:2]) for lead, kind in STATEMENTS.items() if not kind.path_only}
-_SHARED = ("DESCRIBE", "SET", "UNSET", "RESET")
+_SHARED = (*DESCRIBE_WORDS, "SET", "UNSET", "RESET")
 """First words that Spark has statements with too, about anything whose name may begin as ours do."""
 _THIRD = {(words[0], words[2]) for lead in STATEMENTS if (words := lead.split())[0] in _SHARED and len(words) > 2}
+_DESCRIBED = {"".join(lead.split()[2:]) for lead in STATEMENTS if lead.startswith("DESCRIBE INDEXTABLES ")}
+"""What can be described, its words written together."""
 
 
 def parse(text: str) -> Command | None:
@@ -57,10 +68,11 @@ def forms() -> list[str]:
 def is_ours(text: str) -> bool:
     """Whether a text begins as one of our statements does, or so nearly that it can only be a slip of the pen.
 
-    `DESCRIBE INDEXTABLES ...` could be about a table of that name, so there the third word must be ours, or a path in
-    quotes must follow, which no DESCRIBE of Spark has. `VACUUM`, `OPTIMIZE` and the like are ours with a path in quotes.
+    `DESCRIBE INDEXTABLES ...` could be about a table of that name, so there the third word must be ours, or all that
+    follows nearly so, or a path in quotes must follow, which no DESCRIBE of Spark has. `VACUUM`, `OPTIMIZE` and the like
+    are ours with a path in quotes.
     """
-    words = leading_words(text, 4)
+    words = leading_words(text, 8)
     if any(_leads_to_a_path(words, lead) for lead in _WITH_A_PATH):
         return True
     if len(words) < 2 or words[0].kind != "name" or words[1].kind != "name":
@@ -71,6 +83,14 @@ def is_ours(text: str) -> bool:
     return near and (not _near(words[0], *_SHARED) or _names_a_path(words))
 
 
+def _nearly_describes(words: list[Token]) -> bool:
+    """Whether nothing but the words of something that we describe comes next, or nearly: `DISC CACHE`, `TRANSACTIONLOG`."""
+    names = list(takewhile(lambda word: word.kind == "name", words[2:]))
+    ends = len(words) == 2 + len(names) or words[2 + len(names)].is_sign(";")
+    together = "".join(str(name.value).upper() for name in names)
+    return bool(names) and ends and any(likeness(together, known) >= _NEAR for known in _DESCRIBED)
+
+
 def _leads_to_a_path(words: list[Token], lead: tuple[str, ...]) -> bool:
     """Whether the words are those of a lead, or nearly, and a path in quotes follows."""
     if len(words) <= len(lead) or words[len(lead)].kind != "string":
@@ -79,14 +99,16 @@ def _leads_to_a_path(words: list[Token], lead: tuple[str, ...]) -> bool:
 
 
 def _goes_on(words: list[Token]) -> bool:
-    if len(words) > 2 and any(words[0].is_word(first) and words[2].is_word(third) for first, third in _THIRD):
+    if len(words) > 2 and any(says(words[0], first) and words[2].is_word(third) for first, third in _THIRD):
         return True
-    return words[0].is_word("DESCRIBE") and _names_a_path(words)
+    return words[0].is_word(*DESCRIBE_WORDS) and (_names_a_path(words) or _nearly_describes(words))
 
 
 def _names_a_path(words: list[Token]) -> bool:
-    return any(word.kind == "string" for word in words[2:])
+    """Whether a string comes next, at once or after bare words: in `PARTITION (day = 'x')` it is a value."""
+    after_words = list(dropwhile(lambda word: word.kind == "name", words[2:]))[:1]
+    return any(word.kind == "string" for word in (*words[2:4], *after_words))
 
 
 def _near(token: Token, *words: str) -> bool:
-    return any(likeness(token.value.upper(), word) >= _NEAR for word in words)
+    return any(says(token, word) or likeness(token.value.upper(), word) >= _NEAR for word in words)

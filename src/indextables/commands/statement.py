@@ -15,6 +15,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, ClassVar, NoReturn, Self
 
 import pyarrow as pa
@@ -31,8 +32,12 @@ from indextables.upkeep.verify import VerifyReport
 
 INDEX_WORDS = ("INDEXTABLES", "INDEXTABLE", "TANTIVY4SPARK")
 """Spellings of one keyword; the last is what the JVM engine was called before."""
+DESCRIBE_WORDS = ("DESCRIBE", "DESC")
+"""Spellings of one keyword, as Spark has them."""
 MAX_NUMBER = (1 << 63) - 1
 _LIKENESS = 0.65
+_LISTED = 25
+"""Of more alternatives an error names the nearest alone: the list of all statements would stand before what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,10 @@ def leading_words(text: str, count: int) -> list[Token]:
 
 
 def says(token: Token, word: str) -> bool:
-    """Whether a token is a keyword, in any case and in any spelling of INDEXTABLES."""
-    return token.is_word(*INDEX_WORDS) if word in INDEX_WORDS else token.is_word(word)
+    """Whether a token is a keyword, in any case and in any spelling of INDEXTABLES and DESCRIBE."""
+    if word in INDEX_WORDS:
+        return token.is_word(*INDEX_WORDS)
+    return token.is_word(*DESCRIBE_WORDS) if word in DESCRIBE_WORDS else token.is_word(word)
 
 
 class StatementCursor(Cursor):
@@ -118,7 +125,10 @@ class StatementCursor(Cursor):
                 alternatives_here = or_else if depth == 0 else ()
                 expected = [" ".join(words[depth:]) for words in candidates.values()]
                 like = self.similar([*candidates, *alternatives_here], depth)
-                self.fail(alternatives([*expected, *alternatives_here]), hint=like)
+                if like and len(expected) > _LISTED:
+                    expected = [like]
+                hint = f"Did you mean {like}?" if like else ""
+                self.fail(alternatives([*expected, *alternatives_here]), hint=hint)
             self.advance()
             depth += 1
             complete = [p for p, words in fitting.items() if len(words) == depth]
@@ -133,12 +143,22 @@ class StatementCursor(Cursor):
         words = phrase.split()
         return len(ahead) == len(words) and all(says(t, w) for t, w in zip(ahead, words, strict=True))
 
-    def clauses(self, clauses: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]]) -> dict[str, Any]:
-        """The clauses up to the end of the statement, in any order, each once: the field of each and its value."""
+    def clauses(
+        self,
+        clauses: Mapping[str, tuple[str, Callable[[StatementCursor], Any]]],
+        refused: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """The clauses up to the end of the statement, in any order, each once: the field of each and its value.
+
+        `refused` are clauses of the JVM engine that there are not, each with the reason and the way out.
+        """
         remaining = dict(clauses)
         fields: dict[str, Any] = {}
         joints: tuple[str, ...] = ()
         while not self.ends():
+            for phrase, (reason, way_out) in refused.items():
+                if self.follows(phrase):
+                    self.refuse(self.token, reason, hint=way_out)
             phrase = self.choose(remaining, or_else=(*joints, "the end"))
             field, read = remaining.pop(phrase)
             fields[field] = read(self)
@@ -253,7 +273,8 @@ class StatementCursor(Cursor):
         number = self.whole_number()
         unit = self.token
         if not unit.is_word("DAY", "DAYS", "HOUR", "HOURS"):
-            self.fail("DAYS or HOURS", hint=self.similar(["DAYS", "HOURS"]))
+            like = self.similar(["DAYS", "HOURS"])
+            self.fail("DAYS or HOURS", hint=f"Did you mean {like}?" if like else "")
         self.advance()
         return self.bounded(token, number * (24 if unit.is_word("DAY", "DAYS") else 1), 0)
 
@@ -269,13 +290,13 @@ class StatementCursor(Cursor):
     # -- errors
 
     def similar(self, phrases: Iterable[str], depth: int = 0) -> str:
-        """A hint that names the phrase meant by words that fit up to a depth and are misspelt there.
+        """The phrase meant by words that fit up to a depth and are misspelt there; nothing if none is near.
 
         It has the likest word at that place; where several do (`DESCRIBE INDEXTABEL STATE`), the words after it decide.
         """
         choices = list(phrases)
         if len(choices) == 1 and depth:
-            return f"Did you mean {choices[0]}?"
+            return choices[0]
         if self.token.kind != "name":
             return ""
         ahead = [str(t.value).upper() for t in self.tokens[self.index :] if t.kind == "name"]
@@ -285,7 +306,7 @@ class StatementCursor(Cursor):
             return likeness(ahead[0], rest[0]), likeness(" ".join(ahead[: len(rest)]), " ".join(rest))
 
         best = max(choices, key=score)
-        return f"Did you mean {best}?" if max(score(best)) >= _LIKENESS else ""
+        return best if max(score(best)) >= _LIKENESS else ""
 
     def refuse(self, token: Token, problem: str, *, hint: str | None = None, **context: str) -> NoReturn:
         """Refuse a word; the hint ends with how the statement is written."""
@@ -412,6 +433,8 @@ class Command(ABC):
     """The words it begins with, and the fields that these words fill by themselves. Empty for a base class."""
     clauses: ClassVar[Clauses] = {}
     """What may come after the beginning, in any order."""
+    refused: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """Clauses that are known and not offered: the reason of each, and the way out."""
     path_only: ClassVar[bool] = False
     """Whether it is ours only with a path in quotes after the first words, which others use for tables by name."""
     offered: ClassVar[bool] = True
@@ -472,8 +495,8 @@ class TableCommand(Command):
 
     @classmethod
     def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
-        table = cursor.table(before=cls.clauses)
-        return cls(table=table, **fields, **cursor.clauses(cls.clauses))
+        table = cursor.table(before=(*cls.clauses, *cls.refused))
+        return cls(table=table, **fields, **cursor.clauses(cls.clauses, cls.refused))
 
 
 def clause(words: str, value: object, unit: str = "") -> str | None:

@@ -32,11 +32,6 @@ from indextables.table import Table
 from indextables.upkeep.jobs import NO_ACTION, SUCCESS
 
 
-def _no_merge_before_a_commit(cursor: StatementCursor) -> bool:
-    hint = "Set mergeOnWrite.enabled, which merges right after a write."
-    cursor.refuse(cursor.token, "splits are merged after they are committed, never before", hint=hint)
-
-
 @dataclass(frozen=True)
 class MergeSplits(TableCommand):
     """Write small splits together into larger ones."""
@@ -56,11 +51,16 @@ class MergeSplits(TableCommand):
         "TARGET SIZE": ("target_size_bytes", StatementCursor.size),
         "MAX DEST SPLITS": ("max_dest_splits", StatementCursor.count),
         "MAX GROUPS": ("max_dest_splits", StatementCursor.count),
-        "PRECOMMIT": ("dry_run", _no_merge_before_a_commit),
         "MAX SOURCE SPLITS PER MERGE": ("max_source_splits", StatementCursor.count),
         "ORDER BY": ("order_by", StatementCursor.sort_columns),
         "REWRITE": ("rewrite", StatementCursor.presence),
         **DRY_RUN,
+    }
+    refused: ClassVar[Mapping[str, tuple[str, str]]] = {
+        "PRECOMMIT": (
+            "splits are merged after they are committed, never before",
+            "Set mergeOnWrite.enabled, which merges right after a write.",
+        )
     }
     columns: ClassVar[pa.Schema] = row_schema(
         "table_path s, status s, merged_files l, merge_groups l, original_size_bytes l, merged_size_bytes l,"
@@ -267,6 +267,15 @@ class Checkpoint(TableCommand):
         "table_path s, status s, checkpoint_version l, num_actions l, num_files l, protocol_version l,"
         "is_multi_part b, num_manifests l"
     )
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        if cursor.follows("TRANSACTION LOG"):
+            hint = "Leave these words out: what is written is the state of the table's transaction log."
+            cursor.refuse(
+                cursor.token, "expected a path in quotes or the name of a table, found TRANSACTION LOG", hint=hint
+            )
+        return super().read(cursor, fields)
 
     def words(self) -> Iterator[str | None]:
         yield f"{'COMPACT' if self.compact else 'CHECKPOINT'} INDEXTABLES {self.table}"

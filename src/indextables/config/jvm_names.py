@@ -121,10 +121,7 @@ NO_EFFECT: Mapping[str, str] = {
     },
     **{
         f"prewarm.{key}": _PREWARM
-        for key in (
-            *("enabled", "segments", "fields", "splitsPerTask", "partitionFilter"),
-            *("failOnMissingField", "catchUpNewHosts"),
-        )
+        for key in ("enabled", "segments", "fields", "splitsPerTask", "partitionFilter", "catchUpNewHosts")
     },
     **{
         f"read.batchOptimization.{key}": _ARROW

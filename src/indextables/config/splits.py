@@ -76,6 +76,12 @@ class ReadSettings(SettingsGroup, frozen=True):
         "Splits of a remote store that one process looks into at a time before it reads rows; "
         "read.parallelism, where only that is given.",
     )
+    fail_on_missing_field: bool = setting(
+        "prewarm.failOnMissingField",
+        boolean(),
+        False,
+        "Whether prewarming refuses a column that has no index; otherwise it says so and goes on.",
+    )
 
 
 class StatsSettings(SettingsGroup, frozen=True):

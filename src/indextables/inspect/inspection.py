@@ -35,6 +35,7 @@ from indextables.scan.plan import plan_scan, query_fields
 from indextables.scan.task import ScanTask
 from indextables.splits.format.source import open_source
 from indextables.splits.index.analyzers import tokens_table
+from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.split_description import component_sizes
 from indextables.splits.read.table_split import SplitEntry
 from indextables.storage.spec import StoreSpec
@@ -56,6 +57,8 @@ class Prewarmed(Report, frozen=True):
 
     splits: int
     bytes: int
+    message: str = ""
+    """What was not fetched, and why; empty if everything was."""
 
 
 def sizes_of_components(task: ScanTask) -> pa.Table:
@@ -81,31 +84,63 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=COMPONENT_SCHEMA)
 
 
-def prewarm(task: ScanTask, columns: Sequence[str]) -> Prewarmed:
+class _Fetched(msgspec.Struct, frozen=True):
+    """What prewarming found in a split."""
+
+    indexed: set[str]
+    bytes: int
+    foreign: bool
+
+
+def prewarm(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> Prewarmed:
     """Fetch the indexes of these columns (of all, where none is named) of every split of a plan into the local cache.
 
-    A split without an index has nothing to fetch; a column that none of the splits has indexed is an error.
+    A column that none of the splits has indexed is passed over and named, or refused where `strict`. Nothing is kept of a
+    split of another engine: the message says how many there are.
     """
 
-    def fetch(entry: SplitEntry) -> tuple[set[str], int]:
+    def fetch(entry: SplitEntry) -> _Fetched:
         split = task.open_alone(entry)
-        known = split.mapping.indexed if split.indexed else ()
-        indexed = {column.name for column in known if not columns or column.name in columns}
-        if indexed:
-            fields = [column.field for column in known if column.name in indexed]
-            with split.open_index(fields, positions=True, norms=True):
+        known = [column for column in split.mapping.indexed if not columns or column.name in columns]
+        names = {column.name for column in known}
+        if isinstance(split.reader, ForeignReader):
+            return _Fetched(names, 0, foreign=True)
+        if not split.indexed:
+            return _Fetched(set(), split.stats.bytes, foreign=False)
+        if known:
+            with split.open_index([column.field for column in known], positions=True, norms=True):
                 pass  # it is fetched by opening
-        return indexed, split.stats.bytes
+        return _Fetched(names, split.stats.bytes, foreign=False)
 
     results = list(task.each(fetch))
-    missing = set(columns) - {name for names, _ in results for name in names} if results else set()
-    if missing:
+    indexed = {name for each in results for name in each.indexed}
+    missing = [task.plan.names.shown(name) for name in columns if results and name not in indexed]
+    if missing and strict:
         raise InvalidInputError(
-            f"No split of {task.store.url} has an index of {', '.join(map(repr, sorted(missing)))}.",
-            hint="Name columns that are indexed, or leave ON FIELDS out for all of them.",
-            columns=sorted(missing),
+            f"No split of {task.store.url} has an index of {', '.join(map(repr, missing))}.",
+            hint="Name columns that are indexed, or leave out ON FIELDS (all of them) or prewarm.failOnMissingField.",
+            columns=missing,
         )
-    return Prewarmed(sum(bool(names) for names, _ in results), sum(count for _, count in results))
+    warmed = [each for each in results if each.indexed and not each.foreign]
+    foreign = sum(each.foreign for each in results)
+    message = _not_fetched(task, missing, foreign, len(results))
+    return Prewarmed(len(warmed), sum(each.bytes for each in results), message)
+
+
+def _not_fetched(task: ScanTask, missing: Sequence[str], foreign: int, splits: int) -> str:
+    """What prewarming left alone, and why; nothing if it left nothing."""
+    if not splits:
+        reason = "The table has no splits" if task.plan.where is None else "No split holds rows that fit the condition"
+        return f"{reason}: nothing was fetched."
+    said = []
+    if missing:
+        said.append(f"No index to fetch: {', '.join(missing)} (read from the rows of a split).")
+    if foreign:
+        said.append(
+            f"{foreign} of {splits} splits are the JVM engine's, of which nothing is kept locally: a search reads them where "
+            f"they are. MERGE SPLITS '{task.store.url}' REWRITE makes them splits that can be warmed."
+        )
+    return " ".join(said)
 
 
 PARTITIONS = pa.schema(

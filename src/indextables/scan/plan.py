@@ -29,7 +29,7 @@ from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.mapping import ColumnMapping, DocMapping, is_nested, is_text
 from indextables.splits.index.values import normal_key
-from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
+from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch, columns_of_values
 from indextables.splits.query.parser import parse
 from indextables.splits.query.to_predicate import implied_predicate
 from indextables.splits.query.tree import Query, Target, with_targets
@@ -357,7 +357,10 @@ _CHECKS = {"textsearch": check_textsearch, "fieldmatch": check_fieldmatch}
 
 
 class SearchOperator(Struct, frozen=True):
-    """`column TEXTSEARCH 'text'`, by the function it stands for; without a column the text is searched everywhere."""
+    """`column TEXTSEARCH 'text'`, by the function it stands for; without a column the text is searched everywhere.
+
+    `fieldmatchall` means the columns of whole values, `indexqueryall` the default fields.
+    """
 
     function: str
     column: str | None
@@ -374,6 +377,8 @@ def searched(
 
 
 def _query(operator: SearchOperator, fields: QueryFields, now_ms: int | None) -> Query:
+    if operator.function == "fieldmatchall":
+        return parse(operator.text, fields.within(*columns_of_values(fields)), now_ms=now_ms)
     if operator.column is None:
         return parse(operator.text, fields, now_ms=now_ms)
     column = find_column(fields.schema, operator.column)

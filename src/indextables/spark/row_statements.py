@@ -27,7 +27,7 @@ def escaped(column: str) -> str:
     return re.sub(r"([^\w.])", r"\\\1", column)
 
 
-_SEARCHES = ("textsearch", "fieldmatch", "indexquery", "indexqueryall")
+_SEARCHES = ("textsearch", "fieldmatch", "indexquery", "indexqueryall", "fieldmatchall")
 
 
 def change_rows(spark: SparkSession, path: str, alias: str, plan: Any) -> RowChangeReport:
@@ -78,6 +78,11 @@ class _Statement:
         text = str(query.value())
         operator = SearchOperator(name, _seq(column[0].nameParts())[-1] if column else None, text)
         self._check(operator)
+        if name == "fieldmatchall":
+            raise UnsupportedError(
+                f"A DELETE cannot search all columns for a whole value: {condition.sql()}.",
+                hint="Nothing was deleted. Write one DELETE for each column that is meant: WHERE level FIELDMATCH '...'.",
+            )
         return [text if operator.column is None else f"{escaped(operator.column)}:({text})"]
 
     def _check(self, operator: SearchOperator) -> None:

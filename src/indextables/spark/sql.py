@@ -10,7 +10,7 @@ Search operators in anybody's SQL are rewritten as function calls, which every S
     level FIELDMATCH 'ERROR'        fieldmatch(level , 'ERROR')
     message indexquery 'a AND b'    indexquery(message , 'a AND b')
     * TEXTSEARCH 'a'                indexqueryall(  'a')
-    * FIELDMATCH 'a'                indexqueryall(  'a')
+    * FIELDMATCH 'a'                fieldmatchall(  'a')
     _indexall indexquery 'a'        indexqueryall(  'a')
 
 This is a lexer's work, never a regular expression's: whatever stands in a string, a comment, a hint or backquotes is left
@@ -27,6 +27,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -47,7 +48,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from indextables.commands import Command, Session, TableName, parse
 from indextables.commands.statement import TableReference
-from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError
+from indextables.errors import IndexTablesError, InvalidInputError, UnsupportedError, shown
 from indextables.model.predicate import Predicate
 from indextables.model.predicate.tokens import (
     block_comment_end,
@@ -74,13 +75,16 @@ from indextables.upkeep.verify import VerifyReport
 
 OPERATORS = {"TEXTSEARCH": "textsearch", "FIELDMATCH": "fieldmatch", "INDEXQUERY": "indexquery"}
 """The operators and the functions they become."""
-ALL_COLUMNS = "indexqueryall"
+EVERYWHERE = {"TEXTSEARCH": "indexqueryall", "FIELDMATCH": "fieldmatchall", "INDEXQUERY": "indexqueryall"}
+"""The functions they become where no column is named: words of text columns, or whole values of the others."""
 _EVERY_COLUMN = "_INDEXALL"
 _BEFORE_AN_EXPRESSION = frozenset(
     """ALL AND ANY AS BETWEEN BY CASE DISTINCT ELSE EXISTS FILTER FROM HAVING IN IS JOIN LIKE NOT ON OR QUALIFY SELECT
     SET SOME THEN UNION USING VALUES WHEN WHERE WITH""".split()  # noqa: SIM905
 )
 """Keywords after which an expression may begin; none of them is a column."""
+_STOPPED = re.compile(r"at or near '([^']*)'")
+"""Where Spark's parser says that it stopped."""
 _JOINS_TO_THE_LEFT = frozenset(".:@$")
 
 
@@ -129,7 +133,7 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
         last = words[index - 1]
         first = _column_start(words, index - 1)
         if _is_every_column(words, index - 1):
-            yield last.start, last.end, f"{ALL_COLUMNS}("
+            yield last.start, last.end, f"{EVERYWHERE[operator.upper]}("
             yield operator.start, operator.end, ""
         elif first is not None:
             yield words[first].start, words[first].start, f"{function}("
@@ -137,6 +141,28 @@ def _edits(words: list[_Word]) -> Iterator[_Edit]:
         else:
             continue
         yield end, end, ")"
+
+
+def wrong_operand(sql: str, why: str) -> str | None:
+    """What to write instead of SQL that Spark has refused, if it has stopped at an operator without a text after it."""
+    stopped = _STOPPED.search(why)
+    words = _words(sql) or []
+    for index in range(1, len(words) - 1):
+        operator, operand = words[index], words[index + 1]
+        function = OPERATORS.get(operator.upper)
+        if function is None or stopped is None or _text_end(words, index + 1) is not None:
+            continue
+        everywhere, first = _is_every_column(words, index - 1), _column_start(words, index - 1)
+        if stopped[1] not in (operator.text, operand.text) or not (everywhere or first is not None):
+            continue
+        column = "*" if everywhere or first is None else sql[words[first].start : words[index - 1].end]
+        call = f"{EVERYWHERE[operator.upper]}(" if column == "*" else f"{function}({column}, "
+        return (
+            f"{operator.text} needs a text in quotes on its right, and there is {shown(operand.text)}. "
+            f"Write {column} {operator.text} 'words'; for a text that is computed: {call}concat('wo', 'rds')). "
+            "It must not depend on a row."
+        )
+    return None
 
 
 def _text_end(words: list[_Word], index: int) -> int | None:
@@ -452,7 +478,7 @@ class StatementDriver:
             if what == "columns":
                 return spark_columns(parse_command(sql)).json()
             if what == "near miss":
-                return None if parse(sql) is None else ""
+                return wrong_operand(sql, request[2]) if parse(sql) is None else ""
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
         except IndexTablesError as error:
             logger.debug("a statement failed: %s", sql, exc_info=True)

@@ -258,12 +258,14 @@ class Table(TableHandle):
     def prewarm(self, *, columns: Sequence[str] = (), where: Where | None = None) -> Prewarmed:
         """Fetch the indexes of `columns` (of all, if none is named) into the local cache, ahead of a search.
 
-        With `where` only those of splits that may hold a matching row. Raises InvalidInputError for a column without index.
+        With `where` only those of splits that may hold a matching row. The report's `message` names what was left alone:
+        columns without an index (refused where `prewarm.failOnMissingField` is set), splits of the JVM engine.
 
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
         names = self._names.columns(find_column(self.schema, name) for name in columns)
-        return inspection.prewarm(self._task(where=where), names)
+        strict = self.settings.group(ReadSettings).fail_on_missing_field
+        return inspection.prewarm(self._task(where=where), names, strict=strict)
 
     def changes(
         self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None

@@ -195,6 +195,13 @@ class MergePlan(Report, frozen=True):
         ]
         return {"groups": groups, "sources": sources}
 
+    def left_alone(self) -> str:
+        """Where to find the splits that are left alone, if there are."""
+        if not self.cooling_files:
+            return ""
+        where = f"DESCRIBE INDEXTABLES SKIPPED FILES '{self.table_path}'"
+        return f" {counted(self.cooling_files, 'split')} left alone, because reading failed lately: {where} names them."
+
     def preview(self) -> MergeReport:
         """What a dry run reports."""
         files = sum(len(group.sources) for group in self.groups)
@@ -202,6 +209,7 @@ class MergePlan(Report, frozen=True):
         how = f"sorted by {', '.join(self.order_by)} in {len(self.groups)} group(s)" if self.order_by else "merged into"
         how = how if self.order_by else f"{how} {len(self.groups)}"
         message = f"{files} splits would be {how}." if files else "There is nothing to merge."
+        message += self.left_alone()
         return MergeReport(
             table_path=self.table_path,
             status=DRY_RUN if files else NO_ACTION,
@@ -231,12 +239,11 @@ def plan(
     `only_wrong` takes those alone that index a column otherwise than was decided, or were written by another engine.
     """
     chosen = every_file(snapshot) if where is None else files_of_matching_partitions(where)(snapshot)
-    eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
-    cooling_files = chosen.num_rows - eligible.num_rows
     disputes = live_indexing(snapshot).disputes
     registry = snapshot.schema_registry
     if only_wrong:
-        eligible = eligible.filter(pa.array(to_be_rewritten(eligible, registry, disputes), pa.bool_()))
+        chosen = chosen.filter(pa.array(to_be_rewritten(chosen, registry, disputes), pa.bool_()))
+    eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
     columns = tuple(snapshot.metadata.partition_columns or ())
     schema = schema_from_json(snapshot.metadata.schema_string)
     order = clustering.sort_columns(pa.schema([f for f in schema if f.name not in columns]), bounds.order_by)
@@ -253,7 +260,7 @@ def plan(
         where=where,
         groups=tuple(groups[: bounds.max_dest_splits]),
         groups_left=len(groups[bounds.max_dest_splits :]) if bounds.max_dest_splits is not None else 0,
-        cooling_files=cooling_files,
+        cooling_files=chosen.num_rows - eligible.num_rows,
         read=snapshot,
         decided=() if disputes is None else tuple(sorted(disputes.right)),
         order_by=order,
@@ -580,13 +587,11 @@ class _Merge(Struct):
             left, reason = len(self.skipped), next(iter(self.skipped.values()))
             first = ": " if left == 1 else "; the first: "
             message += f" {counted(left, 'split')} could not be read and {was(left)} left{first}{reason}"
-        if self.planned.cooling_files:
-            cooling = self.planned.cooling_files
-            message += f" {counted(cooling, 'split')} {was(cooling)} left alone, because reading failed lately."
         if self.dropped:
             message += f" {len(self.dropped)} group(s) gave way to other writers."
         if self.planned.groups_left:
             message += f" {self.planned.groups_left} group(s) are left."
+        message += self.planned.left_alone()
         return MergeReport(
             table_path=self.planned.table_path,
             status=SUCCESS if self.done else NO_ACTION,

@@ -78,7 +78,7 @@ STATEMENTS = (
         "skipped_files l, version l, message s",
         "MERGE SPLITS '/p' TARGE SIZE 100M",
         (
-            "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX GROUPS, PRECOMMIT, MAX SOURCE SPLITS PER "
+            "line 1, column 19: expected WHERE, TARGET SIZE, MAX DEST SPLITS, MAX GROUPS, MAX SOURCE SPLITS PER "
             "MERGE, ORDER BY, REWRITE, DRY RUN "
             "or the end, found 'TARGE'",
             "\n  MERGE SPLITS '/p' TARGE SIZE 100M\n                    ^\n",

@@ -10,7 +10,7 @@ import pytest
 from indextables import Table, sql
 from indextables.commands.delta import NotOffered
 from indextables.commands.parser import is_ours, parse
-from indextables.errors import NotFoundError, QuerySyntaxError, UnsupportedError
+from indextables.errors import InvalidInputError, NotFoundError, QuerySyntaxError, UnsupportedError
 
 
 @pytest.fixture
@@ -81,11 +81,23 @@ def test_a_prewarm_in_the_background_is_a_job_that_can_be_waited_for(path: str) 
         sql("WAIT FOR INDEXTABLES PREWARM JOBS JOB 'nothere'")
 
 
-def test_a_prewarm_in_the_background_that_fails_says_why(tmp_path: Path) -> None:
-    job = sql(f"PREWARM INDEXTABLES CACHE '{tmp_path}/nothere' ASYNC MODE").to_pylist()[0]["job_id"]
+def test_a_prewarm_in_the_background_of_nothing_is_refused_at_once(tmp_path: Path, path: str) -> None:
+    with pytest.raises(NotFoundError, match="no table"):
+        sql(f"PREWARM INDEXTABLES CACHE '{tmp_path}/nothere' ASYNC MODE")
+    with pytest.raises(InvalidInputError, match="There is no column 'mesage'"):
+        sql(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (mesage) ASYNC MODE")
+    job = sql(f"PREWARM INDEXTABLES CACHE '{path}' WHERE day = '1999-01-01' ASYNC MODE").to_pylist()[0]["job_id"]
+    row = sql(f"WAIT FOR INDEXTABLES PREWARM JOBS JOB '{job}'").to_pylist()[0]
+    assert "No split holds rows that fit the condition" in row["message"]
+
+
+def test_a_prewarm_in_the_background_that_fails_says_why(path: str) -> None:
+    for split in Path(path).rglob("*.split"):
+        split.unlink()
+    job = sql(f"PREWARM INDEXTABLES CACHE '{path}' ASYNC MODE").to_pylist()[0]["job_id"]
     row = sql(f"WAIT FOR INDEXTABLES PREWARM JOBS JOB '{job}'").to_pylist()[0]
     assert row["status"] == "failed"
-    assert "no table" in row["message"]
+    assert ".split" in row["message"]
 
 
 def test_a_flushed_searcher_searches_again(path: str) -> None:
@@ -105,6 +117,9 @@ def test_what_is_not_offered_is_refused_with_the_way_out(lead: str) -> None:
 def test_a_merge_before_the_commit_is_refused(path: str) -> None:
     with pytest.raises(QuerySyntaxError, match=r"(?s)never before.*mergeOnWrite\.enabled"):
         sql(f"MERGE SPLITS '{path}' PRECOMMIT")
+    with pytest.raises(QuerySyntaxError) as other:
+        sql(f"MERGE SPLITS '{path}' NOW")
+    assert "PRECOMMIT" not in str(other.value)
 
 
 @pytest.mark.parametrize("text", ["SET indextables.a = 1", "SET indextables", "RESET indextables.x", "REPAIR TABLE t"])

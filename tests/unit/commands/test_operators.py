@@ -20,6 +20,8 @@ from indextables.spark.sql import rewrite_operators
         ("message indexquery 'a'", "indexquery(message , 'a')"),
         ("* TEXTSEARCH 'a'", "indexqueryall(  'a')"),
         ("* indexquery 'a'", "indexqueryall(  'a')"),
+        ("* FIELDMATCH 'a'", "fieldmatchall(  'a')"),
+        ("_indexall fieldmatch 'a'", "fieldmatchall(  'a')"),
         ("_indexall indexquery 'a'", "indexqueryall(  'a')"),
         ("_IndexAll TEXTSEARCH 'a'", "indexqueryall(  'a')"),
         ("t.message TEXTSEARCH 'a'", "textsearch(t.message , 'a')"),

@@ -6,7 +6,7 @@ import pytest
 
 from indextables.commands import parse, sql
 from indextables.commands.parser import forms
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, QuerySyntaxError
 
 SPARKS = """
 MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE
@@ -25,6 +25,14 @@ DESCRIBE FUNCTION EXTENDED indexquery
 DESCRIBE QUERY SELECT 1
 DESCRIBE HISTORY t
 DESC indextables
+DESC indextables.state
+DESC EXTENDED indextables state
+DESCRIBE indextables id
+DESCRIBE indextables.enviroment
+DESCRIBE indextables `enviroment`
+DESCRIBE indextables enviroment.x
+DESCRIBE TABLE indextables enviroment
+DESC HISTORY t
 DESCRIBE `indextables` state
 DROP TABLE indextables
 DROP INDEX i ON t
@@ -80,7 +88,7 @@ $$
 ?
 """.strip().splitlines()
 FIRST_WORDS = """
-ADD ALTER ANALYZE BEGIN CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DESC DFS EXECUTE EXPLAIN EXPORT FROM GRANT
+ADD ALTER ANALYZE BEGIN CACHE CALL CLEAR COMMENT CREATE DECLARE DELETE DFS EXECUTE EXPLAIN EXPORT FROM GRANT
 IMPORT INSERT LIST LOAD LOCK MAP MSCK REDUCE REFRESH REPLACE RESET REVOKE ROLLBACK SELECT SET SHOW START TABLE
 UNCACHE UNLOCK UNSET UPDATE USE VALUES WITH
 """.strip().splitlines()
@@ -107,6 +115,50 @@ def test_what_has_no_words_is_not_ours(text: str) -> None:
 )
 def test_blanks_comments_and_case_do_not_matter(text: str) -> None:
     assert parse(text) == parse("MERGE SPLITS t")
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("DESCRIBE INDEXTABLES TRANSACTON LOG 'p'", "DESCRIBE INDEXTABLES TRANSACTION LOG"),
+        ("DESCRIBE INDEXTABLES COMPONENTS SIZES 'p'", "DESCRIBE INDEXTABLES COMPONENT SIZES"),
+        ("DESCRIBE INDEXTABLES DISC CACHE", "DESCRIBE INDEXTABLES DISK CACHE"),
+        ("DESCRIBE INDEXTABLES SKIPED FILES 'p'", "DESCRIBE INDEXTABLES SKIPPED FILES"),
+        ("DESC INDEXTABLES PREWRM JOBS;", "DESCRIBE INDEXTABLES PREWARM JOBS"),
+        ("DESCRIBE INDEXTABLES ENVIROMENT", "DESCRIBE INDEXTABLES ENVIRONMENT"),
+        ("DESCRIBE TANTIVY4SPARK TRANSACTIONLOG", "DESCRIBE INDEXTABLES TRANSACTION LOG"),
+        ("DESC INDEXTABEL STATE 'p'", "DESCRIBE INDEXTABLES STATE"),
+    ],
+)
+def test_what_is_misspelt_after_describe_gets_our_error(text: str, meant: str) -> None:
+    with pytest.raises(QuerySyntaxError, match=rf"Did you mean {meant}\?"):
+        parse(text)
+
+
+def test_describe_has_its_short_form_too() -> None:
+    assert parse("DESC INDEXTABLES STATE 'p'") == parse("DESCRIBE INDEXTABLES STATE 'p'") is not None
+    assert parse("desc history 'p' limit 1") == parse("DESCRIBE HISTORY 'p' LIMIT 1") is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "opening"),
+    [
+        ("VERFY INDEXTABLES '/p'", "column 1: expected VERIFY INDEXTABLES, found 'VERFY'."),
+        ("PREWRM INDEXTABLES CACHE '/p'", "column 1: expected PREWARM INDEXTABLES CACHE, found 'PREWRM'."),
+        (
+            "COMPACT INDEXTABLES TRANSACTION LOG '/p'",
+            "expected a path in quotes or the name of a table, found TRANSACTION",
+        ),
+    ],
+)
+def test_an_error_opens_with_what_is_nearest(text: str, opening: str) -> None:
+    with pytest.raises(QuerySyntaxError) as caught:
+        parse(text)
+    assert opening in str(caught.value).splitlines()[0]
+
+
+def test_a_table_may_be_called_transaction() -> None:
+    assert str(parse("COMPACT INDEXTABLES transaction")) == "COMPACT INDEXTABLES `transaction`"
 
 
 def test_without_spark_a_statement_of_others_is_refused_with_the_list_of_ours() -> None:

@@ -12,7 +12,7 @@ import pytest
 from indextables import Table
 from indextables.commands import parse, sql
 from indextables.errors import InvalidInputError, QuerySyntaxError
-from tests.golden.golden_tables import GoldenTable, for_each_table
+from tests.golden.golden_tables import GoldenTable, for_each_table, jvm_table
 
 ROWS = pa.table(
     {
@@ -105,11 +105,33 @@ def test_prewarming_some_columns_fetches_less(path: str, options: dict[str, obje
     assert 0 < some["bytes"] < every["bytes"]
 
 
-def test_prewarming_what_is_not_indexed_is_refused(path: str, options: dict[str, object]) -> None:
+def test_prewarming_passes_over_what_has_no_index(path: str, options: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError, match="There is no column 'mesage'"):
         ran(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (mesage)", options)
+    (warmed,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (message, id)", options)
+    assert warmed["splits_prewarmed"] == 2 and "No index to fetch: id" in warmed["message"]
+    (nothing,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (id)", options)
+    assert nothing["splits_prewarmed"] == 0 and "No index to fetch: id" in nothing["message"]
     with pytest.raises(InvalidInputError, match="has an index of 'id'"):
-        ran(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (message, id)", options)
+        strict = {**options, "prewarm.failOnMissingField": "true"}
+        ran(f"PREWARM INDEXTABLES CACHE '{path}' ON FIELDS (message, id)", strict)
+
+
+def test_prewarming_that_finds_no_split_says_so(path: str, options: dict[str, object]) -> None:
+    (none,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' WHERE day = '1999-01-01'", options)
+    assert none["splits_prewarmed"] == 0
+    assert none["message"] == "No split holds rows that fit the condition: nothing was fetched."
+    (every,) = ran(f"PREWARM INDEXTABLES CACHE '{path}'", options)
+    assert every["message"] == ""
+
+
+def test_prewarming_tells_that_splits_of_the_jvm_engine_stay_where_they_are(options: dict[str, object]) -> None:
+    path = jvm_table("t07_merged").path
+    for columns in ("", "ON FIELDS (message, level)"):
+        (told,) = ran(f"PREWARM INDEXTABLES CACHE '{path}' {columns}", options)
+        assert (told["splits_prewarmed"], told["bytes"]) == (0, 0)
+        assert "2 of 2 splits are the JVM engine's, of which nothing is kept locally" in told["message"]
+        assert "REWRITE" in told["message"] and "No index" not in told["message"]
 
 
 def test_a_search_after_prewarming_finds_everything_there(path: str, options: dict[str, object]) -> None:

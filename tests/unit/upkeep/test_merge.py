@@ -158,6 +158,9 @@ def test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on(tmp_path: 
     assert ids(Table.open(table.path)) == list(range(50)), "it stays live"
     again = table.merge()
     assert (again.status, again.skipped_files) == ("no_action", 1), "it is left alone for a day"
+    assert "DESCRIBE INDEXTABLES SKIPPED FILES" in again.message
+    rewritten = table.merge(rewrite=True)
+    assert (rewritten.status, rewritten.skipped_files) == ("no_action", 0), "what is ours is not skipped"
     later = table._log.now_ms() + 25 * 3_600_000
     table._log.now_ms = lambda: later
     assert table.merge().merged_files == 2

@@ -55,7 +55,21 @@ public class BucketFunction extends AbstractFunction1 {
     if (arguments.size() > values.length || Arrays.asList(values).contains(null)) {
       throw new IllegalArgumentException("Write " + name + "(" + String.join(", ", parameters) + ").");
     }
+    if (!name.equals("indextables_date_histogram")) values[0] = number(values[0]);
     return parsed(body).transformUp(new Filled(parameters, values));
+  }
+
+  /** A text as a number; one that is none is named with its column, where Spark would name a cast that nobody wrote. */
+  private Expression number(Expression value) {
+    boolean fails = org.apache.spark.sql.internal.SQLConf$.MODULE$.get().ansiEnabled();
+    if (!fails || !value.resolved() || !(value.dataType() instanceof org.apache.spark.sql.types.StringType)) return value;
+    String shown = value instanceof NamedExpression ? ((NamedExpression) value).name() : value.sql();
+    String column = shown.replace("\\", "\\\\").replace("'", "\\'");
+    String text =
+        "CASE WHEN value IS NULL THEN NULL WHEN try_cast(value AS DOUBLE) IS NULL THEN raise_error(concat('" + name
+            + ": " + column + " must hold numbers, and holds the text ', value)) ELSE try_cast(value AS DOUBLE) END";
+    List one = Arrays.asList(new Object[] {"value"});
+    return (Expression) parsed(text).transformUp(new Filled(one, new Expression[] {value}));
   }
 
   /** indextables_range(value, 'label', low, high, 'label', low, high, ...): the label of the first range that holds a value. */

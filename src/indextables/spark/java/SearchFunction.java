@@ -12,11 +12,11 @@ import scala.runtime.AbstractFunction1;
 import scala.runtime.AbstractFunction2;
 
 /**
- * A search in a plan: textsearch(column, 'query'), fieldmatch, indexquery, and indexqueryall('query') over all columns.
+ * A search in a plan: textsearch(column, 'query'), fieldmatch, indexquery; over all columns indexqueryall('query'), fieldmatchall.
  * It is never computed. The rule hands it to the scan of the table; where that cannot be, the query is refused.
  */
 public class SearchFunction extends AbstractFunction1 {
-  static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall"};
+  static final String[] NAMES = {"textsearch", "fieldmatch", "indexquery", "indexqueryall", "fieldmatchall"};
 
   /** Before these names where a job was written for the JVM engine. */
   private static final String OTHER_PREFIX = "tantivy4spark_";
@@ -30,7 +30,7 @@ public class SearchFunction extends AbstractFunction1 {
   /** Makes the expression of a call. */
   public Object apply(Object given) {
     Seq arguments = (Seq) given;
-    boolean everywhere = name.equals("indexqueryall");
+    boolean everywhere = name.endsWith("all");
     boolean right = arguments.size() == (everywhere ? 1 : 2) && ((Expression) arguments.last()).foldable();
     if (!right) {
       String form = everywhere ? "('query')" : "(column, 'query')";

@@ -38,7 +38,8 @@ public class SearchOperators {
       SqlText.Piece last = piece(pieces, i - 1);
       int first = columnStart(pieces, i - 1);
       if (isEveryColumn(pieces, i - 1)) {
-        out.append(sql, at, last.start).append("indexqueryall(").append(sql, last.end, operator.start);
+        String everywhere = operator.upper().equals("FIELDMATCH") ? "fieldmatchall(" : "indexqueryall(";
+        out.append(sql, at, last.start).append(everywhere).append(sql, last.end, operator.start);
       } else if (first != SqlText.NEVER) {
         int start = piece(pieces, first).start;
         out.append(sql, at, start).append(operator.upper().toLowerCase(Locale.ROOT)).append('(');

@@ -49,13 +49,23 @@ public class StatementParser implements InvocationHandler {
     }
     try {
       Object plan = method.invoke(sparks, arguments);
+      if (sql != null && plans) refuseMisspelt(sql);
       Object change = sql != null && plans ? RowChangeCommand.of(session, sql, plan) : null;
       return change == null ? plan : change;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
-      String said = plans && sql != null && cause instanceof ParseException ? StatementRunner.nearMiss(session, sql) : null;
+      boolean ours = sql != null && (plans || expressions) && cause instanceof ParseException;
+      String said = ours ? StatementRunner.nearMiss(session, sql, cause.getMessage()) : null;
       throw said == null ? cause : new StatementError("QUERY_SYNTAX", said);
     }
+  }
+
+  /** DESCRIBE INDEXTABLES ENVIROMENT: for Spark a column of a table; where there is no such table it is a slip of the pen. */
+  private void refuseMisspelt(String sql) {
+    String name = Statements.describedName(sql);
+    if (name == null || RowChangeCommand.missing(session, java.util.Arrays.asList(new Object[] {name})) == null) return;
+    String said = StatementRunner.nearMiss(session, sql, "");
+    if (said != null) throw new StatementError("QUERY_SYNTAX", said);
   }
 
   /** Names of tables and paths in SQL, unless the session has other catalogs there; where Spark finds our classes. */

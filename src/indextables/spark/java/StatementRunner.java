@@ -72,9 +72,10 @@ public class StatementRunner {
     return (Dataset) asked(session, "rows", sql);
   }
 
-  /** The text of the error that Python has for a statement that Spark does not understand; null if it has none. */
-  static String nearMiss(SparkSession session, String sql) {
-    return driver == null ? null : (String) driver.apply(session, FilterJson.written(new String[] {"near miss", sql}));
+  /** The text of the error that Python has for SQL that Spark does not understand, and says why; null if it has none. */
+  static String nearMiss(SparkSession session, String sql, String why) {
+    if (driver == null) return null;
+    return (String) driver.apply(session, FilterJson.written(new String[] {"near miss", sql, why}));
   }
 
   /**

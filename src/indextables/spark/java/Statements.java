@@ -32,23 +32,41 @@ public class Statements {
     List pieces = new SqlText(sql).pieces(4);
     if (pieces.size() < 2) return false;
     if (leadsToAPath(pieces)) return true;
-    String second = upper(pieces, 1);
-    if (second.equals("INDEXTABLES") || second.equals("TANTIVY4SPARK")) second = "INDEXTABLE";
-    if (!LEADS.contains(upper(pieces, 0) + " " + second)) return false;
-    if (!SHARED.contains(upper(pieces, 0))) return true;
+    String first = first(pieces);
+    if (!LEADS.contains(first + " " + second(pieces))) return false;
+    if (!SHARED.contains(first)) return true;
     String third = pieces.size() > 2 ? upper(pieces, 2) : "";
-    if (upper(pieces, 0).equals("RESET")) return third.equals("PROFILER");
-    if (!upper(pieces, 0).equals("DESCRIBE")) return third.equals("TABLE");
+    if (first.equals("RESET")) return third.equals("PROFILER");
+    if (!first.equals("DESCRIBE")) return third.equals("TABLE");
     boolean described = DESCRIBED.contains(third);
     for (int i = 2; i < pieces.size(); i++) described = described || isPath(pieces, i);
     return described;
+  }
+
+  /** The second word of `DESCRIBE INDEXTABLES word`, which Spark takes for a table's column if it is misspelt; else null. */
+  static String describedName(String sql) {
+    List pieces = new SqlText(sql).pieces(4);
+    boolean one = pieces.size() == 3 || (pieces.size() == 4 && ((SqlText.Piece) pieces.get(3)).isSign(";"));
+    if (!one || upper(pieces, 2).isEmpty() || !first(pieces).equals("DESCRIBE")) return null;
+    return second(pieces).equals("INDEXTABLE") ? ((SqlText.Piece) pieces.get(1)).text : null;
+  }
+
+  /** The first word, in one spelling. */
+  private static String first(List pieces) {
+    String word = upper(pieces, 0);
+    return word.equals("DESC") ? "DESCRIBE" : word;
+  }
+
+  private static String second(List pieces) {
+    String word = upper(pieces, 1);
+    return word.equals("INDEXTABLES") || word.equals("TANTIVY4SPARK") ? "INDEXTABLE" : word;
   }
 
   private static boolean leadsToAPath(List pieces) {
     String lead = "";
     for (int i = 0; i < pieces.size(); i++) {
       if (isPath(pieces, i)) return WITH_A_PATH.contains(lead);
-      lead = i == 0 ? upper(pieces, 0) : lead + " " + upper(pieces, i);
+      lead = i == 0 ? first(pieces) : lead + " " + upper(pieces, i);
     }
     return false;
   }

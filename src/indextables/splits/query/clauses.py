@@ -212,6 +212,10 @@ class Clauses:
         self.fields = fields
         self._now = None if now_ms is None else timestamp_of(now_ms * 1_000, zone=True)
 
+    def about(self, targets: Targets) -> Targets:
+        """The columns that are named: in the query, or before it, as in `n indexquery '>=3'`."""
+        return self.fields.default_targets() if targets is None and self.fields.named else targets
+
     def clause(self, targets: Targets) -> Query:
         """The clause at the cursor, for the columns it is about."""
         source, start = self.source, self.source.at
@@ -220,15 +224,16 @@ class Clauses:
             return self._quoted(targets)
         if (end := source.regex_end()) is not None:
             return self._regex(targets, end)
-        if targets is not None and source.take_keyword("IN"):
+        named = self.about(targets)
+        if named is not None and source.take_keyword("IN"):
             source.skip_space()
             if source.peek() == "[":
-                return self._set(targets)
+                return self._set(named)
             source.at = start
         if c and c in "[{<>":
-            if targets is None:
+            if named is None:
                 raise source.fail("A range needs a column", hint="Write column:[1 TO 5] or column:>=3.")
-            return self._range(targets)
+            return self._range(named)
         word = source.bare()
         if not word.characters:
             raise source.fail(f"{c or 'The end'} was not expected here", hint="Escape it with a backslash.")

@@ -30,6 +30,8 @@ class QueryFields(Struct, frozen=True):
     """What a bare word counts in a default field, where that is not once."""
     all_words: bool = False
     """Whether words side by side must all match, not any of them."""
+    named: bool = False
+    """Whether the default fields were named for this one query, as if they stood in it."""
     max_terms: int = 0
     """How many terms of a split a pattern may fit; 0 for any number."""
 
@@ -49,12 +51,12 @@ class QueryFields(Struct, frozen=True):
             settings.max_default_fields,
             others,
             settings.default_operator == "and",
-            settings.max_terms,
+            max_terms=settings.max_terms,
         )
 
     def within(self, *columns: str) -> QueryFields:
-        """The same fields where a bare word searches these columns (`message TEXTSEARCH '…'`)."""
-        return replace(self, default_fields=columns, max_default_fields=max(len(columns), 1), weights={})
+        """The same fields where a clause without a column is about these (`message TEXTSEARCH '…'`)."""
+        return replace(self, default_fields=columns, max_default_fields=max(len(columns), 1), weights={}, named=True)
 
     def column(self, name: str) -> ColumnMapping:
         """How a column is indexed; a column that the mapping does not know has no index."""
@@ -131,6 +133,22 @@ def check_fieldmatch(fields: QueryFields, column: str) -> None:
     if mapping.kind == "none":
         message = f"FIELDMATCH needs an indexed column; {column!r} has no index."
         raise InvalidInputError(message, hint=f"Compare it in SQL: {column} = ….", column=column)
+
+
+def columns_of_values(fields: QueryFields) -> tuple[str, ...]:
+    """What FIELDMATCH searches where it names no column: every one that it accepts, or an error that says how to choose."""
+    names = tuple(name for name in fields.schema.names if fields.column(name).kind not in ("text", "none"))
+    if not names:
+        message = "* FIELDMATCH compares whole values, and no column is indexed by its whole value."
+        raise InvalidInputError(message, hint=f"Write * TEXTSEARCH '…' to search words. {_text_hint(fields)}")
+    if len(names) > fields.max_default_fields:
+        message = (
+            f"* FIELDMATCH would search {len(names)} columns, more than indexing.maxDefaultSearchFields "
+            f"({fields.max_default_fields})."
+        )
+        hint = f"Name a column: {names[0]} FIELDMATCH '…'. Columns of whole values: {', '.join(names)}."
+        raise InvalidInputError(message, hint=hint, columns=list(names))
+    return names
 
 
 def _existing_column(fields: QueryFields, column: str) -> ColumnMapping:

@@ -6,7 +6,8 @@
     atom    := ( chain ) (~number)? | column: atom | clause
 
 Operands joined by AND form one required group. Everything else stands side by side: plain ones are alternatives, `+`
-is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alternative of its own.
+is required, `-` and NOT are forbidden. Next to OR, a negated operand is an alternative of its own. Where a table means
+AND by words side by side they are joined too, but in a group with a number behind it, `(a b c)~2`, they are what is counted.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class _Operand(Struct, frozen=True):
     query: Query
     occur: str
     """`+` required, `-` forbidden, nothing for plain."""
+    joint: str = ""
+    """What stands before it: AND, OR or nothing."""
 
 
 class _QueryParser:
@@ -62,35 +65,29 @@ class _QueryParser:
 
     def chain(self, target: tuple[Target, ...] | None, depth: int) -> Query:
         """Operands and the operators between them, up to a closing parenthesis or the end, as one query."""
-        return _combine(*self._groups(target, depth))
+        return _combine(*_groups(self._operands(target, depth), self._all_words))
 
-    def _groups(self, target: tuple[Target, ...] | None, depth: int) -> tuple[list[list[_Operand]], set[int]]:
-        """What stands side by side, each a group of what AND joins; and which of them stand next to an OR."""
+    def _operands(self, target: tuple[Target, ...] | None, depth: int) -> list[_Operand]:
         source = self.source
-        groups: list[list[_Operand]] = []
-        operator, after_or = "", set[int]()
+        operands: list[_Operand] = []
+        operator = ""
         while True:
             source.skip_space()
             if source.peek() in ("", ")"):
                 break
             keyword = self._operator()
             if keyword:
-                if operator or not groups:
+                if operator or not operands:
                     raise source.fail(f"{keyword} has nothing before it", at=source.at - len(keyword), hint=_WORD_HINT)
                 operator = keyword
                 continue
-            operand = self._operand(target, depth)
-            if operator == "AND" or (not operator and groups and self._all_words):
-                groups[-1].append(operand)
-            else:
-                groups.append([operand])
-                after_or |= {len(groups) - 2, len(groups) - 1} if operator == "OR" else set()
+            operands.append(replace(self._operand(target, depth), joint=operator))
             operator = ""
         if operator:
             raise source.fail(f"{operator} has nothing after it", hint=_WORD_HINT)
-        if not groups:
+        if not operands:
             raise source.fail("The query is empty" if depth == 0 else "The group is empty", hint="Use * for every row.")
-        return groups, after_or
+        return operands
 
     def _operator(self) -> str:
         for word in ("AND", "OR"):
@@ -122,10 +119,12 @@ class _QueryParser:
         source = self.source
         opening = source.at
         if source.take("("):
-            groups, after_or = self._groups(target, depth + 1)
+            operands = self._operands(target, depth + 1)
             if not source.take(")"):
                 raise source.fail("The parenthesis is not closed", at=opening, hint="Add a closing ).")
-            return self._at_least(_combine(groups, after_or, simplify=source.peek() != "~"))
+            counted = source.peek() == "~"
+            groups = _groups(operands, self._all_words and not counted)
+            return self._at_least(_combine(*groups, simplify=not counted))
         self._refuse_sql()
         named = self._field(target)
         if named is None:
@@ -153,6 +152,7 @@ class _QueryParser:
         Inside `column:(…)` an address or a time may hold a colon; anything else before a colon must be a column.
         """
         source, start = self.source, self.source.at
+        target = self.clauses.about(target)
         if source.peek() in "\"'" + BREAKS or source.regex_end() is not None:
             return None
         word = source.bare()
@@ -255,6 +255,19 @@ _INSTEAD = {
     "LIKE": ":*part*",
 }
 _WORD_HINT = "Add what is missing, or quote the operator to search for it as a word."
+
+
+def _groups(operands: list[_Operand], all_words: bool) -> tuple[list[list[_Operand]], set[int]]:
+    """What stands side by side, each a group of what AND joins; and which of them stand next to an OR."""
+    groups: list[list[_Operand]] = []
+    after_or = set[int]()
+    for operand in operands:
+        if operand.joint == "AND" or (not operand.joint and groups and all_words):
+            groups[-1].append(operand)
+        else:
+            groups.append([operand])
+            after_or |= {len(groups) - 2, len(groups) - 1} if operand.joint == "OR" else set()
+    return groups, after_or
 
 
 def _combine(groups: list[list[_Operand]], after_or: set[int], *, simplify: bool = True) -> Query:

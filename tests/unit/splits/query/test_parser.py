@@ -13,7 +13,7 @@ from indextables import Table
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch
+from indextables.splits.query.fields import QueryFields, check_fieldmatch, check_textsearch, columns_of_values
 from indextables.splits.query.parser import parse
 from indextables.splits.query.tree import Bool, Target, Words
 
@@ -240,6 +240,51 @@ def test_a_group_may_ask_for_some_of_its_alternatives() -> None:
     for text in ("(a b)~3", "(a AND b)~1", "(a b)~0", "(a b)~"):
         with pytest.raises(QuerySyntaxError, match="alternatives"):
             parse(text, FIELDS)
+
+
+def test_words_of_such_a_group_are_alternatives_whatever_words_side_by_side_mean() -> None:
+    all_words = QueryFields(SCHEMA, MAPPING, ("message",), all_words=True)
+    assert parse("(a b c)~2", all_words) == parse("(a b c)~2", FIELDS)
+    assert parse("level:(a b)~1 d", all_words) == parse("level:(a b)~1 AND d", FIELDS)
+    assert parse("(a (b c) d AND e)~2", all_words) == parse("(a (b AND c) d AND e)~2", FIELDS)
+    assert parse("(a b) c", all_words) == parse("(a AND b) AND c", FIELDS)
+    assert parse("a b OR -c", all_words) == parse("a AND b OR -c", FIELDS)
+    with pytest.raises(QuerySyntaxError, match="The group has 2 alternatives"):
+        parse("(a b)~3", all_words)
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "same"),
+    [
+        ("n", "[1 TO 3]", "n:[1 TO 3]"),
+        ("n", ">=43", "n:>=43"),
+        ("n", "IN [1 2]", "n:IN [1 2]"),
+        ("n", "NOT {1 TO *}", "NOT n:{1 TO *}"),
+        ("n", ">=43 AND level:A", "n:>=43 AND level:A"),
+        ("ts", ">=2024-01-01T10:30:00Z", "ts:(>=2024-01-01T10:30:00Z)"),
+        ("level", "[a TO b] OR IN [c d]", "level:[a TO b] OR level:IN [c d]"),
+        ("level", "IN x", "level:IN OR level:x"),
+    ],
+)
+def test_a_column_before_the_query_is_that_of_its_ranges_and_lists(column: str, text: str, same: str) -> None:
+    assert parse(text, FIELDS.within(column)) == parse(same, FIELDS)
+
+
+def test_fieldmatch_without_a_column_means_every_column_that_it_accepts() -> None:
+    names = columns_of_values(FIELDS)
+    assert names == ("level", "ip", "user", "a.b")
+    for name in SCHEMA.names:
+        with suppress(InvalidInputError):
+            check_fieldmatch(FIELDS, name)
+            assert name in names
+    found = str(parse("ERROR", FIELDS.within(*names)))
+    assert found == "level:ERROR user:ERROR a.b:ERROR"
+    narrow = pa.schema([SCHEMA.field("message"), SCHEMA.field("n")])
+    text_alone = DocMapping.from_settings(narrow, IndexingSettings(typemap={"message": "text"}))
+    with pytest.raises(InvalidInputError, match=r"no column is indexed by its whole value.*Text columns: message"):
+        columns_of_values(QueryFields(narrow, text_alone))
+    with pytest.raises(InvalidInputError, match=r"4 columns, more than .* \(3\).*level FIELDMATCH"):
+        columns_of_values(QueryFields(SCHEMA, MAPPING, max_default_fields=3))
 
 
 def test_default_fields_may_have_weights(tmp_path: Path) -> None:
