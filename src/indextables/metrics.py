@@ -235,13 +235,13 @@ class Profiler:
         return self._measured_steps(name, items) if self.enabled else items
 
     def _measured_steps(self, name: str, items: Iterator[T]) -> Iterator[T]:
-        end = object()
         while True:
             with self.section(name):
-                item = next(items, end)
-            if item is end:
-                return
-            yield item  # type: ignore[misc]  # it is not the end
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            yield item
 
     def _add(self, name: str, seconds: float) -> None:
         with self._lock:

@@ -104,7 +104,7 @@ class ColumnNames(Struct, frozen=True, dict=True):
             return Not(self.predicate(bound.child))
         if isinstance(bound, Constant):
             return bound
-        column: Column = bound.column  # type: ignore[attr-defined]
+        column: Column = bound.column  # type: ignore[attr-defined]  # every other kind has one
         path, kind = self._path(column.path)
         return replace(bound, column=Column(path, column.type if kind is None else kind))
 

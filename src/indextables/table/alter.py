@@ -176,7 +176,7 @@ class ColumnChange:
         return wide
 
     def _check_without_nulls(self, name: str) -> None:
-        nulls = self._table.count(where=f"`{name.replace('`', '``')}` IS NULL")  # type: ignore[attr-defined]
+        nulls = self._table.count(where=f"`{name.replace('`', '``')}` IS NULL")  # type: ignore[attr-defined]  # a Table's
         if nulls:
             message = f"Column {name!r} holds {nulls} null(s)."
             raise InvalidInputError(message, hint="Delete or fill those rows first.", column=name)

@@ -204,7 +204,8 @@ def write_stream(
 
 def _tell_session(spark: SparkSession) -> None:
     """Spark looks for a data source in the session of its own thread, and a new thread of Python has none there."""
-    sessions: Any = spark._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
     if sessions.getActiveSession().isEmpty():
         sessions.setActiveSession(spark._jsparkSession)
 

@@ -298,10 +298,12 @@ def dictionary_term(query: Query, mapping: DocMapping) -> tuple[str, str] | None
     """Field and text of the term whose rows are just those that match, where a query is a single word of a text."""
     while isinstance(query, Boost):
         query = query.query
-    column = mapping.find(query.target.column) if isinstance(query, Words) else None
+    if not isinstance(query, Words):
+        return None
+    column = mapping.find(query.target.column)
     if column is None or column.kind not in ("text", "string"):
         return None
-    keys = scored_terms(query, column)  # type: ignore[arg-type]
+    keys = scored_terms(query, column)
     return (column.field, keys[0].text) if len(keys) == 1 else None
 
 

@@ -110,10 +110,12 @@ def can_match(query: Query, split: Searchable, own: TermStatistics) -> bool:
     if isinstance(query, Bool):
         some = sum(can_match(below, split, own) for below in query.should) >= query.needed
         return some and all(can_match(below, split, own) for below in query.must)
-    column = split.mapping.find(query.target.column) if isinstance(query, Words) and split.indexed else None
+    if not isinstance(query, Words) or not split.indexed:
+        return True
+    column = split.mapping.find(query.target.column)
     if column is None or column.kind not in ("text", "string"):
         return True
-    return all(own.doc_freqs.get(key, 1) for key in scored_terms(query, column))  # type: ignore[arg-type]
+    return all(own.doc_freqs.get(key, 1) for key in scored_terms(query, column))
 
 
 def scored_keys(split: Searchable, query: Query) -> list[TermKey]:
