@@ -201,12 +201,12 @@ import os
 os.dup2(1, 2)  # what the processes of Spark say, too
 import indextables.spark as its
 
-spark = its.session(master="local[2]", conf={
+spark = its.session(master="local[1]", conf={
     "spark.indextables.indexing.fastfields": "id", "spark.indextables.indexing.typemapp.x": "text",
 })
 rows = spark.range(20)
 path = os.path.abspath("t")
-for _ in range(3):
+for _ in range(2):
     rows.write.format("tantivy4spark").mode("append").option("indexing.nonfastfields", "id").save(path)
     its.write(rows, path)
     assert spark.read.format("tantivy4spark").load(path).where("id > 3").collect()
