@@ -23,6 +23,7 @@ from indextables.splits.read.table_split import SplitEntry
 VALUES = {
     "cache.disk.path": "parts",
     "cache.disk.maxSize": "100M",
+    "s3.partSize": "64M",
     "indexing.storeonlyfields": "a,b",
     "merge.tempDirectoryPath": "scratch",
     "s3.endpoint": "http://localhost:9",
@@ -79,7 +80,9 @@ def test_what_cannot_be_switched_off_is_refused(key: str) -> None:
 
 
 def test_a_secret_of_theirs_is_not_shown() -> None:
-    assert "hush" not in str(config.resolve(options={"databricks.apiToken": "hush"}).without_effect)
+    settings = config.resolve(options={"databricks.apiToken": "hush"})
+    assert "hush" not in str(settings.given())
+    assert settings.given() == {"databricks.apiToken": "<hidden>"}
 
 
 def test_a_slip_in_a_name_of_theirs_is_an_error() -> None:
