@@ -17,7 +17,7 @@ import pytest
 
 from indextables import Table, config
 from indextables.commands import sql
-from indextables.errors import InvalidInputError
+from indextables.errors import AccessDeniedError, InvalidInputError
 from indextables.log.cache import KindBounds, LogCache
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.pools import WRITES
@@ -25,10 +25,9 @@ from indextables.scan.explain import ScanReport
 from indextables.splits.format.source import coalesce, cut
 from indextables.storage.clients import load_provider, secrets_of
 from indextables.storage.spec import StoreSpec, open_store
-from tests.support.fault_server import FaultServer
+from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.rows import ids, rows, table_of
 from tests.support.splits import log_rows
-from tests.support.stores import splits_on_disk
 
 PREFIX = "spark.indextables."
 LINES = log_rows(60_000)
@@ -39,15 +38,25 @@ def _nothing_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.config.registry._mentioned", set())
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        options = {"indexing.typemap.message": "text", **server.s3.options}
+        table = Table.create(server.s3.url + "/t", schema=LINES.schema, options=options)
+        table.append(LINES)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def lines_path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    options = {"indexing.typemap.message": "text", "indexing.substring.message": "true"}
+    table = Table.create(str(tmp_path_factory.mktemp("lines") / "t"), schema=LINES.schema, options=options)
+    table.append(LINES)
+    return table.path
+
+
 class TestRangesOfRemoteSplits:
     """`read.coalesceMaxGap` and `read.maxRangeSize`, counted by an S3 server."""
-
-    @pytest.fixture(scope="class")
-    def server(self) -> Iterator[FaultServer]:
-        with FaultServer() as server:
-            table = Table.create(server.s3.url + "/t", schema=LINES.schema, options=server.s3.options)
-            table.append(LINES)
-            yield server
 
     def read(self, server: FaultServer, folder: Path, **options: str) -> tuple[ScanReport, int]:
         """A cold read of two columns with an index of a third beside: what it says of itself, and what the server saw."""
@@ -105,27 +114,20 @@ class TestConditionsOverTexts:
         "Pattern": "message LIKE '%n4123_' AND message RLIKE 'n412[0-9]+'",
     }
 
-    @pytest.fixture(scope="class")
-    def path(self, tmp_path_factory: pytest.TempPathFactory) -> str:
-        options = {"indexing.typemap.message": "text", "indexing.substring.message": "true"}
-        table = Table.create(str(tmp_path_factory.mktemp("lines") / "t"), schema=LINES.schema, options=options)
-        table.append(LINES)
-        return table.path
-
     @pytest.mark.parametrize("kind", CONDITIONS)
-    def test_the_rows_decide_where_the_index_is_not_asked(self, path: str, kind: str) -> None:
+    def test_the_rows_decide_where_the_index_is_not_asked(self, lines_path: str, kind: str) -> None:
         where, key = self.CONDITIONS[kind], f"filter.string{kind}.pushdown"
-        expected = Table.open(path).scan(where=where, columns=["ts"]).read_all()
+        expected = Table.open(lines_path).scan(where=where, columns=["ts"]).read_all()
         assert expected.num_rows
         for other in self.CONDITIONS:
             options = {f"{PREFIX}filter.string{other}.pushdown": "false"}
-            table = Table.open(path, options=options)
+            table = Table.open(lines_path, options=options)
             by = table.explain(where=where, columns=[]).splits[0].answered_by
             assert by == ("rows" if other == kind else "3-grams, confirmed by rows")
             assert table.scan(where=where, columns=["ts"]).read_all().equals(expected)
         assert config.resolve()[key] is True
 
-    def test_a_table_may_say_it(self, path: str, tmp_path: Path) -> None:
+    def test_a_table_may_say_it(self, tmp_path: Path) -> None:
         options = {"indexing.substring.message": "true", "filter.stringContains.pushdown": "false"}
         table = Table.create(str(tmp_path / "t"), schema=LINES.schema, options=options)
         table.append(LINES.slice(0, 1_000))
@@ -163,13 +165,13 @@ class TestRoomForMerges:
 class TestPrewarming:
     """`prewarm.fields`, `prewarm.partitionFilter` and `prewarm.enabled`, counted by an S3 server."""
 
-    SCHEMA = pa.schema([("day", pa.string()), ("level", pa.string()), ("host", pa.string())])
+    SCHEMA = pa.schema([(name, pa.string()) for name in ("day", "level", "host", "message")])
 
     def table(self, server: FaultServer, folder: Path, **options: str) -> Table:
         told = {**server.s3.options, "cache.directoryPath": str(folder), **options}
         if not server.bucket.objects:
-            made = Table.create(server.s3.url, schema=self.SCHEMA, partition_by=["day"], options=told)
-            lines = LINES.select(["level", "host"])
+            made = Table.create(server.s3.url, schema=self.SCHEMA, partition_columns=["day"], options=told)
+            lines = LINES.select(["level", "host", "message"])  # more than is fetched whole
             for day in ("1", "2"):
                 made.append(lines.add_column(0, "day", [[day] * lines.num_rows]))
         return Table.open(server.s3.url, options=told)
@@ -432,7 +434,7 @@ def test_partitions_of_a_write_are_built_at_the_same_time(tmp_path: Path) -> Non
     found = []
     for name, threads in (("one", "1"), ("four", "4")):
         options = {PREFIX + "indexWriter.threads": threads}
-        table = Table.create(str(tmp_path / name), schema=data.schema, partition_by=["day"], options=options)
+        table = Table.create(str(tmp_path / name), schema=data.schema, partition_columns=["day"], options=options)
         table.append(data)
         assert WRITES.size == (0 if threads == "1" else 4)
         days = [dict(values)["day"] for values in table.files().column("partition_values").to_pylist()]
@@ -441,12 +443,15 @@ def test_partitions_of_a_write_are_built_at_the_same_time(tmp_path: Path) -> Non
     assert len(found[0][0]) == 7
 
 
-def test_splits_of_a_write_that_fails_in_one_partition_are_deleted(tmp_path: Path) -> None:
-    options = {"indexWriter.threads": "4", "indexing.typemap.doc": "json"}
-    schema = pa.schema([("day", pa.string()), ("doc", pa.string())])
-    table = Table.create(str(tmp_path / "t"), schema=schema, partition_by=["day"], options=options)
-    bad = [{"day": str(n), "doc": "{" if n == 5 else "{}"} for n in range(8)]
-    with pytest.raises(InvalidInputError):
-        table.append(bad)
-    assert splits_on_disk(tmp_path / "t") == set()
-    assert table.count() == 0
+def test_splits_of_a_write_that_fails_in_one_partition_are_deleted(fault_server: FaultServer) -> None:
+    options = {"indexWriter.threads": "4", **fault_server.s3.options}
+    data = pa.table({"day": [str(n) for n in range(8)], "n": list(range(8))})
+    table = Table.create(fault_server.s3.url, schema=data.schema, partition_columns=["day"], options=options)
+    fault_server.plan(HttpFault("PUT", "day=5", status=403, code="AccessDenied", times=100))
+    with pytest.raises(AccessDeniedError):
+        table.append(data)
+    assert fault_server.count("PUT", "splits/") >= 4
+    assert [path for path in fault_server.bucket.objects if path.endswith(".split")] == []
+    fault_server.forgive()
+    table.append(data)
+    assert table.scan().read_all().sort_by("n").equals(data)
