@@ -167,7 +167,9 @@ SPLITS = WorkerPool("splits")
 """Reads and searches splits."""
 UPKEEP = WorkerPool("upkeep")
 """Merges and rewrites splits; it reads them by the pool of splits."""
-POOLS = (LISTING, VERSIONS, MANIFESTS, SPLITS, UPKEEP)
+WRITES = WorkerPool("writes")
+"""Builds splits of several partitions."""
+POOLS = (LISTING, VERSIONS, MANIFESTS, SPLITS, UPKEEP, WRITES)
 
 
 def _forget_all() -> None:

@@ -291,3 +291,37 @@ def test_the_statements_that_hints_name_are_understood(spark: SparkSession, tmp_
     assert Table.open(path).metadata.configuration["retention.column"] == "at"  # type: ignore[index]
     spark.sql(f"ALTER TABLE indextables.`{path}` UNSET TBLPROPERTIES ('retention.column', 'retention.period')")
     assert "retention.column" not in (Table.open(path).metadata.configuration or {})
+
+
+def test_settings_of_the_session_say_what_asks_the_index_and_when_a_merge_begins(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path, where = str(tmp_path / "t"), "contains(message, 'timeout')"
+    conf = {
+        "mergeOnWrite.enabled": "true",
+        "mergeOnWrite.async.enabled": "false",
+        "mergeOnWrite.minSplits": "2",
+        "mergeOnWrite.minDiskSpaceGB": "1000000",
+        "filter.stringContains.pushdown": "false",
+        "indexWriter.threads": "2",
+    }
+    try:
+        for key, value in conf.items():
+            spark.conf.set(f"spark.indextables.{key}", value)
+        for _ in range(2):
+            frame = rows(spark).coalesce(1).write.format("tantivy4spark").mode("append").partitionBy("year")
+            frame.option("indexing.substring.message", "true").save(path)
+        assert Table.open(path).files().num_rows == 4
+        assert {split.answered_by for split in its.explain(spark, path, where=where).splits} == {"rows"}
+        assert ids(spark.read.format("indextables").load(path).filter(where)) == [1, 1, 4, 4]
+        # The table was made with these, and carries them: what the session says now counts more.
+        for key, value in {"mergeOnWrite.minDiskSpaceGB": "0", "filter.stringContains.pushdown": "true"}.items():
+            spark.conf.set(f"spark.indextables.{key}", value)
+        asked = its.explain(spark, path, where=where).splits
+        assert {split.answered_by for split in asked} == {"3-grams, confirmed by rows"}
+        rows(spark).coalesce(1).write.format("tantivy4spark").mode("append").save(path)
+        assert Table.open(path).files().num_rows == 2
+    finally:
+        for key in conf:
+            spark.conf.unset(f"spark.indextables.{key}")
+    assert ids(spark.read.format("indextables").load(path).filter(where)) == [1, 1, 1, 4, 4, 4]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -144,6 +145,28 @@ def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, 
         else:
             particular[key] = value
     return {key: _OTHER_NAMES.get(word.strip().lower(), word) for key, word in (listed | particular).items()}
+
+
+def _pushdown(key: str, what: str) -> Any:
+    """A setting of the JVM engine's name that says whether conditions of a sort use the index."""
+    how = "asks the index which rows it can be true for (`indexing.substring`); if not, every row is looked at."
+    return setting(f"filter.string{key}.pushdown", boolean(), True, f"Whether {what} {how}", in_table=True)
+
+
+class FilterSettings(SettingsGroup, frozen=True):
+    """Which conditions over parts of texts use the index. The answer is the same."""
+
+    pattern: bool = _pushdown(
+        "Pattern", "a LIKE pattern that is none of the following, or a regular expression (RLIKE),"
+    )
+    starts_with: bool = _pushdown("StartsWith", "a condition `startswith(column, 'x')` or `column LIKE 'x%'`")
+    ends_with: bool = _pushdown("EndsWith", "a condition `endswith(column, 'x')` or `column LIKE '%x'`")
+    contains: bool = _pushdown("Contains", "a condition `contains(column, 'x')` or `column LIKE '%x%'`")
+
+    @property
+    def by_rows(self) -> frozenset[str]:
+        """The sorts of conditions that the rows alone decide."""
+        return frozenset(name for name in self.__struct_fields__ if not getattr(self, name))
 
 
 DEFAULT_OPERATOR = "query.defaultOperator"

@@ -34,6 +34,9 @@ _MILLISECONDS = "a number of milliseconds"
 ALIASES: Mapping[str, Alias] = {
     "cache.disk.path": Alias("cache.directoryPath"),
     "cache.disk.maxSize": Alias("cache.maxSize"),
+    "cache.coalesceMaxGap": Alias("read.coalesceMaxGap"),
+    "read.batchOptimization.gapTolerance": Alias("read.coalesceMaxGap"),
+    "read.batchOptimization.maxRangeSize": Alias("read.maxRangeSize"),
     "indexing.storeonlyfields": Alias("indexing.nonindexed"),
     "indexing.text.maxTokenLength": Alias("indexing.maxTokenLength"),
     "indexquery.indexall.maxUnqualifiedFields": Alias("indexing.maxDefaultSearchFields"),
@@ -42,6 +45,7 @@ ALIASES: Mapping[str, Alias] = {
     "mergeOnWrite.maxConcurrentMergesPerWorker": Alias("merge.parallelism", _at_least_one),
     "read.batchOptimization.maxConcurrentPrefetch": Alias("read.remoteParallelism"),
     "s3.maxConcurrency": Alias("read.remoteParallelism"),
+    "s3.partSize": Alias("storage.partSize"),
     "s3.endpoint": Alias("aws.endpoint"),
     "s3.pathStyleAccess": Alias("aws.pathStyleAccess"),
     "aws.forcePathStyle": Alias("aws.pathStyleAccess"),
@@ -59,11 +63,8 @@ _COMPANION = "companion indexes are not offered"
 _ARROW = "rows are read as Arrow columns, without a batch of documents to tune"
 _STREAMING_MERGE = "a merge reads its splits one after the other and is bounded by merge.parallelism"
 _PRUNING = "partitions are pruned over columns of the file list, all at once"
-_PREWARM = "nothing is warmed unless PREWARM INDEXTABLES CACHE asks for it, which says what"
-_IMMUTABLE = "what is remembered of the log are files that never change, bounded by transaction.cache.maxSize"
+_PREWARM = "the whole index of a column is warmed, by each process for the splits that it reads"
 _FAST = "every column is kept in columns, beside its index"
-_ALWAYS = "a filter that the index cannot answer exactly is answered from the rows, always"
-_RANGES = "ranges of a split are joined by what lies between them, without a setting"
 _ESTIMATE = "splits are sized by the rows that were written, not by a sample"
 
 NO_EFFECT: Mapping[str, str] = {
@@ -74,7 +75,6 @@ NO_EFFECT: Mapping[str, str] = {
             *("writeQueue.mode", "writeQueue.capacity", "writeQueue.maxBudget"),
         )
     },
-    "cache.coalesceMaxGap": _RANGES,
     **{
         f"companion.{key}": _COMPANION
         for key in (
@@ -87,17 +87,8 @@ NO_EFFECT: Mapping[str, str] = {
             *("writerHeapSize", "readerBatchSize", "schedulerPool"),
         )
     },
-    **{
-        f"databricks.{key}": "credentials come from aws.credentialsProviderClass, which is a Python class here"
-        for key in (
-            *("workspaceUrl", "apiToken", "credential.refreshBuffer.minutes", "cache.maxSize"),
-            *("fallback.enabled", "retry.attempts"),
-        )
-    },
-    **{f"filter.string{kind}.pushdown": _ALWAYS for kind in ("Pattern", "StartsWith", "EndsWith", "Contains")},
     "indexWriter.batchSize": "rows are indexed as Arrow batches, bounded by indexWriter.heapSize",
     "indexWriter.maxBatchBufferSize": "rows are indexed as Arrow batches, bounded by indexWriter.heapSize",
-    "indexWriter.threads": "one thread indexes a split, because its documents keep the order of its rows",
     "splitConversion.maxParallelism": "an index is written into its split, not converted afterwards",
     "indexing.fastfields": _FAST,
     "indexing.nonfastfields": _FAST,
@@ -114,19 +105,12 @@ NO_EFFECT: Mapping[str, str] = {
             *("memoryOverheadFactor",),
         )
     },
-    "mergeOnWrite.minDiskSpaceGB": "a full disk ends a merge with an error and leaves the table as it was",
     **{
         f"partitionPruning.{key}": _PRUNING
         for key in ("filterCacheEnabled", "indexEnabled", "parallelThreshold", "selectivityOrdering")
     },
-    **{
-        f"prewarm.{key}": _PREWARM
-        for key in ("enabled", "segments", "fields", "splitsPerTask", "partitionFilter", "catchUpNewHosts")
-    },
-    **{
-        f"read.batchOptimization.{key}": _ARROW
-        for key in ("enabled", "profile", "maxRangeSize", "gapTolerance", "minDocsForOptimization")
-    },
+    **{f"prewarm.{key}": _PREWARM for key in ("segments", "splitsPerTask", "catchUpNewHosts")},
+    **{f"read.batchOptimization.{key}": _ARROW for key in ("enabled", "profile", "minDocsForOptimization")},
     "read.adaptiveTuning.enabled": _ARROW,
     "read.adaptiveTuning.minBatchesBeforeAdjustment": _ARROW,
     "read.columnar.enabled": _ARROW,
@@ -135,14 +119,6 @@ NO_EFFECT: Mapping[str, str] = {
     "read.requireAggregatePushdown": "an aggregate has the same answer whether it is pushed down or not",
     "read.aggregate.splitsPerTask": "aggregates are read like rows: see read.splitsPerTask",
     "read.aggregate.maxSplitsPerTask": "aggregates are read like rows: see read.maxSplitsPerTask",
-    "s3.partSize": "the store's client chooses the parts of an upload",
-    **{
-        f"transaction.cache.{kind}": _IMMUTABLE
-        for kind in (
-            *("version.ttl.ms", "fileList.ttl.ms", "metadata.ttl.ms"),
-            *("version.capacity", "snapshot.capacity", "fileList.capacity"),
-        )
-    },
     "write.optimizeWrite.samplingRatio": _ESTIMATE,
     "write.optimizeWrite.minRowsForEstimation": _ESTIMATE,
     "native.memory.enabled": "there is no memory outside Python's and Arrow's to switch on",
@@ -163,4 +139,3 @@ REFUSED_KINDS: Mapping[str, str] = {
     "text_uuid_strip": "`text`, which indexes the ids among the words too",
 }
 """Kinds of index of theirs that are not offered, and what to write instead in `indexing.typemap`."""
-SECRETS = frozenset({"databricks.apiToken"})

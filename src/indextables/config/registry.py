@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from msgspec import Struct, StructMeta, field
 from msgspec.structs import replace
 
-from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED, SECRETS
+from indextables.config.jvm_names import ALIASES, NO_EFFECT, REFUSED
 from indextables.config.values import ValueType, boolean, text
 from indextables.errors import LONGEST_NAME, InvalidInputError, UnknownOptionError, nearest, shown
 
@@ -112,8 +112,7 @@ class WithoutEffect:
 
 
 _WITHOUT_EFFECT = {
-    key: Setting(key, text(), None, f"{reason}.", secret=key in SECRETS, group=WithoutEffect)
-    for key, reason in NO_EFFECT.items()
+    key: Setting(key, text(), None, f"{reason}.", group=WithoutEffect) for key, reason in NO_EFFECT.items()
 } | {
     key: Setting(key, boolean(), True, f"It cannot be switched off: {reason}.", group=WithoutEffect)
     for key, reason in REFUSED.items()

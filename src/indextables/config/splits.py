@@ -12,6 +12,13 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
     heap_bytes: int = setting(
         "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split that is being written."
     )
+    threads: int = setting(
+        "indexWriter.threads",
+        integer(1, 64),
+        1,
+        "Partitions of a write whose splits one process builds at a time, each with memory of its own "
+        "(`indexWriter.heapSize`). The rows of one partition are indexed by one thread, in their order.",
+    )
     temp_directory: str = setting(
         "indexWriter.tempDirectoryPath",
         local_path(),
@@ -81,6 +88,50 @@ class ReadSettings(SettingsGroup, frozen=True):
         boolean(),
         False,
         "Whether prewarming refuses a column that has no index; otherwise it says so and goes on.",
+    )
+
+
+class PrewarmSettings(SettingsGroup, frozen=True):
+    """What is fetched of remote splits ahead of a search, where nobody names it; and whether every read does so."""
+
+    enabled: bool = setting(
+        "prewarm.enabled",
+        boolean(),
+        False,
+        "Whether a process that reads a remote split for the first time fetches its indexes for later searches too: those of "
+        "prewarm.fields, if prewarm.partitionFilter leaves the split.",
+    )
+    fields: tuple[str, ...] = setting(
+        "prewarm.fields",
+        names(),
+        (),
+        "Columns whose indexes are prewarmed where none is named; empty: all. What a table has no such column for, or no "
+        "index of, is left out.",
+        in_table=True,
+        names_columns=True,
+    )
+    partition_filter: str = setting(
+        "prewarm.partitionFilter",
+        text(),
+        "",
+        "Condition, such as day = '2026-11-02', for the splits that are prewarmed where none is given; empty: all.",
+    )
+
+
+class RangeSettings(SettingsGroup, frozen=True):
+    """Which parts of a remote split are fetched together."""
+
+    max_gap: int = setting(
+        "read.coalesceMaxGap",
+        size(),
+        256 << 10,
+        "Parts of a remote split that lie no further apart than this are fetched in one request, with what is between them.",
+    )
+    max_bytes: int = setting(
+        "read.maxRangeSize",
+        size(),
+        0,
+        "Most that parts of a remote split are joined to for one request; what is larger by itself stays whole. 0: no bound.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from indextables.config.registry import SettingsGroup, setting
-from indextables.config.values import boolean, duration_ms, integer, local_path, text
+from indextables.config.values import boolean, duration_ms, integer, local_path, size, text
 
 
 class AwsSettings(SettingsGroup, frozen=True):
@@ -27,7 +27,8 @@ class AwsSettings(SettingsGroup, frozen=True):
         "aws.credentialsProviderClass",
         text(),
         None,
-        "Class or function, written `module:Name`, whose result is called for fresh credentials whenever they expire.",
+        "Class or function, written `module:Name`, whose result is called for fresh credentials whenever they expire. One "
+        "that has a parameter `settings` is given what was set of `databricks.*`.",
     )
 
 
@@ -76,6 +77,36 @@ class HdfsSettings(SettingsGroup, frozen=True):
     kerberos_cache: str | None = setting("hdfs.kerberosCache", text(), None, "Ticket cache; unset: the user's own.")
 
 
+class DatabricksSettings(SettingsGroup, frozen=True):
+    """What a class of credentials (`aws.credentialsProviderClass`) is told of a Databricks workspace; it alone reads it."""
+
+    workspace_url: str | None = setting("databricks.workspaceUrl", text(), None, "Address of the workspace.")
+    api_token: str | None = setting("databricks.apiToken", text(), None, "Token for its interface.", secret=True)
+    refresh_buffer_minutes: int | None = setting(
+        "databricks.credential.refreshBuffer.minutes",
+        integer(0),
+        None,
+        "How long before they expire credentials are to be fetched anew.",
+    )
+    cache_size: int | None = setting(
+        "databricks.cache.maxSize", integer(0), None, "Most credentials that the class is to keep."
+    )
+    fallback: bool | None = setting(
+        "databricks.fallback.enabled",
+        boolean(),
+        None,
+        "Whether credentials for reading will do where none for writing are.",
+    )
+    retry_attempts: int | None = setting(
+        "databricks.retry.attempts", integer(0), None, "How often the workspace is to be asked again."
+    )
+
+    def given(self) -> dict[str, object]:
+        """What was given, by its key."""
+        values = {s.key: getattr(self, name) for name, s in self.declared.items()}
+        return {key: value for key, value in values.items() if value is not None}
+
+
 class RequestSettings(SettingsGroup, frozen=True):
     """How long a remote store is waited for, and how often it is asked again."""
 
@@ -94,6 +125,12 @@ class RequestSettings(SettingsGroup, frozen=True):
         100,
         "Shortest wait before a repeat; it grows, with jitter.",
     )
+    part_bytes: int = setting(
+        "storage.partSize",
+        size(5 << 20),
+        8 << 20,
+        "Size of the parts in which a large file is uploaded to a remote store; larger where there would be too many.",
+    )
     max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
 
 
@@ -105,3 +142,4 @@ class StoreSettings(Struct, frozen=True):
     gcp: GcpSettings = GcpSettings()
     hdfs: HdfsSettings = HdfsSettings()
     requests: RequestSettings = RequestSettings()
+    databricks: DatabricksSettings = DatabricksSettings()

@@ -167,6 +167,14 @@ class MergeOnWriteSettings(SettingsGroup, frozen=True):
         "Size up to which splits are merged into one after a write.",
         in_table=True,
     )
+    min_free_gb: float = setting(
+        "mergeOnWrite.minDiskSpaceGB",
+        number(0),
+        0.0,
+        "Gigabytes that must be free where splits are built (`indexWriter.tempDirectoryPath`) for a merge after a write to "
+        "begin; 0: however few.",
+        in_table=True,
+    )
     shutdown_timeout_ms: int = setting(
         "mergeOnWrite.shutdownTimeoutMs",
         duration_ms(),

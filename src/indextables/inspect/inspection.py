@@ -65,7 +65,7 @@ def sizes_of_components(task: ScanTask) -> pa.Table:
     """The components of every split of a plan, a row each; partition values are JSON."""
 
     def look(entry: SplitEntry) -> list[tuple[str, str, str, str | None, int]]:
-        source = open_source(task.store, entry.path, size=entry.size)
+        source = open_source(task.store, entry.path, size=entry.size, ranges=task.plan.ranges)
         values = msgspec.json.encode(entry.partition_values).decode()
         components = component_sizes(source, footer_start=entry.footer_start)
         names = task.plan.names
@@ -92,6 +92,17 @@ class _Fetched(msgspec.Struct, frozen=True):
     foreign: bool
 
 
+def warmed_columns(schema: pa.Schema, columns: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+    """The columns that are to be warmed: those that are named, which must be there, or else those that settings name.
+
+    Settings are those of a session for all of its tables: what this one does not have stays as it is written.
+    """
+    if columns:
+        return [find_column(schema, name) for name in columns]
+    spelt = {name.lower(): name for name in schema.names}
+    return [spelt.get(name.lower(), name) for name in otherwise]
+
+
 def prewarm(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> Prewarmed:
     """Fetch the indexes of these columns (of all, where none is named) of every split of a plan into the local cache.
 
@@ -101,16 +112,10 @@ def prewarm(task: ScanTask, columns: Sequence[str], *, strict: bool = False) -> 
 
     def fetch(entry: SplitEntry) -> _Fetched:
         split = task.open_alone(entry)
-        known = [column for column in split.mapping.indexed if not columns or column.name in columns]
-        names = {column.name for column in known}
+        names = split.prewarm(columns)
         if isinstance(split.reader, ForeignReader):
             return _Fetched(names, 0, foreign=True)
-        if not split.indexed:
-            return _Fetched(set(), split.stats.bytes, foreign=False)
-        if known:
-            with split.open_index([column.field for column in known], positions=True, norms=True):
-                pass  # it is fetched by opening
-        return _Fetched(names, split.stats.bytes, foreign=False)
+        return _Fetched(names if split.indexed else set(), split.stats.bytes, foreign=False)
 
     results = list(task.each(fetch))
     indexed = {name for each in results for name in each.indexed}

@@ -11,17 +11,22 @@ The others are what these are kept in: the newest snapshot of each table, states
 
 A version file, a manifest or a state never changes, so it is kept by path, size, time of modification and the store's tag: a
 table that was deleted and made anew at the same place is never mistaken for the old one. The least recently used goes first.
+
+A kind may have bounds of its own: how many entries of it are held, and for how long after they were read.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
+from indextables.config.log import CacheSettings
 from indextables.errors import InvalidInputError
 
 _HELD_IN = {
@@ -33,6 +38,42 @@ _HELD_IN = {
 }
 """The specification's kinds, and what must go to forget one of them."""
 KINDS = (*_HELD_IN, "snapshots", "states", "manifests", "checkpoints", "reports")
+
+
+class KindBounds(Struct, frozen=True):
+    """Bounds of kinds of entries; what is 0 bounds nothing. The specification's kinds stand for what they are kept in."""
+
+    max_entries: Mapping[str, int] = {}
+    max_age_s: Mapping[str, float] = {}
+
+    def ages(self) -> dict[str, float]:
+        """The shortest age that holds for each kind that entries have."""
+        ages: dict[str, float] = {}
+        for kind, age in self.max_age_s.items():
+            for held in _HELD_IN.get(kind, (kind,)) if age else ():
+                ages[held] = min(age, ages.get(held, age))
+        return ages
+
+    def counts(self) -> dict[str, int]:
+        """The most entries of each kind that has a bound."""
+        return {kind: most for kind, most in self.max_entries.items() if most}
+
+
+def bounds_of(settings: CacheSettings) -> KindBounds | None:
+    """The bounds that settings give to kinds; None where they give none."""
+    entries = {
+        "versions": settings.version_capacity,
+        "snapshots": settings.snapshot_capacity,
+        "manifests": settings.file_list_capacity,
+    }
+    ages_ms = {
+        "versions": settings.version_ttl_ms,
+        "metadata": settings.metadata_ttl_ms,
+        "files": settings.file_list_ttl_ms,
+    }
+    if not any(entries.values()) and not any(ages_ms.values()):
+        return None
+    return KindBounds(entries, {kind: ms / 1000 for kind, ms in ages_ms.items()})
 
 
 class CacheStats(Struct, frozen=True):
@@ -68,10 +109,15 @@ class CacheStats(Struct, frozen=True):
 class LogCache:
     """A size-bounded store of immutable values, safe under threads. Keys are (kind, table, identity)."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`max_bytes` is the bound of all kinds together; `monotonic` the clock by which entries grow old."""
         self.max_bytes = max_bytes
-        self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int]] = OrderedDict()
+        self._monotonic = monotonic
+        self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int, float]] = OrderedDict()
         self._bytes = 0
+        self._entries: Counter[str] = Counter()
+        self._most: Mapping[str, int] = {}
+        self._ages: Mapping[str, float] = {}
         self._hits: Counter[tuple[str, str]] = Counter()
         self._misses: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
@@ -81,6 +127,9 @@ class LogCache:
         key = (kind, table, identity)
         with self._lock:
             entry = self._held.get(key)
+            if entry is not None and kind in self._ages and self._monotonic() - entry[2] >= self._ages[kind]:
+                self._forget(key)
+                entry = None
             if entry is None:
                 self._misses[kind, table] += 1
                 return None
@@ -99,15 +148,26 @@ class LogCache:
         """Remember a value that costs about this much memory; just in the place of another, if that is named."""
         key = (kind, table, identity)
         with self._lock:
-            if instead_of is not None and self._held.get(key, (None, 0))[0] is not instead_of:
+            before = self._held.get(key)
+            if instead_of is not None and (before is None or before[0] is not instead_of):
                 return
             self._forget(key)
             if cost_bytes > self.max_bytes:
                 return
-            self._held[key] = (value, cost_bytes)
+            # What takes the place of another builds upon it, and is as old: a snapshot that newer versions were added to.
+            self._held[key] = (value, cost_bytes, self._monotonic() if before is None else before[2])
             self._bytes += cost_bytes
+            self._entries[kind] += 1
             while self._bytes > self.max_bytes:
                 self._forget(next(iter(self._held)))
+            self._keep_most(kind)
+
+    def bound(self, bounds: KindBounds) -> None:
+        """Hold kinds of entries within bounds from now on, instead of those given before."""
+        with self._lock:
+            self._most, self._ages = bounds.counts(), bounds.ages()
+            for kind in self._most:
+                self._keep_most(kind)
 
     def invalidate(self, table: str | None = None, *, kind: str | None = None) -> int:
         """Forget what is known of one table, or of all, and of one kind if it is named; returns how many entries went.
@@ -126,7 +186,7 @@ class LogCache:
     def stats(self, table: str | None = None) -> CacheStats:
         """Figures since the process began, of one table if it is named."""
         with self._lock:
-            held = {key: cost for key, (_, cost) in self._held.items() if table in (None, key[1])}
+            held = {key: cost for key, (_, cost, _) in self._held.items() if table in (None, key[1])}
             entries = Counter(kind for kind, _, _ in held)
             hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
             return CacheStats(hits, misses, dict(entries), sum(held.values()))
@@ -146,12 +206,22 @@ class LogCache:
         """In a forked child: whoever held the lock is not there, and what it was about to change may be half done."""
         self._lock = threading.Lock()
         self._held.clear()
+        self._entries.clear()
         self._bytes = 0
+
+    def _keep_most(self, kind: str) -> None:
+        """Forget those entries of a kind that were used longest ago, as many as are too many."""
+        most = self._most.get(kind)
+        if most is not None and self._entries[kind] > most:
+            oldest = islice((key for key in self._held if key[0] == kind), self._entries[kind] - most)
+            for key in list(oldest):
+                self._forget(key)
 
     def _forget(self, key: tuple[str, str, Hashable]) -> None:
         entry = self._held.pop(key, None)
         if entry is not None:
             self._bytes -= entry[1]
+            self._entries[key[0]] -= 1
 
 
 def _of_table(counts: Counter[tuple[str, str]], table: str | None) -> dict[str, int]:

@@ -40,7 +40,7 @@ from indextables.errors import (
     VersionNotFoundError,
 )
 from indextables.log import replay as reading
-from indextables.log.cache import CacheStats, LogCache
+from indextables.log.cache import CacheStats, LogCache, bounds_of
 from indextables.log.checkpoint.checkpointer import (
     Checkpointer,
     CheckpointQueue,
@@ -178,6 +178,9 @@ class SnapshotLog(Struct, dict=True):
 
     def __post_init__(self) -> None:
         self.cache.max_bytes = max(self.cache.max_bytes, self.settings.cache.max_bytes)
+        bounds = bounds_of(self.settings.cache)
+        if bounds is not None:
+            self.cache.bound(bounds)
         cache = self.cache if self.settings.cache.enabled else None
         self.reader = VersionReader(self.store, cache, self.settings.read)
         self.bases = BaseReader(self.reader, self.settings.state_read, not self.settings.checkpoint.enabled)

@@ -14,16 +14,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.config import Settings
-from indextables.config.indexing import IndexingSettings, SearchSettings
-from indextables.config.splits import ReadSettings, SplitCacheSettings
+from indextables.config.indexing import FilterSettings, IndexingSettings, SearchSettings
+from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.metrics import PROFILER, SKIPPED
 from indextables.model.arguments import text, unexpected
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
-from indextables.model.predicate import Predicate, all_of, bind
-from indextables.model.predicate.tree import Column
+from indextables.model.predicate import Predicate, all_of, bind, bound_predicate, columns_of
+from indextables.model.predicate import parse as parse_condition
+from indextables.model.predicate.tree import Column, without_index
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
 from indextables.model.snapshot import Snapshot
@@ -64,6 +65,9 @@ class ScanPlan(Struct, frozen=True):
     parallelism: int = 1
     remote_parallelism: int = 1
     cache: SplitCacheSettings = SplitCacheSettings()
+    ranges: RangeSettings = RangeSettings()
+    warm_columns: tuple[str, ...] = ()
+    """The columns whose indexes are fetched with splits that are to be warmed; all, if none is named."""
     order_bounds: ColumnRange | None = None
     """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
 
@@ -134,7 +138,7 @@ def _planned(
 ) -> ScanPlan:
     known = _PlanParts.of(snapshot, spec, settings)
     chosen = known.columns(columns)
-    where = known.names.optional_predicate(where)
+    where = known.condition(where)
     if query is None or isinstance(query, Query):
         parsed = None if query is None else physical_query(query, known.names)
         implied = known.implied(parsed)
@@ -150,13 +154,15 @@ def _planned(
         columns=chosen,
         query=parsed,
         where=where,
-        splits=pruned.splits,
+        splits=known.with_warm(snapshot, pruned.splits, now_ms),
         splits_considered=pruned.considered,
         pruned_by_partition=pruned.by_partition,
         skipped_by_statistics=pruned.by_statistics,
         parallelism=known.reading.parallelism,
         remote_parallelism=known.remote_parallelism,
         cache=known.cache,
+        ranges=known.ranges,
+        warm_columns=known.warm_columns,
         order_bounds=None if order_by is None else pruned.bounds(known.names.column(order_by), known),
     )
 
@@ -211,6 +217,11 @@ class _PlanParts:
         self.reading = settings.group(ReadSettings)
         self._given = settings.given()
         self.cache = settings.group(SplitCacheSettings)
+        self.ranges = settings.group(RangeSettings)
+        self.prewarm = settings.group(PrewarmSettings)
+        spelt = {name.lower(): name for name in self.schema.names}
+        self.warm_columns = tuple(spelt.get(name.lower(), name) for name in self.prewarm.fields)
+        self._by_rows = settings.group(FilterSettings).by_rows
         self._columns: RecentItems[tuple[str, ...]] = RecentItems(_PARSED_QUERIES)
         self._parsed: RecentItems[tuple[Query, Predicate | None]] = RecentItems(_PARSED_QUERIES)
         self._pruned: RecentItems[_Pruned] = RecentItems(_PRUNED_ENTRIES)
@@ -252,6 +263,13 @@ class _PlanParts:
             self._columns.put(tuple(columns), names, 1)
         return names
 
+    def condition(self, where: Predicate | None) -> Predicate | None:
+        """A condition in the splits' names, in which is marked what no index is asked about."""
+        if where is None:
+            return None
+        bound = self.names.predicate(where)
+        return without_index(bound, self._by_rows) if self._by_rows else bound
+
     def parsed(self, query: str, now_ms: int | None) -> tuple[Query, Predicate | None]:
         """A query as a tree, and what every row that matches it fulfils. One that names the clock is read each time."""
         known = self._parsed.get(query)
@@ -282,6 +300,24 @@ class _PlanParts:
             known = _pruned(files, needed, where, self.partition_columns)
             self._pruned.put((needed, where), known, len(known.splits) + 1)
         return known
+
+    def with_warm(
+        self, snapshot: Snapshot, splits: tuple[SplitEntry, ...], now_ms: int | None
+    ) -> tuple[SplitEntry, ...]:
+        """Splits with a mark at those that are to be warmed. A condition over columns that the table lacks means none."""
+        told = self.prewarm
+        if not told.enabled or not splits:
+            return splits
+        if not told.partition_filter:
+            return tuple(replace(entry, warm=True) for entry in splits)
+        condition = parse_condition(told.partition_filter)
+        present = {name.lower() for name in self.names.logical.names}
+        if any(name.lower() not in present for name in columns_of(condition)):
+            return splits
+        zone = self.settings.group(SearchSettings).time_zone
+        bound = bound_predicate(condition, self.names.logical, now_ms=now_ms, zone=zone)
+        chosen = {entry.path for entry in self.pruned(snapshot, self.names.optional_predicate(bound), None).splits}
+        return tuple(replace(entry, warm=entry.path in chosen) for entry in splits)
 
 
 def physical_query(query: Query, names: ColumnNames) -> Query:

@@ -78,13 +78,20 @@ class ScanTask(Struct, frozen=True, dict=True):
         if split is None:
             columns = self.plan.partition_columns
             with PROFILER.section("open_split"):
-                split = shared_table_split(self.store, entry, self.schema, columns, cache=self._cache)
+                split = shared_table_split(
+                    self.store, entry, self.schema, columns, cache=self._cache, ranges=self.plan.ranges
+                )
             self._opened[entry.path, entry.vector] = split
+            if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
+                split.prewarm(self.plan.warm_columns)
         return split
 
     def open_alone(self, entry: SplitEntry) -> TableSplit:
         """The same for this task alone, so that what it reads is counted from its opening on."""
-        return open_table_split(self.store, entry, self.schema, self.plan.partition_columns, cache=self._cache)
+        plan = self.plan
+        return open_table_split(
+            self.store, entry, self.schema, plan.partition_columns, cache=self._cache, ranges=plan.ranges
+        )
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Every matching row, split after split, in their order, with the names of columns that people use."""
@@ -132,7 +139,9 @@ class ScanTask(Struct, frozen=True, dict=True):
             go_on()
             count = None
             if (plan.where is None or entry.certain) and isinstance(query, Words | Boost):
-                split = opened_table_split(self.store, entry, self.schema, columns, cache=self._cache)
+                split = opened_table_split(
+                    self.store, entry, self.schema, columns, cache=self._cache, ranges=plan.ranges
+                )
                 if split is not None and split.mapping is not mapping:
                     mapping, term = split.mapping, dictionary_term(query, split.mapping)
                 count = None if split is None or term is None else split.term_count(*term)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import configparser
 import importlib
+import inspect
+import logging
 import os
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -20,11 +22,13 @@ from msgspec import Struct
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, MemoryStore, ObjectStore, S3Store
 
+from indextables.config.registry import is_news
 from indextables.config.storage import AwsSettings, AzureSettings, GcpSettings, RequestSettings, StoreSettings
 from indextables.errors import InvalidInputError
 from indextables.storage.location import Location
 from indextables.storage.remote import read_failure
 
+logger = logging.getLogger(__name__)
 # What obstore finds by itself comes first, as it does for AWS's own tools.
 _READ_BY_OBSTORE = (
     "AWS_ACCESS_KEY_ID",
@@ -213,11 +217,16 @@ def secrets_of(settings: StoreSettings) -> list[str]:
     aws, azure, gcp = settings.aws, settings.azure, settings.gcp
     texts = [aws.access_key, aws.secret_key, aws.session_token, azure.account_key, azure.connection_string]
     texts += [azure.sas_token, azure.bearer_token, azure.client_secret, gcp.service_account_key]
+    texts.append(settings.databricks.api_token)
     return [text for text in texts if text and len(text) > 3]
 
 
-def load_provider(dotted: str) -> Callable[[], Any]:
-    """The credential provider that `module:Name` makes: a class without arguments, or a function that is one itself."""
+def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> Callable[[], Any]:
+    """The credential provider that `module:Name` makes: a class that is called once, or a function that is one itself.
+
+    A class or function with a parameter `settings` is given these, such as `databricks.workspaceUrl`; another is called
+    without arguments, and where there are settings for it a line in the log says that it does not read them.
+    """
     module, colon, name = dotted.partition(":")
     if not colon:
         module, _, name = dotted.rpartition(".")
@@ -227,15 +236,35 @@ def load_provider(dotted: str) -> Callable[[], Any]:
         message = f"The credentials provider {dotted!r} cannot be loaded: {error}"
         hint = "Give it as `module:Name`; the module must be importable wherever the store is opened."
         raise InvalidInputError(message, hint=hint, key="aws.credentialsProviderClass") from error
-    provider: Callable[[], Any] = attribute() if isinstance(attribute, type) else attribute
-    return provider
+    told: dict[str, Any] = {"settings": dict(settings or {})} if _takes_settings(attribute) else {}
+    if settings and not told:
+        say_unread(settings, f"{dotted} has no parameter `settings`")
+    if isinstance(attribute, type):
+        made: Callable[[], Any] = attribute(**told)
+        return made
+    # Not a partial: the repr of one shows its arguments, and a token may be among them.
+    return (lambda: attribute(**told)) if told else cast(Callable[[], Any], attribute)
+
+
+def _takes_settings(provider: Callable[..., Any]) -> bool:
+    try:
+        return "settings" in inspect.signature(provider).parameters
+    except (TypeError, ValueError):  # it is not written in Python, and does not say
+        return False
+
+
+def say_unread(settings: Mapping[str, object], why: str) -> None:
+    """Say once that settings were given which nothing reads."""
+    keys = ", ".join(sorted(settings))
+    if is_news("unread", keys, why):
+        logger.warning("Nothing reads %s: %s.", keys, why)
 
 
 def _s3(place: Location, settings: StoreSettings) -> ObjectStore:
     aws, config = settings.aws, s3_config(place, settings.aws)
     provider: Any = None
     if aws.credentials_provider_class:
-        provider = load_provider(aws.credentials_provider_class)
+        provider = load_provider(aws.credentials_provider_class, settings.databricks.given())
     elif not aws.access_key and (profile := find_profile(os.environ)):
         provider = profile
         if not (aws.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")):

@@ -23,7 +23,8 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -39,6 +40,7 @@ from obstore.exceptions import (
 )
 from obstore.store import ObjectStore
 
+from indextables.config.storage import RequestSettings
 from indextables.errors import (
     AccessDeniedError,
     BadFileError,
@@ -219,8 +221,16 @@ log = logging.getLogger(__name__)
 
 
 _PAGE = 1000
-_PART_BYTES = 8 << 20
 _MAX_PARTS = 5000
+
+
+def _apart(ranges: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
+    """Sorted ranges in one lot, or in two where some touch: obstore would make one request of those, whatever it is told.
+
+    Who asks for ranges has joined those that are to be one request.
+    """
+    touching = any(sum(one) >= other[0] for one, other in pairwise(ranges))
+    return [ranges[0::2], ranges[1::2]] if touching else [ranges] if ranges else []
 
 
 class RemoteStore:
@@ -235,14 +245,19 @@ class RemoteStore:
         secrets: Iterable[str] = (),
         sorts: bool = True,
         backoff: Backoff | None = None,
+        part_bytes: int = RequestSettings().part_bytes,
     ) -> None:
-        """`secrets` are hidden in every error; `sorts` says that the store itself lists in the order of path bytes."""
+        """`secrets` are hidden in every error; `sorts` says that the store itself lists in the order of path bytes.
+
+        What is larger than `part_bytes` is uploaded in parts of that size, several at a time.
+        """
         self._client = client
         self._url = url
         self._base = f"{folder}/" if folder else ""
         self._secrets = tuple(secrets)
         self._sorts = sorts
         self._backoff = backoff or Backoff()
+        self._part_bytes = part_bytes
         self._container_exists = False
 
     def __repr__(self) -> str:
@@ -274,18 +289,17 @@ class RemoteStore:
         return self._complete(path, start, length, read)
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges; near ones in one request, all in parallel."""
+        """Several ranges, in parallel; those that overlap in one request."""
         full = self._full(path)
         for start, length in ranges:
             check_range(path, start, length)
-        nonempty = [(start, length) for start, length in ranges if length]
-        if not nonempty:
-            return [b""] * len(ranges)
-        starts, lengths = zip(*nonempty, strict=True)
-        read = iter(
-            self._call("read", path, lambda: obstore.get_ranges(self._client, full, starts=starts, lengths=lengths))
-        )
-        return [self._complete(path, start, length, bytes(next(read)) if length else b"") for start, length in ranges]
+        nonempty = sorted({(start, length) for start, length in ranges if length})
+        read: dict[tuple[int, int], bytes] = {}
+        for some in _apart(nonempty):
+            starts, lengths = zip(*some, strict=True)
+            request = partial(obstore.get_ranges, self._client, full, starts=starts, lengths=lengths, coalesce=0)
+            read.update(zip(some, map(bytes, self._call("read", path, request)), strict=True))
+        return [self._complete(path, start, length, read[start, length] if length else b"") for start, length in ranges]
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
         """Create the object in one request. UNKNOWN whenever the store did not clearly say yes or no."""
@@ -307,7 +321,7 @@ class RemoteStore:
     def put(self, path: str, data: bytes) -> None:
         """Create or replace the object."""
         full = self._full(path)
-        self._call("write", path, lambda: obstore.put(self._client, full, data, chunk_size=_PART_BYTES))
+        self._call("write", path, lambda: obstore.put(self._client, full, data, chunk_size=self._part_bytes))
 
     def put_file(self, path: str, source: Path) -> None:
         """Upload a file, in parts where it is large."""
@@ -316,7 +330,7 @@ class RemoteStore:
             size = source.stat().st_size
         except OSError as error:
             raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
-        part = max(_PART_BYTES, -(-size // _MAX_PARTS))
+        part = max(self._part_bytes, -(-size // _MAX_PARTS))
         self._call("write", path, lambda: obstore.put(self._client, full, source, chunk_size=part))
 
     def head(self, path: str) -> ObjectInfo | None:

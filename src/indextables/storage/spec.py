@@ -17,6 +17,7 @@ from indextables import config
 from indextables.config.storage import (
     AwsSettings,
     AzureSettings,
+    DatabricksSettings,
     GcpSettings,
     HdfsSettings,
     RequestSettings,
@@ -24,7 +25,7 @@ from indextables.config.storage import (
 )
 from indextables.errors import NotFoundError
 from indextables.metrics import METRICS
-from indextables.storage.clients import open_client, secrets_of
+from indextables.storage.clients import open_client, say_unread, secrets_of
 from indextables.storage.hdfs import open_hdfs
 from indextables.storage.local import LocalStore
 from indextables.storage.location import Location, parse_location
@@ -148,6 +149,9 @@ class StoreSpec(Struct, frozen=True):
         """Read a local path or a URL (made absolute), and of the settings those that this kind of store uses."""
         place = parse_location(url)
         resolved = settings if isinstance(settings, config.Settings) else config.resolve(options=settings)
+        databricks = resolved.group(DatabricksSettings)
+        if (unread := databricks.given()) and resolved["aws.credentialsProviderClass"] is None:
+            say_unread(unread, "aws.credentialsProviderClass names no class that asks the workspace for credentials")
         if place.kind in ("local", "memory"):
             return cls(place.url)
         options = StoreSettings(
@@ -156,6 +160,7 @@ class StoreSpec(Struct, frozen=True):
             gcp=resolved.group(GcpSettings) if place.kind == "gcs" else GcpSettings(),
             hdfs=resolved.group(HdfsSettings) if place.kind == "hdfs" else HdfsSettings(),
             requests=resolved.group(RequestSettings),
+            databricks=databricks if place.kind == "s3" else DatabricksSettings(),
         )
         return cls(place.url, options)
 
@@ -180,4 +185,5 @@ def _open(place: Location, spec: StoreSpec) -> Store:
         secrets=secrets_of(spec.options),
         sorts=place.kind != "azure",
         backoff=Backoff(requests.max_retries, requests.base_delay_ms, requests.max_delay_ms),
+        part_bytes=requests.part_bytes,
     )

@@ -59,7 +59,10 @@ class Store(Protocol):
         ...
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several (start, length) ranges, answered in the order asked; a remote store fetches near ones together."""
+        """Several (start, length) ranges, answered in the order asked.
+
+        A remote store makes a request of each, but for such as overlap: who asks has joined those that are near.
+        """
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> PutOutcome:

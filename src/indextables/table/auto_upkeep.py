@@ -7,10 +7,13 @@ table of merge jobs; the next write tries again.
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from indextables.config.log import RetentionSettings
+from indextables.config.splits import SplitWriterSettings
 from indextables.config.upkeep import (
     ExpirySettings,
     MergeOnWriteSettings,
@@ -79,6 +82,8 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
     groups = merge.plan(snapshot, url=table.path, bounds=bounds, now_ms=table._log.now_ms()).groups
     if sum(len(group.sources) for group in groups) < merging.min_splits:
         return
+    if not _has_room(table, merging.min_free_gb):
+        return
 
     def work(progress: Progress) -> str | None:
         log = open_log(table.path, table._options)
@@ -95,6 +100,18 @@ def _merge_after_write(table: TableHandle, merging: MergeOnWriteSettings, purgin
     if job is not None and job.error_message is not None:
         _count_failure(table, job.error_message)
     table._show(table._log.fresh())
+
+
+def _has_room(table: TableHandle, gigabytes: float) -> bool:
+    """Whether the disk where splits are built has so much free; a line in the log says where it has not."""
+    if not gigabytes:
+        return True
+    folder = table.settings.group(SplitWriterSettings).temp_directory or tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free / (1 << 30)
+    if free < gigabytes:
+        text = "%s was written, and is not merged: %s has %.1f GB free, less than mergeOnWrite.minDiskSpaceGB (%g)"
+        logger.warning(text, table.path, folder, free, gigabytes)
+    return free >= gigabytes
 
 
 def _merge(table: TableHandle, bounds: MergeBounds, progress: Progress) -> bool:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from indextables.config import named_as_given
 from indextables.config.log import CheckpointSettings, RetentionSettings, StateWriteSettings
-from indextables.config.splits import ReadSettings
+from indextables.config.splits import PrewarmSettings, ReadSettings
 from indextables.config.upkeep import ExpirySettings, MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError, shown
 from indextables.inspect import figures, inspection
@@ -39,7 +39,6 @@ from indextables.model.arguments import (
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
-from indextables.model.schema import find_column
 from indextables.scan import explain as explaining
 from indextables.scan.aggregate import result as aggregation
 from indextables.scan.change_feed import ChangeTask, change_feed, changes_between
@@ -256,16 +255,19 @@ class Table(TableHandle):
         return explaining.explain(self._task(query, where, columns))
 
     def prewarm(self, *, columns: Sequence[str] = (), where: Where | None = None) -> Prewarmed:
-        """Fetch the indexes of `columns` (of all, if none is named) into the local cache, ahead of a search.
+        """Fetch the indexes of `columns` into the local cache, ahead of a search.
 
-        With `where` only those of splits that may hold a matching row. The report's `message` names what was left alone:
+        If none is named, those of `prewarm.fields`, or else all. With `where`, or the setting `prewarm.partitionFilter`
+        in its place, only those of splits that may hold a matching row. The report's `message` names what was left alone:
         columns without an index (refused where `prewarm.failOnMissingField` is set), splits of the JVM engine.
 
             t.prewarm(columns=["message"], where="day = '2026-11-02'")
         """
-        names = self._names.columns(find_column(self.schema, name) for name in columns)
+        defaults = self.settings.group(PrewarmSettings)
+        names = self._names.columns(inspection.warmed_columns(self.schema, columns, defaults.fields))
         strict = self.settings.group(ReadSettings).fail_on_missing_field
-        return inspection.prewarm(self._task(where=where), names, strict=strict)
+        condition = defaults.partition_filter or None if where is None else where
+        return inspection.prewarm(self._task(where=condition), names, strict=strict)
 
     def changes(
         self, from_version: int, to_version: int | None = None, *, columns: Sequence[str] | None = None

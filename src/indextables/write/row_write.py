@@ -43,6 +43,7 @@ from indextables.model.schema import schema_from_json
 from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Header
 from indextables.model.values import encode_value
+from indextables.pools import WRITES
 from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
@@ -290,27 +291,39 @@ class _TaskRun:
             for batch in batches:
                 for key, rows in partitions(batch, columns):
                     spill.add(key, rows)
-            for key, rows in spill.partitions():
-                self._write_partition(key, rows)
+            self._write_each(spill.partitions())
 
-    def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> None:
+    def _write_each(self, parts: Iterator[tuple[PartitionKey, Iterator[pa.RecordBatch]]]) -> None:
+        """Several partitions, some at a time; what is added stands in their order, however long each took."""
+        threads = self._plan.splits.threads
+        if threads == 1:
+            for part in parts:
+                self._write_partition(*part)
+            return
+        written = list(WRITES.each(lambda part: self._write_partition(*part), parts, parallelism=threads))
+        self.added = [action for actions in written for action in actions]
+
+    def _write_partition(self, key: PartitionKey, batches: Iterable[pa.RecordBatch]) -> list[AddAction]:
         plan = self._plan
         values = dict(zip(plan.partition_columns, key, strict=True))
         origin = Origin(schema=plan.schema_json, partition_columns=plan.partition_columns, partition_values=values)
-        for split in write_splits(
-            batches, self._body, plan.mapping, settings=plan.splits, stats=plan.stats, origin=origin
-        ):
+        return [
             self._upload(values, split)
+            for split in write_splits(
+                batches, self._body, plan.mapping, settings=plan.splits, stats=plan.stats, origin=origin
+            )
+        ]
 
     def abandon(self) -> None:
         self._store.delete([action.path for action in self.added])
 
-    def _upload(self, values: dict[str, str | None], split: SplitInfo) -> None:
+    def _upload(self, values: dict[str, str | None], split: SplitInfo) -> AddAction:
         path = split_path(values, self._new_name())
         action = split.add_action(path, partition_values=values, modification_time=self._now_ms())
         # Noted before the upload, so that one that fails half-way is cleaned up too.
         self.added.append(action)
         self._store.put_file(path, split.path)
+        return action
 
 
 def plan_row_write(

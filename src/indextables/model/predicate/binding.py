@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
 from indextables.model.predicate.tree import (
@@ -204,12 +205,8 @@ def bind(predicate: Predicate, schema: pa.Schema) -> Predicate:
         return _bind_comparison(predicate, _comparable(predicate.column, schema))
     if isinstance(predicate, In):
         return _bind_in(predicate, _comparable(predicate.column, schema))
-    if isinstance(predicate, TextMatch):
-        return TextMatch(predicate.kind, _text(predicate.column, schema), predicate.text)
-    if isinstance(predicate, Like):
-        return Like(_text(predicate.column, schema), predicate.pattern)
-    if isinstance(predicate, RLike):
-        return RLike(_text(predicate.column, schema), predicate.pattern)
+    if isinstance(predicate, (TextMatch, Like, RLike)):
+        return replace(predicate, column=_text(predicate.column, schema))
     return predicate
 
 

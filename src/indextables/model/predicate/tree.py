@@ -21,14 +21,14 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import Enum
 from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from indextables.errors import InvalidInputError, shown
 from indextables.model.regular_expression import RegexFaultError, regular_expression
@@ -155,6 +155,8 @@ class TextMatch(Predicate, frozen=True):
     kind: str
     column: Column
     text: str
+    indexed: bool = True
+    """Whether an index may say which rows it can be true for; if not, every row is looked at."""
 
     def __post_init__(self) -> None:
         _check(self.kind in TEXT_MATCHES, f"There is no text match {self.kind!r}.", f"Use {', '.join(TEXT_MATCHES)}.")
@@ -168,6 +170,8 @@ class Like(Predicate, frozen=True):
 
     column: Column
     pattern: str
+    indexed: bool = True
+    """See `TextMatch.indexed`."""
 
     def __str__(self) -> str:
         return f"{self.column} LIKE {_literal(self.pattern)}"
@@ -178,6 +182,8 @@ class RLike(Predicate, frozen=True):
 
     column: Column
     pattern: str
+    indexed: bool = True
+    """See `TextMatch.indexed`."""
 
     def __post_init__(self) -> None:
         try:
@@ -250,6 +256,19 @@ def leaves(tree: Predicate) -> Iterator[Predicate]:
         yield from leaves(tree.child)
     else:
         yield tree
+
+
+def without_index(tree: Predicate, kinds: Collection[str]) -> Predicate:
+    """The same tree, of which text matches of some kinds, or other patterns (`pattern`), are decided by the rows alone."""
+    if isinstance(tree, (And, Or)):
+        return type(tree)(tuple(without_index(child, kinds) for child in tree.children))
+    if isinstance(tree, Not):
+        return Not(without_index(tree.child, kinds))
+    if isinstance(tree, TextMatch):
+        return replace(tree, indexed=tree.indexed and tree.kind not in kinds)
+    if isinstance(tree, (Like, RLike)):
+        return replace(tree, indexed=tree.indexed and "pattern" not in kinds)
+    return tree
 
 
 def columns_of(tree: Predicate) -> tuple[str, ...]:

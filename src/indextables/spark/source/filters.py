@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -43,6 +43,7 @@ from indextables.model.predicate import (
     TextMatch,
     bind,
 )
+from indextables.model.predicate.tree import without_index
 from indextables.scan.plan import ScanPlan, SearchOperator, physical_query, searched
 from indextables.scan.task import ScanTask
 from indextables.splits.query.fields import QueryFields
@@ -221,13 +222,18 @@ class MatchColumns(Struct, frozen=True):
         """Whether a filter mentions a match column."""
         return bool(_names(node) & set(self.queries))
 
-    def with_filters(self, text: str | None, exact: str | None, schema: pa.Schema) -> MatchColumns:
-        """The same with those of some filters that mention match columns and that can be decided here."""
+    def with_filters(
+        self, text: str | None, exact: str | None, schema: pa.Schema, *, by_rows: Collection[str] = ()
+    ) -> MatchColumns:
+        """The same with those of some filters that mention match columns and that can be decided here.
+
+        `by_rows` are the sorts of conditions over texts that no index is asked about.
+        """
         conditions = []
         for number, node in enumerate(json.loads(text or "[]")):
             condition = self.condition(node, schema) if self.mentioned(node) else None
             if condition is not None:
-                conditions.append(condition)
+                conditions.append(_without_index(condition, by_rows) if by_rows else condition)
             elif self.mentioned(node) and exact is not None and exact[number] == "y":
                 message = "The table's columns have changed since the query was planned."
                 raise ConflictError(message, hint="Run the query again.")
@@ -314,6 +320,12 @@ class MatchColumns(Struct, frozen=True):
 def _under(condition: Condition, names: ColumnNames) -> Condition:
     parts = tuple(_under(part, names) for part in condition.parts)
     return replace(condition, parts=parts, predicate=names.optional_predicate(condition.predicate))
+
+
+def _without_index(condition: Condition, kinds: Collection[str]) -> Condition:
+    parts = tuple(_without_index(part, kinds) for part in condition.parts)
+    told = condition.predicate
+    return replace(condition, parts=parts, predicate=None if told is None else without_index(told, kinds))
 
 
 def _mask_of(split: TableSplit, rows: Rows) -> Mask:

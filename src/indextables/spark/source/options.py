@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pyspark.sql.types import FloatType, StringType, StructField, StructType
 
 from indextables import config
+from indextables.config.indexing import FilterSettings
 from indextables.config.values import integer, parse_bool, parse_size
 from indextables.errors import InvalidInputError, UnknownOptionError, nearest
 from indextables.model.predicate import Predicate, all_of, bound_predicate, parse
@@ -344,7 +345,8 @@ class ReadRequest(Struct, frozen=True):
         found = MatchColumns.parse(told, self._fields(table), now_ms=table._log.now_ms())
         if viewed is not None:
             found = found.under(viewed._names)
-        return found.with_filters(self.filters, self.exact, table.schema)
+        by_rows = table.settings.group(FilterSettings).by_rows
+        return found.with_filters(self.filters, self.exact, table.schema, by_rows=by_rows)
 
     def exact_filters(self, table: Table) -> str:
         """A letter for each filter: y for those that the read applies exactly as Spark would."""

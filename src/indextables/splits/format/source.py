@@ -13,6 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from indextables.config.splits import RangeSettings
 from indextables.errors import (
     AccessDeniedError,
     BadFileError,
@@ -24,8 +25,8 @@ from indextables.errors import (
 from indextables.splits.format.section_table import FieldRange
 from indextables.storage.store import Store
 
-MAX_GAP_BYTES = 256 << 10
-"""Ranges that lie closer together than this are fetched as one: a request costs more than the bytes between."""
+AS_USUAL = RangeSettings()
+"""Which ranges are fetched as one where nobody says otherwise: a request costs more than a few bytes between."""
 
 
 class ReadStats(Struct):
@@ -114,12 +115,14 @@ class StoreSource:
 
     remote = True
 
-    def __init__(self, store: Store, path: str, size: int) -> None:
+    def __init__(self, store: Store, path: str, size: int, ranges: RangeSettings = AS_USUAL) -> None:
+        """The object at a path of a store, of which the size is known; `ranges` says which parts are fetched as one."""
         self.path = path
         self.size = size
         self.identity = f"{store.url}/{path}:{size}"
         self.stats = ReadStats()
         self._store = store
+        self._joining = ranges
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """One call of the store for all ranges."""
@@ -127,7 +130,7 @@ class StoreSource:
             if start < 0 or start + length > self.size:
                 message = f"The split {self.path} has {self.size} bytes; {start} to {start + length} are not there."
                 raise BadFileError(message, path=self.path, start=start, length=length)
-        joined = coalesce(ranges)
+        joined = coalesce(ranges, self._joining.max_gap, self._joining.max_bytes)
         try:
             parts = self._store.get_ranges(self.path, joined)
         except NotFoundError as e:
@@ -137,8 +140,11 @@ class StoreSource:
         return cut(ranges, joined, parts)
 
 
-def open_source(store: Store, path: str, *, size: int | None = None) -> SplitSource:
-    """The split at a path of a store. A size that the log names must be the file's; a remote one shows it on reading."""
+def open_source(store: Store, path: str, *, size: int | None = None, ranges: RangeSettings = AS_USUAL) -> SplitSource:
+    """The split at a path of a store. A size that the log names must be the file's; a remote one shows it on reading.
+
+    `ranges` says which parts of a remote one are fetched as one.
+    """
     local = store.local_path(path)
     if local is not None:
         source = LocalSource(local, path)
@@ -151,18 +157,25 @@ def open_source(store: Store, path: str, *, size: int | None = None) -> SplitSou
         if info is None:
             raise _missing(path)
         size = info.size
-    return StoreSource(store, path, size)
+    return StoreSource(store, path, size, ranges)
 
 
-def coalesce(ranges: Sequence[tuple[int, int]], gap: int = MAX_GAP_BYTES) -> list[tuple[int, int]]:
-    """Few larger ranges that cover all of these, in file order."""
+def coalesce(
+    ranges: Sequence[tuple[int, int]], gap: int = AS_USUAL.max_gap, most: int = AS_USUAL.max_bytes
+) -> list[tuple[int, int]]:
+    """Few larger ranges, in file order, so that each of these lies within one of them.
+
+    `gap` is the most that may lie between two that are joined; `most` is the length up to which they are, 0 for any.
+    """
     joined: list[tuple[int, int]] = []
     for start, length in sorted(r for r in ranges if r[1]):
-        if joined and start <= sum(joined[-1]) + gap:
-            first = joined[-1][0]
-            joined[-1] = first, max(sum(joined[-1]), start + length) - first
-        else:
-            joined.append((start, length))
+        if joined:
+            first, end = joined[-1][0], sum(joined[-1])
+            further = max(end, start + length)
+            if further == end or (start <= end + gap and (not most or further - first <= most)):
+                joined[-1] = first, further - first
+                continue
+        joined.append((start, length))
     return joined
 
 

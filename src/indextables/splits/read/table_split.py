@@ -9,7 +9,7 @@ numbers in the file are `places`; a deletion vector names rows by those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -17,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
+from indextables.config.splits import RangeSettings
 from indextables.errors import BadFileError
 from indextables.metrics import METRICS, PROFILER
 from indextables.model.column_names import absent_values
 from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate, columns_of
 from indextables.model.values import decode_value
-from indextables.splits.format.source import ReadStats, SplitSource, open_source
+from indextables.splits.format.source import AS_USUAL, ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
 from indextables.splits.read.bundle_files import WHOLE_BYTES, is_bundle, whole_if_small
 from indextables.splits.read.cache import SplitCache
@@ -101,6 +102,8 @@ class SplitEntry(Struct, frozen=True):
     """How many rows that names; `num_records` does not count them."""
     certain: bool = False
     """Whether every row is known to match the predicate of the scan, so that nobody need look."""
+    warm: bool = False
+    """Whether who reads it first fetches its indexes for later searches too (`prewarm.enabled`)."""
 
     @property
     def stored_records(self) -> int | None:
@@ -121,6 +124,8 @@ class TableSplit:
         self.reader = reader
         self.schema = schema
         self.mask = mask
+        self.is_warm = False
+        """Whether its indexes were fetched ahead of searches."""
         self._constants = constants
         self._schemas: dict[tuple[str, ...], pa.Schema] = {}
 
@@ -230,6 +235,18 @@ class TableSplit:
             return self.reader.open_index(fields, positions=positions, norms=norms)
         return self.reader.open_index(fields, positions=positions, norms=norms, mask=self.mask)
 
+    def prewarm(self, columns: Collection[str]) -> set[str]:
+        """Fetch the indexes of some columns (of all, where none is named) into the local cache; returns whose there are.
+
+        Nothing is kept of a split of another engine.
+        """
+        known = [column for column in self.mapping.indexed if not columns or column.name in columns]
+        if known and self.indexed and not isinstance(self.reader, ForeignReader):
+            with self.open_index([column.field for column in known], positions=True, norms=True):
+                pass  # it is fetched by opening
+        self.is_warm = True
+        return {column.name for column in known}
+
     def term_count(self, field: str, text: str) -> int | None:
         """How many rows hold a term, if an open dictionary says so; None where it is closed, or rows are deleted."""
         if self.mask is not None or isinstance(self.reader, ForeignReader):
@@ -307,26 +324,36 @@ def open_table_split(
     partition_columns: Sequence[str],
     *,
     cache: SplitCache | None = None,
+    ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit:
-    """Open a split of a table. A record count that is not the log's is a BadFileError."""
-    source = open_source(store, entry.path, size=entry.size)
+    """Open a split of a table. A record count that is not the log's is a BadFileError.
+
+    `ranges` says which parts of a remote one are fetched as one.
+    """
+    source = open_source(store, entry.path, size=entry.size, ranges=ranges)
     return _open_table_split(source, entry, schema, partition_columns, cache, store)
 
 
 def shared_table_split(
-    store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str], *, cache: SplitCache
+    store: Store,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    cache: SplitCache,
+    ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit:
     """The same, opened once by a process for as long as the file, what the log says of it and the table's columns stay.
 
     It counts the reads of all who use it. Another engine's bundle counts with its size: what was read of it stays in
     memory, and tantivy may have unpacked it.
     """
-    source = open_source(store, entry.path, size=entry.size)
-    known = _opened_before(source, store, entry, schema, partition_columns, cache)
+    source = open_source(store, entry.path, size=entry.size, ranges=ranges)
+    known = _opened_before(source, store, entry, schema, partition_columns, cache, ranges)
     if known is not None:
         return known
     split = _open_table_split(source, entry, schema, partition_columns, cache, store)
-    opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns))
+    opened = _OpenedSplit(split, store, entry, schema, tuple(partition_columns), ranges)
     # A mask has a truth value and a number for each row, which may be far more than the end of the file.
     own = len(split.reader.tail.data) if isinstance(split.reader, SplitReader) else _KEPT_FACTOR * source.size
     cache.opened.put(source.identity, opened, own + (0 if split.mask is None else 9 * split.stored_rows))
@@ -334,11 +361,17 @@ def shared_table_split(
 
 
 def opened_table_split(
-    store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str], *, cache: SplitCache
+    store: Store,
+    entry: SplitEntry,
+    schema: pa.Schema,
+    partition_columns: Sequence[str],
+    *,
+    cache: SplitCache,
+    ranges: RangeSettings = AS_USUAL,
 ) -> TableSplit | None:
     """The same if this process has it open; else None."""
-    source = open_source(store, entry.path, size=entry.size)
-    return _opened_before(source, store, entry, schema, partition_columns, cache)
+    source = open_source(store, entry.path, size=entry.size, ranges=ranges)
+    return _opened_before(source, store, entry, schema, partition_columns, cache, ranges)
 
 
 def _opened_before(
@@ -348,9 +381,10 @@ def _opened_before(
     schema: pa.Schema,
     partition_columns: Sequence[str],
     cache: SplitCache,
+    ranges: RangeSettings,
 ) -> TableSplit | None:
     known = cache.opened.get(source.identity)
-    if not isinstance(known, _OpenedSplit) or not known.serves(store, entry, schema, partition_columns):
+    if not isinstance(known, _OpenedSplit) or not known.serves(store, entry, schema, partition_columns, ranges):
         return None
     return known.split
 
@@ -367,10 +401,20 @@ class _OpenedSplit(Struct, frozen=True):
     entry: SplitEntry
     schema: pa.Schema
     partition_columns: tuple[str, ...]
+    ranges: RangeSettings
 
-    def serves(self, store: Store, entry: SplitEntry, schema: pa.Schema, partition_columns: Sequence[str]) -> bool:
+    def serves(
+        self,
+        store: Store,
+        entry: SplitEntry,
+        schema: pa.Schema,
+        partition_columns: Sequence[str],
+        ranges: RangeSettings,
+    ) -> bool:
         """Whether it would be opened in just the same way. A remote store must be the very one: it has credentials."""
         if store is not self.store and store.local_path(entry.path) is None:
+            return False
+        if ranges is not self.ranges and ranges != self.ranges:
             return False
         if entry is not self.entry and _without_certainty(entry) != _without_certainty(self.entry):
             return False

@@ -6,7 +6,7 @@ first and narrows the rows, and only those rows are read for what is left.
 Conditions over parts of texts are narrowed by the index too. A column with `indexing.substring` has a second field, with
 all its texts' grams in lower case. What it finds is a superset of the rows for which `LIKE`, `contains` and the like are
 true; the rows decide. A literal of fewer than three characters, a negation, or a column without the field says nothing:
-then the rows alone are asked.
+then the rows alone are asked, and so they are where a setting `filter.string*.pushdown` says so.
 
 A column of kind `text_and_string` or `exact_only` has a field with whole values or their hashes, which says the same of
 equality and IN.
@@ -117,6 +117,8 @@ def _alternatives(where: Predicate, mapping: DocMapping) -> tuple[frozenset[Gram
 
 
 def _of_leaf(where: Predicate, mapping: DocMapping) -> frozenset[Grams] | None:
+    if isinstance(where, TextMatch | Like | RLike) and not where.indexed:
+        return None
     if isinstance(where, TextMatch):
         return _of_literals(where.column, [where.text], mapping)
     if isinstance(where, Like):
