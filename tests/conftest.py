@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _fresh = count()
 SPARK_SETTINGS = {
-    "spark.driver.memory": "1g",
+    "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.session.timeZone": "America/New_York",
