@@ -7,6 +7,7 @@ import pickle
 import random
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,10 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from indextables import Table, config
 from indextables.commands import sql
-from indextables.errors import AccessDeniedError, InvalidInputError
+from indextables.errors import AccessDeniedError, BadFileError, InvalidInputError
 from indextables.log.cache import KindBounds, LogCache
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.pools import WRITES
@@ -25,6 +27,7 @@ from indextables.scan.explain import ScanReport
 from indextables.splits.format.source import coalesce, cut
 from indextables.storage.clients import load_provider, secrets_of
 from indextables.storage.spec import StoreSpec, open_store
+from indextables.table.auto_upkeep import _has_room
 from tests.support.fault_server import FaultServer, HttpFault
 from tests.support.rows import ids, rows, table_of
 from tests.support.splits import log_rows
@@ -36,6 +39,7 @@ LINES = log_rows(60_000)
 @pytest.fixture(autouse=True)
 def _nothing_was_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("indextables.config.registry._mentioned", set())
+    monkeypatch.setattr("indextables.config.registry._shared_folder", "")  # of a Spark session of this process
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +165,14 @@ class TestRoomForMerges:
         roomy.append(rows(range(30, 40)))
         assert (roomy.files().num_rows, ids(roomy)) == (1, list(range(40)))
 
+    def test_a_folder_that_is_not_there_yet_and_a_number_that_is_none(self, tmp_path: Path) -> None:
+        table = table_of(tmp_path / "t", appends=1)
+        handle = Table.open(table.path, options={"indexWriter.tempDirectoryPath": str(tmp_path / "no" / "such")})
+        assert _has_room(handle, 0.000001)
+        assert not _has_room(handle, 1e9)
+        with pytest.raises(InvalidInputError, match=r"minDiskSpaceGB' cannot be 'nan'"):
+            config.resolve(options={"mergeOnWrite.minDiskSpaceGB": "nan"})
+
 
 class TestPrewarming:
     """`prewarm.fields`, `prewarm.partitionFilter` and `prewarm.enabled`, counted by an S3 server."""
@@ -220,6 +232,48 @@ class TestPrewarming:
         elsewhere = {**told, PREFIX + "prewarm.partitionFilter": "nothere = 1"}
         assert self.table(fault_server, tmp_path / "other", **elsewhere).count(query="level:WARN")
 
+    def test_a_damaged_index_fails_who_needs_it_and_no_other_read(
+        self, fault_server: FaultServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        whole = self.table(fault_server, tmp_path).scan(columns=["level"]).read_all()
+        objects = fault_server.bucket.objects
+        name = next(path for path in objects if path.endswith(".split"))
+        for start in range(0, len(objects[name].data), 10_000):
+            sound = objects[name]
+            objects[name] = replace(sound, data=sound.data[:start] + b"!" * 50 + sound.data[start + 50 :])
+            if self._is_damaged(fault_server, tmp_path / f"{start}", whole.num_rows):
+                break
+            objects[name] = sound
+        warmed = self.table(fault_server, tmp_path / "warm", **{PREFIX + "prewarm.enabled": "true"})
+        with caplog.at_level(logging.WARNING, "indextables"):
+            assert warmed.scan(columns=["level"]).read_all().num_rows == whole.num_rows
+        assert sum("is not prewarmed" in record.getMessage() for record in caplog.records) == 1
+
+    def _is_damaged(self, server: FaultServer, folder: Path, rows: int) -> bool:
+        """Whether indexes cannot be fetched, and a column can be read."""
+        table = self.table(server, folder)
+        try:
+            readable = bool(table.scan(columns=["level"]).read_all().num_rows == rows)
+        except BadFileError:
+            return False
+        try:
+            table.prewarm()
+        except BadFileError:
+            return readable
+        return False
+
+    @pytest.mark.parametrize("told", ["day > 5", "message.x = 'a'", "nothere = 1", "day = ("])
+    def test_a_filter_that_does_not_fit_a_table_harms_no_read(
+        self, tmp_path: Path, told: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        table = Table.create(str(tmp_path / "t"), schema=self.SCHEMA)
+        table.append([{"day": "1", "message": "a"}])
+        options = {"prewarm.enabled": "true", "prewarm.partitionFilter": told}
+        with caplog.at_level(logging.WARNING, "indextables"):
+            opened = Table.open(table.path, options=options)
+            assert (opened.count(), opened.search("message:a").num_rows) == (1, 1)
+        assert sum("prewarm.partitionFilter" in record.getMessage() for record in caplog.records) == 1
+
     def test_only_the_columns_that_are_named(self, fault_server: FaultServer, tmp_path: Path) -> None:
         self.table(fault_server, tmp_path)
         told = {PREFIX + "prewarm.enabled": "true", PREFIX + "prewarm.fields": "host"}
@@ -242,6 +296,11 @@ def test_a_large_file_is_uploaded_in_parts(
         config.resolve(options={"s3.partSize": "1M"})
 
 
+UNBOUNDED = KindBounds(
+    dict.fromkeys(("versions", "snapshots", "manifests"), 0), dict.fromkeys(("versions", "metadata", "files"), 0)
+)
+
+
 class TestBoundsOfTheLogCache:
     """`transaction.cache.*.ttl.ms` and `.capacity`."""
 
@@ -249,7 +308,7 @@ class TestBoundsOfTheLogCache:
     def _unbounded(self) -> Iterator[None]:
         PROCESS_CACHE.invalidate()
         yield
-        PROCESS_CACHE.bound(KindBounds())
+        PROCESS_CACHE.bound(UNBOUNDED)
         PROCESS_CACHE.invalidate()
 
     def test_entries_grow_old_from_when_they_were_read(self) -> None:
@@ -268,7 +327,7 @@ class TestBoundsOfTheLogCache:
         now[0] = 9.9
         assert cache.get("snapshots", "t", "x") == 3
         assert cache.stats().held_bytes == 20
-        cache.bound(KindBounds())
+        cache.bound(UNBOUNDED)
         now[0] = 1e9
         assert cache.get("snapshots", "t", "x") == 3
 
@@ -314,19 +373,34 @@ class TestBoundsOfTheLogCache:
             time.sleep(0.003)
             table.refresh()
         assert (looks()[0] - before[0], looks()[1] - before[1]) == (0, 3)
-        PROCESS_CACHE.bound(KindBounds())
+        PROCESS_CACHE.bound(UNBOUNDED)
         before = looks()
         table.refresh()
         table.refresh()
         assert looks()[0] > before[0]
 
-    def test_manifests_that_are_remembered(self, tmp_path: Path) -> None:
-        table = table_of(tmp_path / "t", appends=6, options={"state.entriesPerManifest": "2"})
-        table.checkpoint()
+    def test_tables_whose_manifests_are_remembered(self, tmp_path: Path) -> None:
+        tables = [table_of(tmp_path / name, appends=6, options={"state.entriesPerManifest": "2"}) for name in "ab"]
+        for table in tables:
+            table.checkpoint()
         PROCESS_CACHE.invalidate()
-        bounded = Table.open(table.path, options={PREFIX + "transaction.cache.fileList.capacity": "1"})
-        assert bounded.files().num_rows == 6
-        assert bounded.cache_stats().entries["manifests"] == 1
+        options = {PREFIX + "transaction.cache.fileList.capacity": "1"}
+        for table in tables:
+            assert Table.open(table.path, options=options).files().num_rows == 6
+        held = [PROCESS_CACHE.stats(table.path).entries.get("manifests", 0) for table in tables]
+        assert held[0] == 0
+        assert held[1] >= 3
+
+    def test_a_bound_that_is_given_replaces_the_one_of_its_kind_and_no_other(self, tmp_path: Path) -> None:
+        table = table_of(tmp_path / "t", appends=6, options={"checkpoint.enabled": "false"})
+        key, plain = PREFIX + "transaction.cache.{}.capacity", {"checkpoint.enabled": "false"}
+        Table.open(table.path, options={**plain, key.format("version"): "3"})
+        Table.open(table.path, options={**plain, key.format("snapshot"): "2"})
+        PROCESS_CACHE.invalidate()
+        assert Table.open(table.path, options=plain).cache_stats().entries["versions"] == 3
+        Table.open(table.path, options={**plain, key.format("version"): "0"})
+        PROCESS_CACHE.invalidate()
+        assert Table.open(table.path, options=plain).cache_stats().entries["versions"] == 7
 
 
 GIVEN = {
@@ -364,6 +438,13 @@ def workspace(*, settings: dict[str, Any]) -> dict[str, Any]:
     return Workspace(settings)()
 
 
+class Broken:
+    """A provider that cannot be made, and tells why."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        raise RuntimeError(f"no workspace for {settings}")
+
+
 class NotTold:
     """A provider that is told nothing."""
 
@@ -378,6 +459,14 @@ class TestDatabricks:
     def _module(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "providers_of_this_test", sys.modules[__name__])
         TOLD.clear()
+
+    def test_a_provider_that_cannot_be_made_shows_no_token(self) -> None:
+        options = {**GIVEN, "aws.credentialsProviderClass": "providers_of_this_test:Broken", "aws.region": "x"}
+        with pytest.raises(
+            InvalidInputError, match=r"providers_of_this_test:Broken' failed: RuntimeError: no work"
+        ) as e:
+            open_store(StoreSpec.from_url("s3://bucket/t", options)).head("x")
+        assert "hush" not in "".join(traceback.format_exception(e.value))
 
     def spec(self, server: FaultServer, name: str, **options: str) -> StoreSpec:
         kept = {k: v for k, v in server.s3.options.items() if k not in ("aws.accessKey", "aws.secretKey")}

@@ -6,7 +6,9 @@ from indextables.config.registry import SettingsGroup, setting
 from indextables.config.values import boolean, duration_ms, hours, integer, number, size, text, word_of
 
 _MAX_INT = 2**31 - 1
-_GIVEN_LAST = "0: transaction.cache.maxSize alone decides. A process has one such bound, the one given last."
+_GIVEN_LAST = (
+    "0: transaction.cache.maxSize alone decides. A process has one such bound for all tables: the one given last."
+)
 
 
 class StateReadSettings(SettingsGroup, frozen=True):
@@ -263,35 +265,38 @@ class CacheSettings(SettingsGroup, frozen=True):
         256 << 20,
         "Bound of the log cache, which a process has one of: the highest that its tables were opened with.",
     )
-    version_ttl_ms: int = setting(
+    version_ttl_ms: int | None = setting(
         "transaction.cache.version.ttl.ms",
         duration_ms(),
-        0,
+        None,
         f"For how long a version file that was read is remembered. {_GIVEN_LAST}",
     )
-    metadata_ttl_ms: int = setting(
+    metadata_ttl_ms: int | None = setting(
         "transaction.cache.metadata.ttl.ms",
         duration_ms(),
-        0,
+        None,
         f"For how long a table's metadata is remembered after it was read, in snapshots and checkpoints. {_GIVEN_LAST}",
     )
-    file_list_ttl_ms: int = setting(
+    file_list_ttl_ms: int | None = setting(
         "transaction.cache.fileList.ttl.ms",
         duration_ms(),
-        0,
+        None,
         f"For how long lists of files are remembered after they were read, in snapshots and manifests. {_GIVEN_LAST}",
     )
-    version_capacity: int = setting(
-        "transaction.cache.version.capacity", integer(0), 0, f"Most version files that are remembered. {_GIVEN_LAST}"
+    version_capacity: int | None = setting(
+        "transaction.cache.version.capacity", integer(0), None, f"Most version files that are remembered. {_GIVEN_LAST}"
     )
-    snapshot_capacity: int = setting(
+    snapshot_capacity: int | None = setting(
         "transaction.cache.snapshot.capacity",
         integer(0),
-        0,
+        None,
         f"Most tables whose newest snapshot is remembered. {_GIVEN_LAST}",
     )
-    file_list_capacity: int = setting(
-        "transaction.cache.fileList.capacity", integer(0), 0, f"Most manifests that are remembered. {_GIVEN_LAST}"
+    file_list_capacity: int | None = setting(
+        "transaction.cache.fileList.capacity",
+        integer(0),
+        None,
+        f"Most tables whose manifests, which list their files, are remembered. {_GIVEN_LAST}",
     )
 
 

@@ -12,13 +12,6 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
     heap_bytes: int = setting(
         "indexWriter.heapSize", size(32 << 20), 400 << 20, "Memory for the index of a split that is being written."
     )
-    threads: int = setting(
-        "indexWriter.threads",
-        integer(1, 64),
-        1,
-        "Partitions of a write whose splits one process builds at a time, each with memory of its own "
-        "(`indexWriter.heapSize`). The rows of one partition are indexed by one thread, in their order.",
-    )
     temp_directory: str = setting(
         "indexWriter.tempDirectoryPath",
         local_path(),
@@ -46,6 +39,13 @@ class SplitWriterSettings(SettingsGroup, frozen=True):
         "Column whose range is recorded as a split's time range; empty: the first timestamp column.",
         in_table=True,
         names_columns=True,
+    )
+    threads: int = setting(
+        "indexWriter.threads",
+        integer(1, 64),
+        1,
+        "Partitions of a write whose splits one process builds at a time, each with memory of its own "
+        "(`indexWriter.heapSize`). The rows of one partition are indexed by one thread, in their order.",
     )
 
 

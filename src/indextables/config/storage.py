@@ -125,13 +125,13 @@ class RequestSettings(SettingsGroup, frozen=True):
         100,
         "Shortest wait before a repeat; it grows, with jitter.",
     )
+    max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
     part_bytes: int = setting(
         "storage.partSize",
-        size(5 << 20),
+        size(5 << 20, 5 << 30),
         8 << 20,
         "Size of the parts in which a large file is uploaded to a remote store; larger where there would be too many.",
     )
-    max_delay_ms: int = setting("storage.retry.maxDelayMs", duration_ms(1), 10_000, "Longest wait before a repeat.")
 
 
 class StoreSettings(Struct, frozen=True):

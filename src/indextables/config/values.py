@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 import zoneinfo
 from collections.abc import Callable, Iterable
@@ -93,6 +94,13 @@ def _int(value: object) -> int:
     return int(str(value).strip())
 
 
+def _float(value: object) -> float:
+    number = float(str(value))
+    if math.isnan(number):
+        raise ValueError(value)
+    return number
+
+
 def integer(low: int | None = None, high: int | None = None) -> ValueType:
     """A whole number within bounds."""
     return ValueType("integer", _range(low, high), _bounded(_int, low, high))
@@ -100,14 +108,14 @@ def integer(low: int | None = None, high: int | None = None) -> ValueType:
 
 def number(low: float | None = None, high: float | None = None) -> ValueType:
     """A decimal number within bounds."""
-    return ValueType("number", _range(low, high), _bounded(lambda v: float(str(v)), low, high))
+    return ValueType("number", _range(low, high), _bounded(_float, low, high))
 
 
-def size(low: int = 0) -> ValueType:
+def size(low: int = 0, high: int | None = None) -> ValueType:
     """A number of bytes: 1048576, 100M, 4G."""
-    return ValueType(
-        "size", f"bytes or a text such as 100M or 4G, at least {low} bytes", _bounded(parse_size, low, None)
-    )
+    most = "" if high is None else f" and at most {high}"
+    allowed = f"bytes or a text such as 100M or 4G, at least {low} bytes{most}"
+    return ValueType("size", allowed, _bounded(parse_size, low, high))
 
 
 def duration_ms(low_ms: int = 0) -> ValueType:

@@ -21,7 +21,6 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping
-from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -44,7 +43,12 @@ class KindBounds(Struct, frozen=True):
     """Bounds of kinds of entries; what is 0 bounds nothing. The specification's kinds stand for what they are kept in."""
 
     max_entries: Mapping[str, int] = {}
+    """Of manifests, how many tables have some: those of one table are needed together."""
     max_age_s: Mapping[str, float] = {}
+
+    def over(self, others: KindBounds) -> KindBounds:
+        """These, and those of others for the kinds that these say nothing of."""
+        return KindBounds({**others.max_entries, **self.max_entries}, {**others.max_age_s, **self.max_age_s})
 
     def ages(self) -> dict[str, float]:
         """The shortest age that holds for each kind that entries have."""
@@ -71,9 +75,9 @@ def bounds_of(settings: CacheSettings) -> KindBounds | None:
         "metadata": settings.metadata_ttl_ms,
         "files": settings.file_list_ttl_ms,
     }
-    if not any(entries.values()) and not any(ages_ms.values()):
-        return None
-    return KindBounds(entries, {kind: ms / 1000 for kind, ms in ages_ms.items()})
+    given = {kind: most for kind, most in entries.items() if most is not None}
+    ages = {kind: ms / 1000 for kind, ms in ages_ms.items() if ms is not None}
+    return KindBounds(given, ages) if given or ages else None
 
 
 class CacheStats(Struct, frozen=True):
@@ -116,6 +120,7 @@ class LogCache:
         self._held: OrderedDict[tuple[str, str, Hashable], tuple[Any, int, float]] = OrderedDict()
         self._bytes = 0
         self._entries: Counter[str] = Counter()
+        self._bounds = KindBounds()
         self._most: Mapping[str, int] = {}
         self._ages: Mapping[str, float] = {}
         self._hits: Counter[tuple[str, str]] = Counter()
@@ -163,9 +168,10 @@ class LogCache:
             self._keep_most(kind)
 
     def bound(self, bounds: KindBounds) -> None:
-        """Hold kinds of entries within bounds from now on, instead of those given before."""
+        """Hold kinds of entries within bounds from now on, instead of those given for these kinds before."""
         with self._lock:
-            self._most, self._ages = bounds.counts(), bounds.ages()
+            self._bounds = bounds.over(self._bounds)
+            self._most, self._ages = self._bounds.counts(), self._bounds.ages()
             for kind in self._most:
                 self._keep_most(kind)
 
@@ -212,10 +218,16 @@ class LogCache:
     def _keep_most(self, kind: str) -> None:
         """Forget those entries of a kind that were used longest ago, as many as are too many."""
         most = self._most.get(kind)
-        if most is not None and self._entries[kind] > most:
-            oldest = islice((key for key in self._held if key[0] == kind), self._entries[kind] - most)
-            for key in list(oldest):
-                self._forget(key)
+        if most is None or self._entries[kind] <= most:
+            return
+        held = [key for key in self._held if key[0] == kind]
+        if kind == "manifests":
+            recent = list(dict.fromkeys(key[1] for key in reversed(held)))
+            old = [key for key in held if key[1] in recent[most:]]
+        else:
+            old = held[: len(held) - most]
+        for key in old:
+            self._forget(key)
 
     def _forget(self, key: tuple[str, str, Hashable]) -> None:
         entry = self._held.pop(key, None)

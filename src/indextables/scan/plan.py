@@ -5,6 +5,7 @@ Search operators of SQL become a query: each is a query over its own column, and
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.indexing import FilterSettings, IndexingSettings, SearchSettings
+from indextables.config.registry import is_news
 from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
@@ -22,8 +24,7 @@ from indextables.metrics import PROFILER, SKIPPED
 from indextables.model.arguments import text, unexpected
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.column_ranges import ColumnRange, FileRanges
-from indextables.model.predicate import Predicate, all_of, bind, bound_predicate, columns_of
-from indextables.model.predicate import parse as parse_condition
+from indextables.model.predicate import Predicate, all_of, bind, bound_predicate
 from indextables.model.predicate.tree import Column, without_index
 from indextables.model.pruning import PRUNING_COLUMNS, all_match, may_match
 from indextables.model.schema import find_column, schema_from_json
@@ -40,6 +41,7 @@ from indextables.splits.read.table_split import SplitEntry
 from indextables.splits.search.order import has_usable_bounds
 from indextables.storage.spec import StoreSpec
 
+logger = logging.getLogger(__name__)
 ENTRY_COLUMNS = [
     *("path", "size", "num_records", "footer_start_offset", "partition_values", "deletion_vector", "deleted_records")
 ]
@@ -65,11 +67,11 @@ class ScanPlan(Struct, frozen=True):
     parallelism: int = 1
     remote_parallelism: int = 1
     cache: SplitCacheSettings = SplitCacheSettings()
+    order_bounds: ColumnRange | None = None
+    """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
     ranges: RangeSettings = RangeSettings()
     warm_columns: tuple[str, ...] = ()
     """The columns whose indexes are fetched with splits that are to be warmed; all, if none is named."""
-    order_bounds: ColumnRange | None = None
-    """The bounds, in each split, of the column that rows are to be ordered by; None if nothing is known."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -304,18 +306,21 @@ class _PlanParts:
     def with_warm(
         self, snapshot: Snapshot, splits: tuple[SplitEntry, ...], now_ms: int | None
     ) -> tuple[SplitEntry, ...]:
-        """Splits with a mark at those that are to be warmed. A condition over columns that the table lacks means none."""
+        """Splits with a mark at those that are to be warmed: none, where the condition does not fit the table."""
         told = self.prewarm
         if not told.enabled or not splits:
             return splits
         if not told.partition_filter:
             return tuple(replace(entry, warm=True) for entry in splits)
-        condition = parse_condition(told.partition_filter)
-        present = {name.lower() for name in self.names.logical.names}
-        if any(name.lower() not in present for name in columns_of(condition)):
-            return splits
         zone = self.settings.group(SearchSettings).time_zone
-        bound = bound_predicate(condition, self.names.logical, now_ms=now_ms, zone=zone)
+        try:
+            bound = bound_predicate(told.partition_filter, self.names.logical, now_ms=now_ms, zone=zone)
+        except InvalidInputError as error:
+            if is_news("prewarm.partitionFilter", told.partition_filter, self.spec.url):
+                logger.warning(
+                    "Nothing of %s is prewarmed by prewarm.partitionFilter: %s", self.spec.url, error.message
+                )
+            return splits
         chosen = {entry.path for entry in self.pruned(snapshot, self.names.optional_predicate(bound), None).splits}
         return tuple(replace(entry, warm=entry.path in chosen) for entry in splits)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec import Struct
 
+from indextables.errors import IndexTablesError
 from indextables.metrics import METRICS, PROFILER
 from indextables.model.predicate import Predicate, columns_of
 from indextables.pools import SPLITS
@@ -33,6 +35,7 @@ from indextables.splits.search.match import count_rows, find_rows
 from indextables.storage.spec import open_store
 from indextables.storage.store import Store
 
+logger = logging.getLogger(__name__)
 Item = TypeVar("Item")
 T = TypeVar("T")
 ENOUGH: ContextVar[Callable[[], None] | None] = ContextVar("ENOUGH", default=None)
@@ -83,8 +86,16 @@ class ScanTask(Struct, frozen=True, dict=True):
                 )
             self._opened[entry.path, entry.vector] = split
             if entry.warm and not split.is_warm and self.store.local_path(entry.path) is None:
-                split.prewarm(self.plan.warm_columns)
+                self._warm(split)
         return split
+
+    def _warm(self, split: TableSplit) -> None:
+        """Fetch the indexes of a split ahead of searches. What fails here fails who needs it, not whoever reads first."""
+        try:
+            split.prewarm(self.plan.warm_columns)
+        except IndexTablesError as error:
+            split.is_warm = True
+            logger.warning("%s is not prewarmed: %s", split.path, error.message)
 
     def open_alone(self, entry: SplitEntry) -> TableSplit:
         """The same for this task alone, so that what it reads is counted from its opening on."""

@@ -240,10 +240,22 @@ def load_provider(dotted: str, settings: Mapping[str, object] | None = None) -> 
     if settings and not told:
         say_unread(settings, f"{dotted} has no parameter `settings`")
     if isinstance(attribute, type):
-        made: Callable[[], Any] = attribute(**told)
-        return made
+        return _made(attribute, told, dotted)
     # Not a partial: the repr of one shows its arguments, and a token may be among them.
     return (lambda: attribute(**told)) if told else cast(Callable[[], Any], attribute)
+
+
+def _made(provider: Callable[..., Any], told: Mapping[str, Any], dotted: str) -> Callable[[], Any]:
+    try:
+        made: Callable[[], Any] = provider(**told)
+        return made
+    except Exception as error:  # noqa: BLE001 - somebody else's code
+        shown = str(error)
+        for value in sorted(map(str, told.get("settings", {}).values()), key=len, reverse=True):
+            shown = shown.replace(value, "<hidden>") if len(value) > 3 else shown
+        message = f"The credentials provider {dotted!r} failed: {type(error).__name__}: {shown}"
+        # The cause would show what it was told.
+        raise InvalidInputError(message, key="aws.credentialsProviderClass") from None
 
 
 def _takes_settings(provider: Callable[..., Any]) -> bool:

@@ -222,6 +222,7 @@ log = logging.getLogger(__name__)
 
 _PAGE = 1000
 _MAX_PARTS = 5000
+_PARTS_AT_ONCE, _PARTS_BYTES = 12, 128 << 20
 
 
 def _apart(ranges: Sequence[tuple[int, int]]) -> list[Sequence[tuple[int, int]]]:
@@ -320,8 +321,7 @@ class RemoteStore:
 
     def put(self, path: str, data: bytes) -> None:
         """Create or replace the object."""
-        full = self._full(path)
-        self._call("write", path, lambda: obstore.put(self._client, full, data, chunk_size=self._part_bytes))
+        self._upload(path, self._full(path), data, self._part_bytes)
 
     def put_file(self, path: str, source: Path) -> None:
         """Upload a file, in parts where it is large."""
@@ -331,7 +331,13 @@ class RemoteStore:
         except OSError as error:
             raise InvalidInputError(f"The file to store, {source}, cannot be read: {error.strerror}.") from error
         part = max(self._part_bytes, -(-size // _MAX_PARTS))
-        self._call("write", path, lambda: obstore.put(self._client, full, source, chunk_size=part))
+        self._upload(path, full, source, part)
+
+    def _upload(self, path: str, full: str, source: bytes | Path, part: int) -> None:
+        # Parts that are under way lie in memory: the larger they are, the fewer.
+        at_once = max(1, min(_PARTS_AT_ONCE, _PARTS_BYTES // part))
+        put = partial(obstore.put, self._client, full, source, chunk_size=part, max_concurrency=at_once)
+        self._call("write", path, put)
 
     def head(self, path: str) -> ObjectInfo | None:
         """Size and time of the object, or None."""

@@ -10,6 +10,7 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from indextables.config.log import RetentionSettings
@@ -106,8 +107,9 @@ def _has_room(table: TableHandle, gigabytes: float) -> bool:
     """Whether the disk where splits are built has so much free; a line in the log says where it has not."""
     if not gigabytes:
         return True
-    folder = table.settings.group(SplitWriterSettings).temp_directory or tempfile.gettempdir()
-    free = shutil.disk_usage(folder).free / (1 << 30)
+    folder = Path(table.settings.group(SplitWriterSettings).temp_directory or tempfile.gettempdir()).absolute()
+    there = next(place for place in (folder, *folder.parents) if place.exists())  # it is made when it is needed
+    free = shutil.disk_usage(there).free / (1 << 30)
     if free < gigabytes:
         text = "%s was written, and is not merged: %s has %.1f GB free, less than mergeOnWrite.minDiskSpaceGB (%g)"
         logger.warning(text, table.path, folder, free, gigabytes)

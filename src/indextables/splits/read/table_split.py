@@ -412,9 +412,7 @@ class _OpenedSplit(Struct, frozen=True):
         ranges: RangeSettings,
     ) -> bool:
         """Whether it would be opened in just the same way. A remote store must be the very one: it has credentials."""
-        if store is not self.store and store.local_path(entry.path) is None:
-            return False
-        if ranges is not self.ranges and ranges != self.ranges:
+        if (store is not self.store or ranges != self.ranges) and store.local_path(entry.path) is None:
             return False
         if entry is not self.entry and _without_certainty(entry) != _without_certainty(self.entry):
             return False
