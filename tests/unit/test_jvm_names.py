@@ -293,6 +293,17 @@ def test_a_list_with_a_fault_names_it_and_makes_no_table(tmp_path: Path, key: st
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("family, words", [("typemap", ("json", "text")), ("tokenizer", ("en_stem", "raw"))])
+def test_a_column_in_two_lists_is_refused(tmp_path: Path, family: str, words: tuple[str, str]) -> None:
+    for first, second in (words, words[::-1]):
+        options = {f"indexing.{family}.{first}": "body,subject", f"indexing.{family}.{second}": "body"}
+        with pytest.raises(
+            InvalidInputError, match=f"{family}.{first} and indexing.{family}.{second} both name 'body'"
+        ):
+            Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
+    assert not (tmp_path / "t").exists()
+
+
 def test_splits_per_task_may_be_left_to_the_engine() -> None:
     assert config.resolve(options={"read.splitsPerTask": "auto"})["read.splitsPerTask"] == 0
 

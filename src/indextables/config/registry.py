@@ -253,6 +253,21 @@ def mention(entry: Setting, value: object) -> None:
         logger.warning("Setting %s has no effect here: %s", entry.key, entry.doc)
 
 
+def _check_lists(lists: Iterable[tuple[Setting, str, Any]]) -> None:
+    """Refuse a column that two lists of one place name: which of them is meant would be a matter of their order."""
+    named: dict[tuple[str, str], str] = {}
+    for entry, word, parsed in lists:
+        for column in entry.by_column(word, parsed):
+            other = named.setdefault((entry.key, column), word)
+            if other.lower() != word.lower():
+                family = entry.key.removesuffix("*")
+                raise InvalidInputError(
+                    f"{family}{other} and {family}{word} both name {column!r}.",
+                    hint="Name each column once.",
+                    column=column,
+                )
+
+
 class Settings:
     """The settings in force: typed values of everything that was given, over the defaults."""
 
@@ -280,6 +295,7 @@ class Settings:
                     lists.append((entry, column, parsed))
                 else:
                     particular.append((entry, column, parsed))
+            _check_lists(lists)
             for entry, column, parsed in (*lists, *particular):
                 self._values[entry.key] = self._values.get(entry.key, {}) | entry.by_column(column, parsed)
 
