@@ -109,6 +109,25 @@ def test_the_quick_start_of_the_jvm_engine(spark: SparkSession, tmp_path: Path) 
     assert spark.sql("DISABLE TANTIVY4SPARK PROFILER").collect()[0]["status"] == "disabled"
 
 
+def test_rows_are_updated_and_merged_by_a_search_in_a_subquery(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows(spark).write.format("tantivy4spark").option("indexing.typemap.text", "message").mode("append").save(path)
+    name, search = f"indextables.`{path}`", "message TEXTSEARCH 'gateway'"
+    for statement in (
+        f"UPDATE {name} SET level = 'X' WHERE {search}",
+        f"MERGE INTO {name} t USING (SELECT 1 AS id) s ON t.id = s.id AND t.{search} WHEN MATCHED THEN DELETE",
+    ):
+        with pytest.raises(Exception, match=r"cannot have a search in its condition.*Search in a subquery"):
+            spark.sql(statement)
+    spark.sql(f"UPDATE {name} SET level = 'X' WHERE id IN (SELECT id FROM {name} WHERE {search})")
+    assert ids(its.table(spark, path).where("level = 'X'")) == [1, 4]
+    spark.sql(
+        f"MERGE INTO {name} t USING (SELECT id FROM {name} WHERE {search} AND latency > 10) s ON t.id = s.id "
+        "WHEN MATCHED THEN DELETE"
+    )
+    assert ids(its.table(spark, path)) == [1, 2, 3]
+
+
 def test_range_with_the_wrong_number_of_arguments_shows_both_forms(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"indextables_range\(value, 'label', low, high, \.\.\.\)"):
         spark.sql("SELECT indextables_range(1.0, 'a', 1)").collect()

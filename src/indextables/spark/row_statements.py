@@ -97,10 +97,22 @@ class _Statement:
             hint=f"Nothing was deleted. Use its.delete(spark, {self._path!r}, query='message:timeout', where=\"day = 'x'\").",
         )
 
+    def _check_no_search(self, verb: str, condition: Any) -> None:
+        """Refuse a search among the conditions of a statement that cannot have one; in a subquery it is Spark's."""
+        if any(f"{search}(" in condition.sql().lower() for search in _SEARCHES):
+            raise UnsupportedError(
+                f"{verb} cannot have a search in its condition: {condition.sql()}.",
+                hint="Nothing was changed. Search in a subquery: WHERE id IN (SELECT id FROM t WHERE message TEXTSEARCH 'x'), "
+                f"or in the USING of a MERGE. In Python, Table.open({self._path!r}).update(set=, query=) does it.",
+            )
+
     def update(self, plan: Any) -> RowChangeReport:
+        if plan.condition().isDefined():
+            self._check_no_search("UPDATE", plan.condition().get())
         return update_rows(self._target(), self._values(plan.assignments()), self._optional(plan.condition()))
 
     def merge(self, plan: Any) -> RowChangeReport:
+        self._check_no_search("MERGE INTO", plan.mergeCondition())
         source, alias = self._source(plan.sourceTable())
         merge = RowMerge(
             self._target(),

@@ -99,7 +99,7 @@ def file_system_settings(properties: Mapping[str, str], given: Mapping[str, obje
 
 def unknown_in_session(name: str) -> bool:
     """Warn once of a key in a Spark conf that is no setting: the conf may serve another engine too. It is left out."""
-    if is_news("unknown", name):
+    if is_news("unknown", name.lower()):
         try:
             REGISTRY.find(name)
         except UnknownOptionError as error:
