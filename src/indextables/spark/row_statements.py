@@ -102,7 +102,7 @@ class _Statement:
         if any(f"{search}(" in condition.sql().lower() for search in _SEARCHES):
             raise UnsupportedError(
                 f"{verb} cannot have a search in its condition: {condition.sql()}.",
-                hint="Nothing was changed. Search in a subquery: WHERE id IN (SELECT id FROM t WHERE message TEXTSEARCH 'x'), "
+                hint="Nothing was changed. Search in a subquery: WHERE id IN (SELECT id FROM t WHERE text TEXTSEARCH 'x'), "
                 f"or in the USING of a MERGE. In Python, Table.open({self._path!r}).update(set=, query=) does it.",
             )
 
