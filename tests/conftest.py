@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -35,18 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "azure" in getattr(item, "fixturenames", ()) and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("azure"))
-
-
-_gave_way: set[int] = set()
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Give way to the tests of the one Spark session: they are the longest chain, and the others would lengthen it."""
-    group = item.get_closest_marker("xdist_group")
-    is_longest = group is not None and group.args == ("spark",)
-    if "PYTEST_XDIST_WORKER" in os.environ and not is_longest and os.getpid() not in _gave_way:
-        _gave_way.add(os.getpid())
-        os.nice(5)
 
 
 @pytest.fixture(scope="session")

@@ -97,8 +97,9 @@ def test_keys_of_another_engine_and_the_schema_registry_are_left_alone(tmp_path:
 
 @pytest.mark.parametrize("key", OF_CALLERS)
 def test_a_setting_of_callers_is_never_put_into_a_table(tmp_path: Path, key: str) -> None:
-    value = config.REGISTRY.settings[key].default
-    given = {key: "x" if value in (None, "") else value, "checkpoint.interval": 7}
+    value, kind = config.REGISTRY.settings[key].default, config.REGISTRY.settings[key].type.name
+    some = "0" if kind in ("integer", "duration") else "x"
+    given = {key: some if value in (None, "") else value, "checkpoint.interval": 7}
     if config.REGISTRY.settings[key].group not in config.STORE_GROUPS:
         table = Table.create(str(tmp_path / "t"), schema=ROWS.schema, options=given)
     else:
