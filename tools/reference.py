@@ -35,6 +35,7 @@ from indextables.table.reindex import ReindexReport
 from indextables.table.row_changes import UpdateReport, UpsertReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.erase import EraseReport
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.repair import RepairReport
@@ -52,6 +53,7 @@ REPORTS: tuple[type[Report], ...] = (
     MergeReport,
     ReindexReport,
     PurgeReport,
+    EraseReport,
     TruncateReport,
     DropReport,
     RestoreReport,
@@ -134,6 +136,7 @@ def command_of(lead: str) -> type[Command]:
     """The command that a statement becomes, found by reading the shortest statement of its kind."""
     needs = {
         "DROP INDEXTABLES PARTITIONS FROM": "'p' WHERE a = 1",
+        "ERASE FROM": "'p' WHERE a = 1",
         "TAG INDEXTABLES": "'p' AS 'release-7'",
         "UNTAG INDEXTABLES": "'p' 'release-7'",
         "RESTORE INDEXTABLES": "'p' TO VERSION 1",

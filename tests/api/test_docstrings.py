@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,8 +32,10 @@ FACE = dict(_functions())
 
 
 def named_in(text: str) -> set[str]:
-    """The words that stand between backticks, or begin what stands there: `txn=(app_id, version)` names txn."""
-    return {part.partition("=")[0] for part in text.split("`")[1::2]}
+    """The parameters that a docstring describes: in its `Args` section, or between backticks (`txn=(app_id, version)`)."""
+    _, _, section = text.partition("\nArgs:\n")
+    arguments = re.findall(r"^    (\w+): ", section.partition("\n\n")[0], re.MULTILINE)
+    return {part.partition("=")[0] for part in text.split("`")[1::2]} | {*arguments}
 
 
 @pytest.mark.parametrize("name", FACE)

@@ -93,6 +93,28 @@ def test_purge_refuses_what_is_unsafe_and_says_how_to_override(call: Call, logs:
     assert len(list(logs.rglob("*.split"))) == 2
 
 
+def test_erase_ends_with_a_code_of_its_own_until_it_is_proved(call: Call, logs: Path) -> None:
+    where = ("--where", "message = 'disk full on data2'")
+    planned = call("erase", logs, *where, "--dry-run", "--json").json
+    assert (planned["erased_rows"], planned["proved"]) == (1, False)
+    kept = call("erase", logs, *where, "--yes", "--json", code=13).json
+    assert (kept["erased_rows"], kept["proved"]) == (1, False)
+    assert {holder["fate"] for holder in kept["holders"]} == {"keep"}
+    refused = call("erase", logs, *where, "--retention-hours", "0", "--yes", code=9)
+    assert "-o purge.retentionCheckEnabled=false" in refused.err
+    at_once = ("--retention-hours", "0", "-o", "purge.retentionCheckEnabled=false")
+    assert "Nobody is there to confirm" in call("erase", logs, *where, *at_once, code=9).err
+    assert "proved               true" in call("erase", logs, *where, *at_once, "--yes").out
+    assert not any(b"data2" in path.read_bytes() for path in logs.rglob("*") if path.is_file())
+
+
+def test_purge_reports_deleted_rows_that_stay(call: Call, logs: Path) -> None:
+    Table.open(str(logs), options={"delete.mode": "vector"}).delete(where="message LIKE '%timeout%'")
+    report = call("purge", logs, "--dry-run", "--json").json
+    assert (report["splits_with_deleted_rows"], report["masked_rows"]) == (1, 1)
+    assert "still holds the bytes of 1 deleted row" in call("purge", logs, "--dry-run").out
+
+
 @pytest.mark.parametrize("verb", ["purge", "truncate", "restore"])
 def test_what_cannot_be_taken_back_is_not_done_unasked(call: Call, logs: Path, verb: str) -> None:
     before = {path: path.read_bytes() for path in logs.rglob("*") if path.is_file()}

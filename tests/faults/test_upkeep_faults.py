@@ -92,6 +92,12 @@ def overwritten(path: Path) -> Table:
     return table
 
 
+def masked(path: Path) -> Table:
+    table = table_of(path, appends=2, each=3, options={"delete.mode": "vector", "state.gc.minManifestAgeHours": 0})
+    table.delete(where="id = 1")
+    return table
+
+
 SIX, EIGHT, TWELVE = list(range(6)), list(range(8)), list(range(12))
 VERBS: dict[str, Verb] = {
     "merge": Verb(
@@ -117,6 +123,13 @@ VERBS: dict[str, Verb] = {
     "restore": Verb(overwritten, lambda t: t.restore(version=3), [50], SIX, lambda t: ids(t) == SIX),
     "delete": Verb(
         appended, lambda t: t.delete(where="id >= 1 AND id <= 4"), SIX, [0, 5], lambda t: ids(t) == [0, 5]
+    ),
+    "erase": Verb(
+        masked,
+        lambda t: t.erase(where="id = 1 OR id = 4", retention_hours=0),
+        [0, 2, 3, 4, 5],
+        [0, 2, 3, 5],
+        lambda t: t.erase(where="id = 1 OR id = 4", dry_run=True).proved,
     ),
     "overwrite": Verb(
         appended, lambda t: t.overwrite(rows([3]), where="id = 1 OR id = 3"), SIX, [0, 2, 3, 4, 5],

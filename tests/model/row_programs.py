@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from indextables import Table
-from indextables.errors import ConflictError
+from indextables.errors import ConflictError, VersionNotFoundError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from tests.support.rows import ROWS, TEXT, WORDS
 
@@ -33,6 +33,7 @@ LEVELS = ("INFO", "WARN", "ERROR", None)
 SCHEMA = ROWS.append(pa.field("ts", pa.timestamp("us")))
 BEGIN = dt.datetime(2026, 1, 1)
 FREE = {"purge.retentionCheckEnabled": False}
+AT_ONCE = {**FREE, "state.gc.minManifestAgeHours": 0}
 
 
 class Shape(NamedTuple):
@@ -237,6 +238,19 @@ class Program:
         self.versions = {version: content for version, content in self.versions.items() if version in stays}
         self.feed_from = self.table.version
 
+    def erase(self) -> None:
+        where, match = self.condition()
+        report = Table.open(self.table.path, options=AT_ONCE).erase(where=where, retention_hours=0)
+        gone = [i for i, row in self.content.items() if match(row)]
+        assert report.erased_rows == len(gone)
+        assert report.proved or self.tags, report
+        self.content = {i: row for i, row in self.content.items() if i not in gone}
+        self.table = Table.open(self.table.path)
+        self.keep()
+        stays = {*self.tags.values(), self.table.version}
+        self.versions = {version: content for version, content in self.versions.items() if version in stays}
+        self.feed_from = self.table.version
+
     # -- rows and conditions
 
     def written(self, act: Callable[[Table], Any]) -> Any:
@@ -245,7 +259,7 @@ class Program:
         if old is not None and old.schema == self.table.schema and self.random.random() < 0.5:
             try:
                 return act(old)
-            except ConflictError:
+            except (ConflictError, VersionNotFoundError):  # an erasure deletes the manifests of what was read
                 assert self.table.refresh().version == self.table.version, self.told
         return act(self.table)
 
@@ -375,6 +389,7 @@ STEPS = (
     Program.tag,
     Program.untag,
     Program.clean,
+    Program.erase,
 )
 
 

@@ -105,6 +105,13 @@ RUNS: dict[str, Run] = {
         lambda t, r: (t.version, t.files().num_rows, r[0].merged_files, t.count()) == (4, 13, 3, 600),
     ),
     "purge": as_without_spark("PURGE INDEXTABLE '{p}' OLDER THAN 7 DAYS DRY RUN"),
+    "erase": Run(
+        "ERASE FROM '{p}' WHERE day = '2024-03-09' RETAIN 7 DAYS",
+        lambda t, r: (
+            (r[0].status, r[0].proved, t.count(where="day = '2024-03-09'")) == ("success", False, 0)
+            and r[0].erased_rows == 600 - t.count()
+        ),
+    ),
     "expire": Run("EXPIRE INDEXTABLES '{p}'", lambda t, r: (r[0].deleted_rows, t.version, t.count()) == (0, 3, 600)),
     "drop_partitions": Run(
         "DROP INDEXTABLES PARTITIONS FROM '{p}' WHERE day <= '2024-03-09'",

@@ -46,12 +46,14 @@ _LATER = (
     "indextables.upkeep.clustering",
     "indextables.upkeep.delete",
     "indextables.upkeep.drop_partitions",
+    "indextables.upkeep.erase",
     "indextables.upkeep.jobs",
     "indextables.upkeep.merge",
     "indextables.upkeep.purge",
     "indextables.upkeep.repair",
     "indextables.upkeep.restore",
     "indextables.upkeep.tags",
+    "indextables.upkeep.traces",
     "indextables.upkeep.truncate",
     "indextables.upkeep.verify",
     "indextables.write",
@@ -113,7 +115,7 @@ _VERBS_OF = (
     ("read", "describe history files partitions analyze state skipped-files component-sizes diff"),
     (
         "upkeep",
-        "merge reindex checkpoint compact tag verify repair purge expire truncate drop-partitions restore",
+        "merge reindex checkpoint compact tag verify repair purge erase expire truncate drop-partitions restore",
     ),
     ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
 )

@@ -142,7 +142,7 @@ def _terminal() -> Any:
     return import_module("indextables.cli.terminal")
 
 
-FAILED, USAGE, CORRUPT, INTERRUPTED = 1, 2, 8, 130
+FAILED, USAGE, CORRUPT, NOT_PROVED, INTERRUPTED = 1, 2, 8, 13, 130
 CODES: dict[type[errors.IndexTablesError], int] = {
     errors.IndexTablesError: FAILED,
     errors.InvalidInputError: USAGE,
@@ -171,6 +171,7 @@ _MEANINGS = {
     10: "the store failed",
     11: "the commit landed, but cleaning up after it failed",
     12: "a checkpoint could not be written; the table is what its versions say",
+    NOT_PROVED: "`erase` is done, and files that retention or a tag keeps still hold the rows",
     INTERRUPTED: "interrupted",
 }
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 from indextables.config.values import parse_size
 from indextables.errors import InvalidInputError, QuerySyntaxError
 from indextables.model.predicate import Literal, Predicate, parse_among
-from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token
+from indextables.model.predicate.tokens import SIGNS, Cursor, Reader, Token, word_end
 from indextables.model.report import Report
 from indextables.table import Table, verify_table
 from indextables.upkeep.merge import MergeReport
@@ -85,6 +85,12 @@ def leading_words(text: str, count: int) -> list[Token]:
         try:
             token = reader.next()
         except QuerySyntaxError:
+            digit = text[reader.at : reader.at + 1]
+            if digit.isnumeric() and not digit.isascii():  # a word of no language of ours, which the parser refuses
+                end = word_end(text, reader.at)
+                words.append(Token("name", text[reader.at : end], reader.at, end))
+                reader.at = end
+                continue
             # A string that ends and holds what no string can is a string, and its mistake is told by who reads it.
             if reader.at > before and text[reader.at - 1] in "'\"":
                 words.append(Token("string", "", before, reader.at))

@@ -113,7 +113,7 @@ class Purge(TableCommand):
     columns: ClassVar[pa.Schema] = row_schema(
         "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l,"
         "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l,"
-        "manifests_deleted l, dry_run b, duration_ms l, message s"
+        "manifests_deleted l, dry_run b, duration_ms l, message s, splits_with_deleted_rows l, masked_rows l"
     )
 
     def words(self) -> Iterator[str | None]:
@@ -132,6 +132,45 @@ class Purge(TableCommand):
         )
         message = with_details(report.message, report) if self.dry_run else report.message
         return self.report_row(report, message=message, retention_hours=ceil(report.retention_hours))
+
+
+@dataclass(frozen=True)
+class EraseRows(TableCommand):
+    """Erase rows for good, and prove it by reading every file that is left."""
+
+    where: Predicate
+    retention_hours: int | None = None
+    dry_run: bool = False
+
+    leads: ClassVar = {"ERASE FROM": {}}
+    clauses: ClassVar[Clauses] = {"RETAIN": ("retention_hours", StatementCursor.hours), **DRY_RUN}
+    columns: ClassVar[pa.Schema] = row_schema(
+        "table_path s, status s, proved b, erased_rows l, erased_masked_rows l, splits_rewritten l, splits_removed l,"
+        "files_deleted l, size_bytes_deleted l, retention_hours d, log_retention_hours d, dry_run b, version l, message s"
+    )
+
+    @classmethod
+    def usage(cls) -> str:
+        return "'path' WHERE condition [RETAIN n DAYS|HOURS] [DRY RUN]"
+
+    @classmethod
+    def read(cls, cursor: StatementCursor, fields: Mapping[str, Any]) -> Self:
+        table = cursor.table(before=WHERE)
+        cursor.choose(WHERE)
+        where = cursor.predicate()
+        return cls(table=table, where=where, **fields, **cursor.clauses(cls.clauses))
+
+    def words(self) -> Iterator[str | None]:
+        yield f"ERASE FROM {self.table} WHERE {self.where}"
+        yield clause("RETAIN", self.retention_hours, "HOURS")
+        yield flag("DRY RUN", self.dry_run)
+
+    def run(self, session: Session) -> pa.Table:
+        """The message lists every file that holds the rows, until when it is kept, and what lifts that."""
+        report = session.open(self.table).erase(
+            where=self.where, retention_hours=self.retention_hours, dry_run=self.dry_run
+        )
+        return self.report_row(report, message=with_details(report.message, report))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ want to commit; `=` rebase, `P` rebase after planning again on what is live now,
     restore           P        P          P       P     P      P      P      P       X4        PX4      =
     skip              =        P          P       P     P      P      P      P       =         P        P
 
-    `delete` writes splits anew; `rows` deletes or updates rows of splits that stay, by deletion vectors. Where it only
-    deletes, a change of the schema is =: no data was made for the old one.
+    `delete` writes splits anew, and so does an erasure; `rows` deletes or updates rows of splits that stay, by deletion
+    vectors. Where it only deletes, a change of the schema is =: no data was made for the old one.
 
     1  two versions that add the same path: X, for one of them would vanish
     2  X only if the schema, the partitioning or how columns are indexed changed: the data was made for the old one
@@ -68,6 +68,7 @@ class Operation(StrEnum):
     MERGE = "MERGE"
     DROP = "DROP PARTITIONS"
     DELETE = "DELETE"
+    ERASE = "ERASE"
     UPDATE = "UPDATE"
     UPSERT = "UPSERT"
     MERGE_INTO = "MERGE INTO"

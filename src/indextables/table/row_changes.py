@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from indextables.config.upkeep import DeleteSettings, MergeSettings
+from indextables.config.upkeep import DeleteSettings, MergeSettings, PurgeSettings
 from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model import predicate as predicates
 from indextables.model.actions import AddAction
-from indextables.model.arguments import unexpected
+from indextables.model.arguments import number, unexpected
 from indextables.model.column_names import ColumnNames
 from indextables.model.conflicts import Operation
 from indextables.model.deletion_vector import RowSet
@@ -44,10 +44,11 @@ from indextables.storage.vector_files import VectorWriter
 from indextables.table import planning
 from indextables.table.auto_upkeep import keep_in_order
 from indextables.table.handle import ENGINE_INFO, TableHandle
-from indextables.upkeep import delete
+from indextables.upkeep import delete, erase
 from indextables.upkeep import jobs as tasks
 from indextables.upkeep.delete import DeleteOutcome, DeleteTask
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
+from indextables.upkeep.purge import Retention
 from indextables.write.incoming import incoming
 
 _ROW = "__row"
@@ -183,6 +184,30 @@ def delete_rows(
         progress=progress,
         engine_info=ENGINE_INFO,
     )
+
+
+def erase_rows(
+    table: TableHandle, *, where: Where | None, retention_hours: float | None, dry_run: bool, progress: Progress
+) -> erase.EraseReport:
+    """Erase the rows that match; see `Table.erase`."""
+    if where is None:
+        hint = 'Give where=...; where="true" erases every row.'
+        raise InvalidInputError("Nothing says which rows to erase.", hint=hint)
+    table = table._newest()
+    condition = table._condition(where)
+    assert condition is not None
+    hours = None if retention_hours is None else number("retention_hours", retention_hours, "hours")
+    eraser = erase.Eraser.of(
+        table._snapshot,
+        table._log,
+        where=condition,
+        retention=Retention.checked(table.settings.group(PurgeSettings), split_hours=hours, log_hours=hours),
+        spec=table._spec,
+        settings=table._search_settings,
+        progress=progress,
+        engine_info=ENGINE_INFO,
+    )
+    return eraser.preview(table._snapshot) if dry_run else eraser.run(table._snapshot)
 
 
 def _condition_of(table: TableHandle, where: Where | None, query: str | None) -> tuple[Query | None, Predicate | None]:

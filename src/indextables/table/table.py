@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from indextables.table.search_pages import SearchPage
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
+    from indextables.upkeep.erase import EraseReport
     from indextables.upkeep.jobs import Execute
     from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
     from indextables.upkeep.purge import PurgeReport
@@ -718,6 +719,46 @@ class Table(TableHandle):
             engine_info=ENGINE_INFO,
         )
         return self._moved_on(report)
+
+    def erase(
+        self,
+        *,
+        where: Where | None = None,
+        retention_hours: float | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> EraseReport:
+        """Erase the rows that match a condition for good, rows that were deleted before included, and prove it.
+
+        Live splits that store such a row are rewritten with a new index, in one version. Then the old splits, and the
+        files of the log that list them, are deleted as far as retention and tags allow: older versions can not be opened
+        afterwards. At last every file that is left is read again. `report.proved` is true if none holds such a row;
+        otherwise `report.holders` lists the files, until when each is kept, and what lifts that.
+
+        Args:
+            where: Which rows. A condition that matches every row is accepted.
+            retention_hours: How long removed splits and files of the log are kept, instead of the table's settings
+                (`purge.defaultRetentionHours`, `purge.txLogRetentionHours`). Less than 24 hours raises RefusedError unless
+                the setting `purge.retentionCheckEnabled` is false.
+            dry_run: Only search, and report what would happen to each file. Nothing is changed.
+            progress: Called at every step.
+
+        Returns:
+            What was erased, what still holds the rows, and whether the table is proved to be free of them.
+
+        Raises:
+            InvalidInputError: No condition is given.
+            RefusedError: The retention is too short, or IndexTables for the JVM wrote a split that may hold the rows.
+            ConflictError: Another writer changed one of the splits. Run it again.
+
+        Example:
+            t.erase(where="email = 'ada@example.org'", dry_run=True)
+        """
+        self._refuse_if_pinned()
+        report = row_changes.erase_rows(
+            self, where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress
+        )
+        return report if dry_run else self._moved_on(report)
 
     def truncate_time_travel(self, *, dry_run: bool = False, progress: Progress = silent) -> TruncateReport:
         """Forget every version but the newest. No split is deleted; those that nobody needs any more wait for a purge.

@@ -19,7 +19,7 @@ stays. The newest checkpoint is proven before anything goes, and written anew if
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from functools import partial
 from math import inf
@@ -60,6 +60,7 @@ from indextables.storage.spec import StoreSpec, open_store
 from indextables.storage.store import ObjectInfo, Store
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS
 from indextables.upkeep.tags import tagged_files
+from indextables.upkeep.traces import MaskedRows
 
 _RESTARTS = 5
 
@@ -237,17 +238,32 @@ class PurgePlan(Report, frozen=True):
     expiry: Expiry
     in_flight: frozenset[str]
     """Those among the splits that somebody may be about to commit."""
-    unreadable_before: int
-    """Versions before this one may lose splits."""
+    ended: Mapping[str, int]
+    """By the path of a split or vector: the version that removed it."""
     read: Snapshot
     settings: RetentionSettings
     now_ms: int
     """By which time it was decided what is old enough."""
-    hidden: ClassVar[tuple[str, ...]] = ("expiry", "in_flight", "unreadable_before", "read", "settings", "now_ms")
+    masked: MaskedRows
+    hidden: ClassVar[tuple[str, ...]] = (*("expiry", "in_flight", "ended", "read", "settings", "now_ms", "masked"),)
 
     def details(self) -> dict[str, list[dict[str, Any]]]:
         """The files, those of the log among them."""
         return {"files": [asdict(file) for file in self.all_files()]}
+
+    @property
+    def unreadable_before(self) -> int:
+        """Versions before this one may lose splits."""
+        return max((self.ended[file.path] for file in self.files if file.path in self.ended), default=0)
+
+    def only(self, paths: Collection[str], *, log: bool) -> PurgePlan:
+        """The same plan for some of the splits and leftovers, with the files of the log or without them."""
+        return replace(
+            self,
+            files=tuple(file for file in self.files if file.path in paths),
+            in_flight=self.in_flight.intersection(paths),
+            expiry=self.expiry if log else self.expiry.only(()),
+        )
 
     def all_files(self) -> Iterator[PurgeFile]:
         """Every file, in the order of deletion."""
@@ -284,10 +300,11 @@ def plan(
         files=(*splits, *leftovers),
         expiry=expiry,
         in_flight=frozenset(search.in_flight),
-        unreadable_before=max((history.ended[f.path].version for f in splits if f.path in history.ended), default=0),
+        ended={f.path: history.ended[f.path].version for f in splits if f.path in history.ended},
         read=newest,
         settings=settings,
         now_ms=now_ms,
+        masked=MaskedRows.of(newest),
     )
 
 
@@ -420,6 +437,10 @@ class PurgeReport(Report, frozen=True):
     dry_run: bool
     duration_ms: int
     message: str
+    splits_with_deleted_rows: int = 0
+    """Live splits whose deletion vectors mask rows: the bytes of these rows stay."""
+    masked_rows: int = 0
+    """How many rows these are."""
     files: tuple[PurgeFile, ...] = ()
 
 
@@ -655,6 +676,8 @@ def _report(
         manifests_deleted=count(deleted_sizes, "manifest"),
         dry_run=dry_run,
         duration_ms=duration_ms,
-        message=message,
+        message=message + planned.masked.note(),
+        splits_with_deleted_rows=planned.masked.splits,
+        masked_rows=planned.masked.rows,
         files=tuple(files),
     )

@@ -132,8 +132,12 @@ class SplitRewriter(Struct, frozen=True, dict=True):
         naming: Naming,
         num_merge_ops: int,
         data_change: bool,
+        reuse_index: bool = True,
     ) -> AddAction | None:
-        """One new split in the store with the living rows of these; None if there is none. It is not committed yet."""
+        """One new split in the store with the living rows of these; None if there is none. It is not committed yet.
+
+        `reuse_index=False` builds its index from the rows instead of merging those of the sources.
+        """
         mapping, tags, origin = self._new_split(sources, partition_values)
         merged = merge_splits(
             [source for _, source in sources],
@@ -143,6 +147,7 @@ class SplitRewriter(Struct, frozen=True, dict=True):
             stats=self.stats,
             tags=tags,
             origin=origin,
+            reuse_index=reuse_index,
         )
         with merged as info:
             if info is None:

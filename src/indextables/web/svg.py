@@ -263,6 +263,7 @@ _KINDS = {
     Operation.REPLACE_WHERE: "replace",
     Operation.RESTORE: "replace",
     Operation.DELETE: "remove",
+    Operation.ERASE: "remove",
     Operation.DROP: "remove",
     Operation.PURGE: "remove",
 }

@@ -35,6 +35,7 @@ from indextables.commands.statement import Command
 from indextables.commands.upkeep import (
     Checkpoint,
     DropPartitions,
+    EraseRows,
     ExpireRows,
     MergeSplits,
     Purge,
@@ -95,9 +96,21 @@ STATEMENTS = (
         Purge(PATH, 168, 48, True),
         "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l, "
         "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l, "
-        "manifests_deleted l, dry_run b, duration_ms l, message s",
+        "manifests_deleted l, dry_run b, duration_ms l, message s, splits_with_deleted_rows l, masked_rows l",
         "PURGE INDEXTABEL '/p'",
         ("expected INDEXTABLE, found 'INDEXTABEL'", "Did you mean PURGE INDEXTABLE?"),
+    ),
+    Documented(
+        "erase",
+        (
+            "ERASE FROM '/data/a table' WHERE email = 'ada@example.org' RETAIN 2 DAYS DRY RUN",
+            'erase from "/data/a table" where email = "ada@example.org" dry run retain 48 hours;',
+        ),
+        EraseRows(PATH, predicate("email = 'ada@example.org'"), 48, True),
+        "table_path s, status s, proved b, erased_rows l, erased_masked_rows l, splits_rewritten l, splits_removed l, "
+        "files_deleted l, size_bytes_deleted l, retention_hours d, log_retention_hours d, dry_run b, version l, message s",
+        "ERASE FROM '/p'",
+        ("expected WHERE, found the end", "Write: ERASE FROM 'path' WHERE condition [RETAIN n DAYS|HOURS] [DRY RUN]"),
     ),
     Documented(
         "drop_partitions",
@@ -418,7 +431,7 @@ STATEMENTS = (
         Vacuum(PATH, 168, None, True),
         "table_path s, status s, orphaned_files_found l, orphaned_files_deleted l, size_bytes_deleted l, "
         "retention_hours l, tx_log_files_deleted l, expired_states_found l, expired_states_deleted l, "
-        "manifests_deleted l, dry_run b, duration_ms l, message s",
+        "manifests_deleted l, dry_run b, duration_ms l, message s, splits_with_deleted_rows l, masked_rows l",
         "VACUUM '/p' RETAIN 168",
         ("expected DAYS or HOURS, found the end", "Write: VACUUM 'path' [RETAIN n DAYS|HOURS] [DRY RUN]"),
     ),

@@ -186,3 +186,9 @@ def test_the_line_with_the_mistake_is_shown() -> None:
         caught.value
     )
     assert caught.value.context["line"] == 3
+
+
+def test_digits_of_other_scripts_are_words_that_no_statement_has() -> None:
+    with pytest.raises(QuerySyntaxError, match="the character '١' has no meaning here"):
+        parse("DESCRIBE INDEXTABLES ١ '/p'")
+    assert parse("SELECT ١ FROM logs") is None

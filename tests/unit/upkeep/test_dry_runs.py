@@ -34,6 +34,8 @@ VERBS: dict[str, Verb] = {
     "restore": lambda t, dry: t.restore(version=2, dry_run=dry),
     "delete by condition": lambda t, dry: t.delete(where="id > 3 AND id < 9", dry_run=dry),
     "delete by search": lambda t, dry: t.delete(query="message:disk", dry_run=dry),
+    "erase": lambda t, dry: t.erase(where="id > 3 AND id < 9", dry_run=dry),
+    "erase at once": lambda t, dry: t.erase(where="id > 3 AND id < 9", retention_hours=0, dry_run=dry),
     "checkpoint": lambda t, dry: t.checkpoint(dry_run=dry),
     "compact": lambda t, dry: t.compact(dry_run=dry),
     "verify": lambda t, dry: t.verify(dry_run=dry),

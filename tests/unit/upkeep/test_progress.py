@@ -17,6 +17,7 @@ VERBS: dict[str, Callable[[Table, Any], object]] = {
     "merge": lambda t, progress: t.merge(progress=progress),
     "delete": lambda t, progress: t.delete(where="n > 3 AND n < 35", progress=progress),
     "purge": lambda t, progress: (t.merge(), t.purge(older_than_hours=0, progress=progress)),
+    "erase": lambda t, progress: t.erase(where="n = 3", retention_hours=0, progress=progress),
     "truncate": lambda t, progress: t.truncate_time_travel(progress=progress),
     "reindex": lambda t, progress: t.reindex({"word": "text"}, progress=progress),
 }

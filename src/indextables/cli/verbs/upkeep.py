@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from indextables.cli import output
-from indextables.cli.output import CORRUPT
+from indextables.cli.output import CORRUPT, NOT_PROVED
 from indextables.cli.verb import (
     DryRun,
     Json,
@@ -33,6 +33,7 @@ from indextables.table import Table, verify_table
 from indextables.table.reindex import ReindexReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.erase import EraseReport
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
 from indextables.upkeep.repair import RepairReport
@@ -249,6 +250,39 @@ def purge(
         )
 
     confirm_and_run(f"Purge {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+@verb(
+    app,
+    "erase",
+    panel=_CLEANING,
+    example="erase people --where \"email = 'ada@example.org'\" --dry-run\n"
+    'erase people --where "id = 7" --retention-hours 0 -o purge.retentionCheckEnabled=false --yes',
+)
+def erase(
+    path: PathArgument,
+    where: Annotated[str, typer.Option("--where", "-w", metavar="CONDITION", help="Which rows, as a SQL condition.")],
+    retention_hours: Annotated[
+        float | None,
+        typer.Option(min=0, help="Keep removed splits and files of the log for so long; as the table says by default."),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Erase rows for good, deleted ones included, and read every file again to prove it.
+
+    Ends with exit code 13 if a file that retention or a tag keeps still holds the rows.
+    """
+    table = open_table(path, option)
+
+    def act(*, dry_run: bool, progress: Progress) -> EraseReport:
+        return table.erase(where=where, retention_hours=retention_hours, dry_run=dry_run, progress=progress)
+
+    report = confirm_and_run(f"Erase these rows of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+    if not report.proved and not dry_run:
+        raise typer.Exit(NOT_PROVED)
 
 
 @verb(app, "expire", panel=_CLEANING, example="expire logs --dry-run\nexpire logs --yes")
