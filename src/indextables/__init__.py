@@ -1,7 +1,8 @@
 """ACID tables of full-text search indexes, for Spark, in Python.
 
-from indextables import Table
-Table.open("/data/logs").search("message:timeout", limit=10)
+import indextables
+logs = indextables.write_table("/data/logs", frame, text=["message"])
+logs.search("message:timeout", limit=10)
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from indextables.commands import sql
     from indextables.config import VERSION as __version__  # noqa: N811
     from indextables.model.actions import AddAction
-    from indextables.table import Table
+    from indextables.table import Table, write_table
+
+    open_table = Table.open
 
 # Loaded on first use: `import indextables` stays quick and brings in no engine.
 _WHERE = {
@@ -23,8 +26,10 @@ _WHERE = {
     "__version__": ("indextables.config", "VERSION"),
     "errors": ("indextables.errors", None),
     "load_ipython_extension": ("indextables.inspect.figures", "load_ipython_extension"),
+    "open_table": ("indextables.table", "open_table"),
     "sql": ("indextables.commands", "sql"),
     "unload_ipython_extension": ("indextables.inspect.figures", "unload_ipython_extension"),
+    "write_table": ("indextables.table", "write_table"),
 }
 
 
@@ -40,4 +45,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_WHERE])
 
 
-__all__ = ["AddAction", "Table", "__version__", "errors", "sql"]
+__all__ = ["AddAction", "Table", "__version__", "errors", "open_table", "sql", "write_table"]

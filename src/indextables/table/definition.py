@@ -15,7 +15,7 @@ from indextables import config
 from indextables.config.indexing import IndexingSettings
 from indextables.config.registry import declared, is_news
 from indextables.config.upkeep import ExpirySettings, MergeSettings
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, nearest
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import names_list, unexpected
 from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_from_json, schema_to_json
@@ -40,9 +40,7 @@ def new_metadata(
     description: str | None = None,
 ) -> MetadataAction:
     """The metadata of a new table: its columns and settings, checked."""
-    if not isinstance(schema, pa.Schema):
-        hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
-        raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
+    _check_is_schema(schema)
     columns = normalize(schema)
     check_schema(columns)
     partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
@@ -58,6 +56,12 @@ def new_metadata(
         configuration=configuration,
         created_time=created_time,
     )
+
+
+def _check_is_schema(schema: object) -> None:
+    if not isinstance(schema, pa.Schema):
+        hint = 'Write it as pyarrow.schema([("id", pyarrow.int64()), ("message", pyarrow.string())]).'
+        raise unexpected("schema", "a pyarrow.Schema", schema, hint=hint)
 
 
 def changed_metadata(
@@ -96,6 +100,40 @@ def by_column(configuration: Mapping[str, str], schema: pa.Schema) -> dict[str, 
     columns = {family + column: str(word) for family, words in families.items() for column, word in words.items()}
     others = {key: value for key, value in configuration.items() if config.REGISTRY.find(key)[1] is None}
     return others | columns
+
+
+def index_options(
+    options: Mapping[str, object] | None,
+    schema: pa.Schema,
+    *,
+    text: Sequence[str] = (),
+    substring: Sequence[str] = (),
+) -> dict[str, object]:
+    """Return options with the columns of the arguments `text` and `substring` as settings of the index."""
+    _check_is_schema(schema)
+    families = (("text", "indexing.typemap", "text"), ("substring", "indexing.substring", "True"))
+    chosen: dict[str, object] = {}
+    given = by_column(config.table_configuration(options or {}), schema)
+    for (argument, family, word), names in zip(families, (text, substring), strict=True):
+        for name in names_list(argument, names):
+            if name not in schema.names:
+                near = nearest(name, schema.names)
+                hint = f"Did you mean {near[0]!r}?" if near else f"The columns are {', '.join(schema.names)}."
+                raise InvalidInputError(f"{argument} names {name!r}, which is not a column.", hint=hint, column=name)
+            key = f"{family}.{name}"
+            if given.get(key, word).lower() not in (word.lower(), f"{word}_and_string"):
+                message = f"{argument} names {name!r}, but the option {key} is {given[key]!r}."
+                raise InvalidInputError(message, hint="Leave one of them out.", column=name)
+            if key not in given:
+                chosen[key] = word
+    return {**(options or {}), **chosen}
+
+
+def has_text_column(schema: pa.Schema, options: Mapping[str, object]) -> bool:
+    """Return whether a table with these columns and options would search a column by its words."""
+    configuration = by_column(config.table_configuration(options), schema)
+    settings = config.resolve(table=configuration).group(IndexingSettings)
+    return bool(DocMapping.from_settings(schema, settings).of_kind("text"))
 
 
 def _tell_of_ambiguity(configuration: Mapping[str, str], columns: Sequence[str]) -> None:

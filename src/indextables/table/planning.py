@@ -378,7 +378,8 @@ def create_with_rows(
 
     If another creates it meanwhile that is an error, or with `exist_ok` the rows are appended to its table.
     """
-    log, rows = open_log(path, options), incoming.incoming(data)
+    log = open_log(path, options)
+    rows = data if isinstance(data, incoming.Incoming) else incoming.incoming(data)
     write = plan_first_rows(
         log,
         rows.schema,
@@ -428,7 +429,7 @@ def plan_rows(
         raise TableExistsError(
             f"There is a table at {table.path} already.", hint="Append to it, or overwrite it.", path=table.path
         )
-    _check_partitioning(table, partition_columns)
+    check_partitioning(table, partition_columns)
     operation, dynamic_partitions = _in_partitions(operation, dynamic_partitions, table.partition_columns)
     return plan_write(
         table,
@@ -645,7 +646,8 @@ def _in_partitions(
     return operation, dynamic_partitions
 
 
-def _check_partitioning(table: TableHandle, partition_columns: Sequence[str] | None) -> None:
+def check_partitioning(table: TableHandle, partition_columns: Sequence[str] | None) -> None:
+    """Refuse partition columns that differ from those of a table that exists."""
     if partition_columns is None:
         return
     columns = check_partition_columns(table.schema, tuple(partition_columns))

@@ -130,6 +130,8 @@ class Table(TableHandle):
         *,
         schema: pa.Schema,
         partition_columns: list[str] | tuple[str, ...] = (),
+        text: Sequence[str] = (),
+        substring: Sequence[str] = (),
         options: Mapping[str, object] | None = None,
         exist_ok: bool = False,
         name: str | None = None,
@@ -137,12 +139,15 @@ class Table(TableHandle):
     ) -> T:
         """Create a table at `path` with the columns of `schema`, in folders by the values of `partition_columns`.
 
-        `options` that a table may carry are kept in its metadata; the others hold for this handle only. `exist_ok` opens a
-        table of the same layout that is there already. `name` and `description` are for people. Raises
+        `text` names the string columns that are searched by their words, `substring` those whose parts are indexed for
+        `LIKE '%x%'`. `options` that a table may carry are kept in its metadata; the others hold for this handle only.
+        `exist_ok` opens an existing table of the same layout. `name` and `description` are for people. Raises
         TableExistsError, and InvalidInputError for columns or settings of the index that do not fit.
 
-            Table.create("logs", schema=schema, partition_columns=["day"], options={"indexing.typemap.body": "text"})
+            Table.create("logs", schema=schema, partition_columns=["day"], text=["message"])
         """
+        if text or substring:
+            options = definition.index_options(options, schema, text=text, substring=substring)
         log = open_log(path, options)
         metadata = definition.new_metadata(
             schema,

@@ -1,0 +1,152 @@
+"""From a frame to a searchable table in one call."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
+from indextables.model.arguments import names_list
+from indextables.table import definition, planning
+from indextables.table.table import Table
+from indextables.write.incoming import Incoming, incoming
+
+logger = logging.getLogger(__name__)
+WriteMode = Literal["append", "overwrite", "error", "ignore"]
+PROSE_LENGTH = 40
+"""Average number of characters above which a column of texts with spaces looks like prose."""
+_SAMPLE_ROWS = 1_000
+
+
+def write_table(
+    path: str,
+    data: Any,
+    *,
+    text: Sequence[str] = (),
+    substring: Sequence[str] = (),
+    partition_by: Sequence[str] | None = None,
+    mode: WriteMode = "append",
+    options: Mapping[str, object] | None = None,
+) -> Table:
+    """Write rows to the table at `path`, which is created if it does not exist.
+
+    Args:
+        path: A local path or a URL.
+        data: A frame of pandas, Polars, DuckDB or Arrow, an iterable of record batches, or a list of dicts.
+        text: String columns to search by their words.
+        substring: String columns whose parts are indexed, for `LIKE '%x%'`.
+        partition_by: Partition columns of a new table. Those of an existing table must be the same.
+        mode: What to do with a table that exists: "append" the rows, "overwrite" all of its rows, raise an "error", or
+            "ignore" the call.
+        options: Settings; a new table keeps those of its index.
+
+    Returns:
+        The table at its newest version.
+
+    Raises:
+        TableExistsError: The table exists and `mode` is "error".
+        SchemaMismatchError: The rows do not fit the columns of the table.
+        InvalidInputError: An argument is wrong, or an existing table indexes a column in another way.
+
+    Example:
+        logs = indextables.write_table("logs", frame, text=["message"], partition_by=["day"])
+    """
+    modes = get_args(WriteMode)
+    if mode not in modes:
+        raise InvalidInputError(f"mode must be one of {', '.join(modes)} (got {mode!r}).", argument="mode")
+    columns = names_list("text", text), names_list("substring", substring)
+    partitions = None if partition_by is None else names_list("partition_by", partition_by)
+    try:
+        table = Table.open(path, options=options)
+    except TableNotFoundError:
+        return _create(path, data, *columns, partitions or (), mode, options)
+    if mode == "error":
+        raise TableExistsError(
+            f"The table {table.path} exists already.", hint='Pass mode="append" or mode="overwrite".', path=table.path
+        )
+    if mode == "ignore":
+        return table
+    planning.check_partitioning(table, partitions)
+    _check_indexed(table, *columns)
+    if mode == "overwrite":
+        table.overwrite(data)
+    else:
+        table.append(data)
+    return table
+
+
+def _create(
+    path: str,
+    data: Any,
+    text: Sequence[str],
+    substring: Sequence[str],
+    partitions: Sequence[str],
+    mode: WriteMode,
+    options: Mapping[str, object] | None,
+) -> Table:
+    rows = incoming(data)
+    settings = definition.index_options(options, rows.schema, text=text, substring=substring)
+    if not definition.has_text_column(rows.schema, settings):
+        rows = _suggest_text_column(rows)
+    table, _ = planning.create_with_rows(
+        Table,
+        path,
+        rows,
+        partition_columns=partitions,
+        options=settings,
+        exist_ok=mode in ("append", "overwrite"),
+    )
+    return table
+
+
+def _check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -> None:
+    """Refuse columns that an existing table indexes in another way."""
+    fields = planning.query_fields(table)
+    for argument, names in (("text", text), ("substring", substring)):
+        for name in names:
+            if name not in table.schema.names:
+                hint = f"The columns are {', '.join(table.schema.names)}."
+                message = f"{argument} names {name!r}, which {table.path} does not have."
+                raise InvalidInputError(message, hint=hint, column=name)
+            column = fields.column(name)
+            if argument == "text" and column.kind != "text":
+                message = f"text names {name!r}, but {table.path} indexes it as {column.shown_kind}."
+                hint = f'Call reindex({{"{name}": "text"}}) first, or leave it out.'
+                raise InvalidInputError(message, hint=hint, column=name)
+            if argument == "substring" and not column.substring:
+                message = f"substring names {name!r}, but {table.path} does not index its parts."
+                hint = "Leave it out; substring is chosen when a table is created."
+                raise InvalidInputError(message, hint=hint, column=name)
+
+
+def _suggest_text_column(rows: Incoming) -> Incoming:
+    """Log which column looks like prose, if no column is searched by its words. Returns the same rows."""
+    first = next(rows.batches, None)
+    if first is None:
+        return rows
+    for name in _find_prose(first.slice(0, _SAMPLE_ROWS)):
+        logger.warning(
+            'The column %r looks like prose, but is indexed by its whole values. Pass text=["%s"] to search its words.',
+            name,
+            name,
+        )
+        break
+    return Incoming(rows.schema, itertools.chain([first], rows.batches))
+
+
+def _find_prose(sample: pa.RecordBatch) -> Iterator[str]:
+    """Yield the string columns whose values are long and have spaces, the longest first."""
+    lengths = {}
+    for field, values in zip(sample.schema, sample.columns, strict=True):
+        if not pa.types.is_string(field.type) or values.null_count == len(values):
+            continue
+        average = pc.mean(pc.utf8_length(values)).as_py()
+        has_spaces = pc.mean(pc.match_substring(values, " ").cast(pa.int8())).as_py() > 0.5
+        if average > PROSE_LENGTH and has_spaces:
+            lengths[field.name] = average
+    yield from sorted(lengths, key=lambda name: lengths[name], reverse=True)
