@@ -7,12 +7,14 @@ numbers with literals, and, or, null or not. Polars' own filter is applied to wh
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import json
 import operator
-import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +46,8 @@ class ParquetView(Report, frozen=True):
     version: int
     files: int
     rows: int
-    linked: int
-    """Files that are links to splits, since these hold exactly the rows of the table."""
+    copied: int
+    """Files that are copies of splits, byte by byte, because these hold exactly the rows of the table."""
 
 
 # Rows as plain Parquet.
@@ -62,7 +64,7 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
     task = ScanTask(plan, table._log.store)
     aside = directory.with_name(f"{directory.name}.unfinished")
     shutil.rmtree(aside, ignore_errors=True)
-    rows = linked = 0
+    rows = copied = 0
     try:
         aside.mkdir(parents=True)
         for number, entry in enumerate(plan.splits):
@@ -70,25 +72,26 @@ def parquet_view(table: TableHandle, directory: Path) -> ParquetView:
                 {plan.names.shown(name): entry.partition_values.get(name) for name in plan.partition_columns}
             )
             folder.mkdir(parents=True, exist_ok=True)
-            here, is_link = _plain_file(task, entry, folder / f"part-{number:05d}.parquet")
-            rows, linked = rows + here, linked + is_link
+            split_rows, is_copy = _plain_file(task, entry, folder / f"part-{number:05d}.parquet")
+            rows, copied = rows + split_rows, copied + is_copy
         if directory.exists():
             directory.rmdir()
         aside.rename(directory)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    return ParquetView(str(directory), table.version, len(plan.splits), rows, linked)
+    return ParquetView(str(directory), table.version, len(plan.splits), rows, copied)
 
 
 def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, bool]:
-    """One file with the living rows of a split: how many they are, and whether it is a link to the split."""
+    """Write the live rows of a split to a file. Returns their number, and whether the file is a copy of the split."""
     split = task.open_alone(entry)
     body = pa.schema([f for f in task.schema if f.name not in task.plan.partition_columns]).remove_metadata()
-    place = task.store.local_path(entry.path)
+    source = task.store.local_path(entry.path)
     names = task.plan.names
     same = names.same and isinstance(split.reader, SplitReader) and split.reader.schema.remove_metadata().equals(body)
-    if place is not None and split.mask is None and same and _link(place, target):
+    if source is not None and split.mask is None and same:
+        _copy(source, target)
         return split.num_rows, True
     shown = pa.schema([names.logical.field(names.shown(name)) for name in body.names]).remove_metadata()
     with pq.ParquetWriter(target, shown, compression="zstd") as writer:
@@ -97,17 +100,26 @@ def _plain_file(task: ScanTask, entry: SplitEntry, target: Path) -> tuple[int, b
     return split.num_rows, False
 
 
-def _link(place: Path, target: Path) -> bool:
-    try:
-        os.link(place, target)
-    except OSError:
-        return False
-    return True
+_FICLONE = 0x40049409
+"""The request of Linux that makes a file share the blocks of another until one of them is written to."""
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a split. Never a hard link: the split would change with the file, and the file belongs to the user."""
+    with source.open("rb") as original, target.open("wb") as copy:
+        if sys.platform == "linux":
+            with suppress(OSError):  # most file systems cannot share blocks
+                fcntl.ioctl(copy.fileno(), _FICLONE, original.fileno())
+                return
+        shutil.copyfileobj(original, copy, 1 << 20)
 
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SEARCH_MACRO = """CREATE OR REPLACE TEMP MACRO indextables_search(name, query) AS TABLE SELECT * FROM query(
-'SELECT * FROM "' || name || '_search"(''' || replace(query, '''', '''''') || ''')')"""
+_SEARCH_MACRO = f"""CREATE OR REPLACE TEMP MACRO indextables_search(name, query) AS TABLE SELECT * FROM query(
+CASE WHEN regexp_full_match(name, '{_IDENTIFIER.pattern}')
+THEN 'SELECT * FROM "' || name || '_search"(''' || replace(query, '''', '''''') || ''')'
+ELSE error('indextables_search: the name of a table consists of letters, digits and _ (got ' || name || ')') END)"""
+"""The name becomes a part of a statement, so a name that could be anything else is refused."""
 
 
 NAMES_ELSEWHERE = {

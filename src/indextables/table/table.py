@@ -358,8 +358,9 @@ class Table(TableHandle):
     def to_parquet_view(self, directory: str) -> ParquetView:
         """Write the rows of this version as plain Parquet files to a new `directory`, for readers that know no tables.
 
-        One file per split, in folders by partition. A split of which no row is deleted is linked, not copied, where the
-        file system can. The files are of this version for good. Raises RefusedError for a folder that is not empty.
+        One file per split, in folders by partition. A split that has no deleted row is copied; the copy shares its disk
+        blocks where the file system can do that. The files are yours: changing them does not change the table. Raises
+        RefusedError for a folder that is not empty.
 
             t.to_parquet_view("/data/logs-parquet")
         """

@@ -110,12 +110,25 @@ def test_a_view_for_readers_of_parquet(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2, each=30, partitioned=True, options={"delete.mode": "vector"})
     table.delete(where="id = 31")
     view = table.to_parquet_view(str(tmp_path / "view"))
-    assert (view.files, view.rows, view.linked) == (6, 59, 5)
+    assert (view.files, view.rows, view.copied) == (6, 59, 5)
     seen = pq.read_table(tmp_path / "view", partitioning="hive")
     assert sorted(seen.column("id").to_pylist()) == [i for i in range(60) if i != 31]
     assert sorted(seen.column_names) == ["day", "id", "level", "message"]
     with pytest.raises(RefusedError, match="not an empty folder"):
         table.to_parquet_view(str(tmp_path / "view"))
+
+
+def test_overwriting_an_exported_file_leaves_the_table_as_it_is(tmp_path: Path) -> None:
+    table = table_of(tmp_path / "t", appends=2, each=30)
+    before = sorted(row["id"] for row in table)
+    table.to_parquet_view(str(tmp_path / "view"))
+    exported = sorted((tmp_path / "view").rglob("*.parquet"))
+    assert len(exported) == 2
+    for file in exported:
+        pq.write_table(pa.table({"id": [-1]}), file)  # in place: the same inode
+    again = Table.open(table.path)
+    assert again.verify(full=True).healthy
+    assert sorted(row["id"] for row in again) == before
 
 
 def test_rows_of_another_type_are_said_to_be(tmp_path: Path) -> None:

@@ -281,3 +281,30 @@ def test_duckdb_asks_tables_and_searches_them(table: Table) -> None:
     with pytest.raises(InvalidInputError, match="cannot be the name"):
         table.to_duckdb(con, "bad name; DROP")
     con.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["logs_search\"('disk') UNION ALL SELECT a FROM '{secret}' --", "{secret}", "logs' || '", 'logs"', "", "logs\0"],
+)
+def test_the_name_of_a_table_that_is_searched_in_duckdb_cannot_be_sql(table: Table, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n42\n")
+    con = table.to_duckdb(duckdb.connect(), "logs")
+    con.execute("CREATE TEMP MACRO \"logs_search_search\"(query) AS TABLE SELECT 'other' AS a")
+    statement = "SELECT * FROM indextables_search(?, ?)"
+    with pytest.raises(duckdb.Error, match="name of a table consists of letters, digits and _"):
+        con.execute(statement, [name.replace("{secret}", str(secret)), "disk"]).fetchall()
+    assert len(con.execute(statement, ["logs", "disk"]).fetchall()) == 15
+    con.close()
+
+
+def test_a_bound_name_reads_no_file(table: Table, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n42\n")
+    con = table.to_duckdb(duckdb.connect(), "logs")
+    con.execute("CREATE TEMP MACRO one_search(query) AS TABLE SELECT 'other' AS a")
+    hostile = f"one_search\"('x') UNION ALL SELECT a::VARCHAR FROM '{secret}' --"
+    with pytest.raises(duckdb.Error, match="name of a table"):
+        con.execute("SELECT * FROM indextables_search(?, ?)", [hostile, "x"]).fetchall()
+    con.close()
