@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.errors import InvalidInputError
 from indextables.inspect.figures import column_figures
@@ -28,10 +29,10 @@ from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
-from indextables.splits.search.order import OrderBy
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
 from indextables.web.exploration import column_mappings, hit_count
+from indextables.web.hit_order import HitOrder, numbers_of, parse_sort
 from indextables.web.query_dsl import QueryDsl, options, refuse
 
 MOST_HITS = 10_000
@@ -44,17 +45,6 @@ _BODY = (
     *("stored_fields", "script_fields", "highlight", "track_total_hits", "track_scores", "timeout", "version"),
 )
 _FIXED = {"ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class SortOrder(Struct, frozen=True):
-    """The order of hits: by columns and `_score`, or by score if there is none; whether rows of equal values are numbered."""
-
-    keys: tuple[OrderBy, ...] = ()
-    numbered: bool = False
-
-    def values(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        """What a row is ordered by."""
-        return tuple(_plain(row[key.column]) for key in self.keys)
 
 
 class AggregationNode(Struct, frozen=True):
@@ -85,7 +75,7 @@ class ElasticSearch:
         if size + first > MOST_HITS:
             hint = "Go on with search_after."
             raise InvalidInputError(f"from + size is at most {MOST_HITS:,}, not {size + first:,}.", hint=hint)
-        order = self._order(given.get("sort"))
+        order = parse_sort(given.get("sort"), self.dsl.column)
         hits = self._hits(query, given, order, size, first) if size else []
         answer: dict[str, Any] = {
             "took": 0,
@@ -133,39 +123,11 @@ class ElasticSearch:
     def _task(self, query: tree.Query) -> ScanTask:
         return ScanTask(planning.plan_scan(self.table, query=query, columns=()), self.table._log.store)
 
-    def _order(self, sort: Any) -> SortOrder:
-        clauses = [] if sort is None else sort if isinstance(sort, list) else [sort]
-        found: list[tuple[str, bool]] = []
-        for clause in clauses:
-            pair = clause if isinstance(clause, Mapping) else {clause: {}}
-            if len(pair) != 1:
-                raise InvalidInputError("A sort names one column.", hint='Write [{"ts": "desc"}].')
-            name, how = next(iter(pair.items()))
-            known = ["order", "unmapped_type", "missing", "format", "numeric_type"]
-            given = {"order": how} if isinstance(how, str) else options(how, known, f"the sort by {name!r}")
-            if given.get("missing", "_last") != "_last":
-                raise refuse(f"missing {given['missing']}", known=["_last"])
-            order = str(given.get("order", "desc" if name == _SCORE else "asc")).lower()
-            if order not in ("asc", "desc"):
-                raise refuse(f"order {order}", known=["asc", "desc"])
-            found.append((str(name), order == "desc"))
-        numbered = len(found) > 1 and found[-1][0] in ("_doc", "_shard_doc")
-        keys = found[:-1] if numbered else [k for k in found if k[0] != "_doc"]
-        if not keys or keys == [(_SCORE, True)]:
-            return SortOrder((), numbered)
-        columns = [name if name == _SCORE else self.dsl.column(name) for name, _ in keys]
-        twice = next((name for name in columns if columns.count(name) > 1), None)
-        if twice is not None:
-            raise InvalidInputError(f"The sort names {twice!r} more than once.", hint="Name each column once.")
-        return SortOrder(tuple(OrderBy(name, down) for name, (_, down) in zip(columns, keys, strict=True)), numbered)
-
     def _hits(
-        self, query: tree.Query, given: Mapping[str, Any], order: SortOrder, size: int, first: int
+        self, query: tree.Query, given: Mapping[str, Any], order: HitOrder, size: int, first: int
     ) -> list[dict[str, Any]]:
-        after, seen = given.get("search_after"), 0
-        if after is not None:
-            query, seen = self._behind(query, order, after)
-            first += seen
+        after = given.get("search_after")
+        position = None if after is None else order.position(after, self.table.schema)
         source = self._source_columns(given.get("_source", True))
         extra = _field_names(given, self.table.schema.names)
         marked = self._marked_columns(given.get("highlight"), query)
@@ -174,15 +136,14 @@ class ElasticSearch:
         first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
         plan = planning.plan_scan(self.table, query=query, columns=columns, order_by=first_key)
         score = not ordered or _SCORE in ordered or bool(given.get("track_scores"))
-        rows = TableSearch.of(plan, limit=size, offset=first, score=score, order_by=order.keys).run(
-            self.table._log.store
-        )
+        skipped = first if position is None else first + position.seen
+        search = TableSearch.of(plan, limit=size, offset=skipped, score=score, order_by=order.keys)
+        rows = replace(search, after=None if position is None else position.end).run(self.table._log.store)
         highlights = self._highlights(rows, query, given.get("highlight"), marked)
         hits: list[dict[str, Any]] = []
         found = rows.to_pylist(maps_as_pydicts="lossy")
-        values = [order.values(row) for row in found]
-        last = tuple(after[: len(order.keys)]) if after else None
-        numbers = _numbers(values, last, seen) if order.numbered else []
+        values = order.values(rows)
+        numbers = numbers_of(values, position) if order.numbered else []
         for place, row in enumerate(found):
             hits.append(self._hit(row, source, extra))
             if order.keys:
@@ -200,40 +161,6 @@ class ElasticSearch:
             fields = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in extra}
             hit["fields"] = {name: [_plain(v) for v in vs] for name, vs in fields.items() if vs != [None]}
         return hit
-
-    def _behind(self, query: tree.Query, order: SortOrder, after: Any) -> tuple[tree.Query, int]:
-        """The query for hits behind the last one of a page, and how many rows of its values were shown."""
-        length = len(order.keys) + order.numbered
-        if not order.keys or not isinstance(after, list) or len(after) != length:
-            hint = "Sort by columns, or by columns and _doc, and give the sort values of the last hit."
-            raise InvalidInputError(f"search_after needs {length} values of a sort by columns.", hint=hint)
-        if any(key.column == _SCORE for key in order.keys):
-            hint = "Sort by columns alone: scores are no place to go on from."
-            raise InvalidInputError("search_after does not go on behind a _score.", hint=hint)
-        ways: list[tree.Query] = []
-        same: list[tree.Query] = []
-        for key, value in zip(order.keys, after, strict=False):
-            further = self._further(key, value)
-            if further is not None:
-                ways.append(tree.all_of((*same, further)))
-            same.append(self._equal(key, value))
-        if order.numbered:
-            ways.append(tree.all_of(tuple(same)))
-        behind = tree.Bool(should=tuple(ways)) if ways else tree.Bool(must_not=(tree.AllRows(),))
-        return tree.all_of((query, tree.Boost(behind, 0.0))), int(after[-1]) if order.numbered else 0
-
-    def _further(self, key: OrderBy, value: Any) -> tree.Query | None:
-        """Rows behind a value of one key; those without a value are last, and nothing is behind them."""
-        if value is None:
-            return None
-        behind = self.dsl.query({"range": {key.column: {"lt" if key.descending else "gt": value}}})
-        missing = tree.Bool(must_not=(tree.Exists(tree.Target(key.column)),))
-        return tree.Bool(should=(behind, missing))
-
-    def _equal(self, key: OrderBy, value: Any) -> tree.Query:
-        if value is None:
-            return tree.Bool(must_not=(tree.Exists(tree.Target(key.column)),))
-        return self.dsl.query({"range": {key.column: {"gte": value, "lte": value}}})
 
     def _source_columns(self, source: Any) -> list[str]:
         names: list[str] = self.table.schema.names
@@ -437,15 +364,6 @@ def _extended(node: AggregationNode, own: list[tuple[Any, Mapping[str, Any]]]) -
         dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=m) for m in range(first, last + 1, step)
     )
     return [counts.get(_millis(m) * 1000, (m, {"count": 0})) for m in moments]
-
-
-def _numbers(values: Sequence[tuple[Any, ...]], last: tuple[Any, ...] | None, seen: int) -> list[int]:
-    """The number of each row among those of its values, counted from those that were shown before."""
-    found: list[int] = []
-    for place, value in enumerate(values):
-        before = found[-1] if place and values[place - 1] == value else seen if value == last else 0
-        found.append(before + 1)
-    return found
 
 
 def _field_names(given: Mapping[str, Any], known: Sequence[str]) -> list[str]:
