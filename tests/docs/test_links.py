@@ -33,7 +33,7 @@ def test_links_lead_somewhere(page: Path) -> None:
         path = (page.parent / target).resolve() if target else page
         assert path.exists(), f"{link} leads nowhere"
         if path.suffix in (".py", ".java"):
-            continue  # a line of a source file; tests/docs/test_walks.py holds it against the function it names
+            continue  # the anchor is a line of a source file
         assert not anchor or anchor in headings(path), f"{link} has no such heading"
 
 
