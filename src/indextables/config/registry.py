@@ -220,7 +220,7 @@ def is_news(*words: str) -> bool:
     if words in _mentioned:
         return False
     _mentioned.add(words)
-    folder = _shared_folder or _folder_of_worker()
+    folder = shared_folder()
     if not folder:
         return True
     name = hashlib.sha256("\0".join(words).encode("utf-8", "replace")).hexdigest()[:32]
@@ -237,6 +237,11 @@ def share_folder(folder: str) -> None:
     """The folder that the processes of the application share, told to a process that Spark did not start."""
     global _shared_folder
     _shared_folder = folder
+
+
+def shared_folder() -> str:
+    """The folder that all processes of this Spark application share; empty outside Spark."""
+    return _shared_folder or _folder_of_worker()
 
 
 def _folder_of_worker() -> str:

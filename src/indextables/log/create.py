@@ -109,6 +109,7 @@ def _created(log: TransactionLog, metadata: MetadataAction, body: bytes, txn_id:
 
 def _confirmed(log: TransactionLog, metadata: MetadataAction, txn_id: str, *, exist_ok: bool) -> Snapshot:
     """The table as it is now. If another's was made, grew and lost its version 0 meanwhile, ours is taken back (R4)."""
+    log.count_own_commit()
     snapshot = log.reload()
     if txn_id in snapshot.header.recent_txn_ids or snapshot.metadata.id == metadata.id:
         return snapshot

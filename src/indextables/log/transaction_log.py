@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -54,7 +54,8 @@ from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier, is_of_another_engine
 from indextables.log.cleaning import Cleaner, policy_of
 from indextables.log.commit import CommitResult, Committer, Proposal, TakeoverProposal, commit_after
-from indextables.log.log_files import list_log
+from indextables.log.log_files import LOG, list_log
+from indextables.log.own_commits import OWN_COMMITS, CommitMark, table_key
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
@@ -154,6 +155,28 @@ def _vector_files(proposal: Proposal) -> Sequence[str]:
     return tuple(writer.written) if writer is not None else ()
 
 
+class CachedSnapshot(Struct, frozen=True):
+    """A snapshot in the cache, when it was last compared with the store, and which of our commits it contains."""
+
+    loaded: LoadedSnapshot
+    listed_ms: int
+    mark: CommitMark
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The newest version that this process knows of."""
+        return self.loaded.latest or self.loaded.snapshot
+
+    def followed_by(self, snapshot: Snapshot, versions: Sequence[CommittedVersion], now_ms: int) -> CachedSnapshot:
+        """The same with later versions, which were read or written by name at this time."""
+        return replace(self, loaded=self.loaded.followed_by(snapshot, versions), listed_ms=now_ms)
+
+    def with_own_commit(self, version: int, mark: CommitMark) -> CachedSnapshot:
+        """The same after a commit of this process. It keeps its old mark, and is out of date, if it lacks some commit."""
+        is_complete = self.snapshot.version >= version and mark == self.mark.following
+        return replace(self, mark=mark) if is_complete else self
+
+
 class SnapshotLog(Struct, dict=True):
     """Reads the versions of one table, and remembers what it read. Clock, ids and randomness can be given for tests.
 
@@ -191,25 +214,27 @@ class SnapshotLog(Struct, dict=True):
     def newest(self, *, max_staleness_seconds: float | None = None) -> Snapshot:
         """The newest version. One listing tells whether the remembered snapshot still is it.
 
-        Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last look,
-        the remembered snapshot is returned without asking the store. In the second half of that time a thread beside asks
-        it, so that whoever looks often never waits for the answer.
+        Within `max_staleness_seconds` (by default the setting `transaction.cache.expirationSeconds`, 0) of the last listing,
+        the cached snapshot is returned without a request, unless this application has committed to the table since. In the
+        second half of that time it is refreshed in the background, so that frequent readers never wait for the listing.
         """
         cached = self._from_cache()
         if cached is None:
             snapshot = self.reload()
             self._count_looks(None, snapshot, listed=True)
             return snapshot
-        loaded, listed_ms = cached
+        loaded = cached.loaded
         patience = self.settings.cache.expiration_seconds if max_staleness_seconds is None else max_staleness_seconds
-        patience_ms, age_ms = patience * 1000, self.now_ms() - listed_ms
-        if patience > 0 and age_ms < patience_ms:
+        patience_ms, age_ms = patience * 1000, self.now_ms() - cached.listed_ms
+        if patience > 0 and age_ms < patience_ms and cached.mark == OWN_COMMITS.mark(self._key):
             if age_ms * 2 >= patience_ms:
                 refresh, most = partial(self._refresh, cached), self.settings.cache.refresh_parallelism
                 LISTING.submit_once(self.store.url, refresh, parallelism=most)
             self._count_looks(loaded.snapshot, loaded.snapshot, listed=False)
-            return self._snapshot_of_same_table(loaded)
-        snapshot = self._remember(reading.advance(self.store, self.bases, loaded))
+            self._snapshot_of_same_table(loaded)
+            return cached.snapshot
+        mark = OWN_COMMITS.mark(self._key)
+        snapshot = self._remember(reading.advance(self.store, self.bases, loaded), mark)
         self._count_looks(loaded.snapshot, snapshot, listed=True)
         return snapshot
 
@@ -219,7 +244,7 @@ class SnapshotLog(Struct, dict=True):
 
     def reload(self) -> Snapshot:
         """The newest version, read from the start, whatever is remembered."""
-        began = self.monotonic()
+        began, mark = self.monotonic(), OWN_COMMITS.mark(self._key)
         loaded = reading.load(self.store, self.bases)
         base, seconds = loaded.snapshot.base, self.monotonic() - began
         kind = "avro-state" if isinstance(base.source, StateFiles) else "checkpoint"
@@ -227,7 +252,7 @@ class SnapshotLog(Struct, dict=True):
         METRICS.observe("load_seconds", seconds, self.store.url, kind)
         text = "loaded version %d of %s from %s (version %d) in %.1f ms"
         logger.info(text, loaded.snapshot.version, self.store.url, kind, base.header.version, seconds * 1000)
-        return self._remember(loaded)
+        return self._remember(loaded, mark)
 
     def at_version(self, version: int) -> Snapshot:
         """An older version by its number."""
@@ -253,14 +278,15 @@ class SnapshotLog(Struct, dict=True):
         """Forget everything remembered of this table, or one kind (see `log/cache.py`); returns how many entries went."""
         return self.cache.invalidate(self.store.url, kind=kind)
 
-    def _refresh(self, cached: tuple[LoadedSnapshot, int]) -> None:
-        """Look for newer versions beside somebody who was given this one. What went wrong is met by who looks next."""
+    def _refresh(self, cached: CachedSnapshot) -> None:
+        """Refresh the cached snapshot in the background. An error is logged; the next foreground read raises it."""
+        mark = OWN_COMMITS.mark(self._key)
         try:
-            loaded = reading.advance(self.store, self.bases, cached[0])
+            loaded = reading.advance(self.store, self.bases, cached.loaded)
         except Exception as failure:  # noqa: BLE001 - nobody waits for this; it is told here
             logger.warning("looking for newer versions of %s in the background failed: %s", self.store.url, failure)
             return
-        cost, look = 1_000 * (len(loaded.files) + 1), (loaded, self.now_ms())
+        cost, look = 1_000 * (len(loaded.files) + 1), CachedSnapshot(loaded, self.now_ms(), mark)
         # Unless somebody has looked meanwhile: what they saw is as new, and holds their own commits.
         self.cache.put("snapshots", self.store.url, self.place, look, cost_bytes=cost, instead_of=cached)
 
@@ -277,29 +303,38 @@ class SnapshotLog(Struct, dict=True):
         for kind, hit in looks.items():
             self.cache.count(kind, self.store.url, hit=hit)
 
-    def _from_cache(self) -> tuple[LoadedSnapshot, int] | None:
+    def _from_cache(self) -> CachedSnapshot | None:
         if not self.settings.cache.enabled:
             return None
-        cached: tuple[LoadedSnapshot, int] | None = self.cache.get("snapshots", self.store.url, self.place)
+        cached: CachedSnapshot | None = self.cache.get("snapshots", self.store.url, self.place)
         return cached
 
-    def _remember_followed(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
-        """Remember versions that no listing has shown: they were committed here, or read by name."""
+    def count_own_commit(self, committed: CommitResult | None = None) -> None:
+        """Make every cached snapshot of the table out of date, in all processes of this application.
+
+        Only the one of this log goes on: with the version that was just written.
+        """
+        mark = OWN_COMMITS.add(self._key)
         cached = self._from_cache()
-        if cached is not None:
-            self._remember(cached[0].followed_by(snapshot, versions))
+        if cached is None or committed is None or committed.written is None:
+            return
+        followed = cached.followed_by(committed.snapshot, [committed.written], self.now_ms())
+        self._put(followed.with_own_commit(committed.snapshot.version, mark))
 
     def _follow(self, snapshot: Snapshot, versions: Sequence[CommittedVersion]) -> None:
+        """Remember versions that were read by name, not from a listing."""
         reading.check_read(self.store, snapshot)
-        self._remember_followed(snapshot, versions)
+        cached = self._from_cache()
+        if cached is not None:
+            self._put(cached.followed_by(snapshot, versions, self.now_ms()))
 
     def _remembered(self) -> tuple[Snapshot, Sequence[CommittedVersion]] | None:
         """The newest version that this process knows of, and those before it that no listing has shown."""
         cached = self._from_cache()
         if cached is None:
             return None
-        listed, own = self._snapshot_of_same_table(cached[0]), cached[0].own
-        snapshot = cached[0].latest or listed
+        listed, own = self._snapshot_of_same_table(cached.loaded), cached.loaded.own
+        snapshot = cached.snapshot
         if is_shared(snapshot.header.protocol) or is_of_another_engine(snapshot.base):
             return None  # another engine may commit by a state, which only a listing shows
         if snapshot.header.timestamp_ms > max(self.now_ms(), listed.header.timestamp_ms + len(own)) + GRAIN_MS:
@@ -311,12 +346,21 @@ class SnapshotLog(Struct, dict=True):
         newest = self.fresh()
         return newest if newest.version == snapshot.version else snapshot
 
-    def _remember(self, loaded: LoadedSnapshot) -> Snapshot:
+    def _remember(self, loaded: LoadedSnapshot, mark: CommitMark) -> Snapshot:
+        """Cache what was read; `mark` was taken before the read began."""
         snapshot = self._snapshot_of_same_table(loaded)
         if self.settings.cache.enabled:
-            cost = 1_000 * (len(loaded.files) + 1)
-            self.cache.put("snapshots", self.store.url, self.place, (loaded, self.now_ms()), cost_bytes=cost)
+            self._put(CachedSnapshot(loaded, self.now_ms(), mark))
         return snapshot
+
+    def _put(self, cached: CachedSnapshot) -> None:
+        self._snapshot_of_same_table(cached.loaded)
+        cost = 1_000 * (len(cached.loaded.files) + 1)
+        self.cache.put("snapshots", self.store.url, self.place, cached, cost_bytes=cost)
+
+    @cached_property
+    def _key(self) -> str:
+        return table_key(self.store.url, self.store.local_path(LOG))
 
     def _snapshot_of_same_table(self, loaded: LoadedSnapshot) -> Snapshot:
         """Rule R15: what was read, if it is of the table that was read before."""
@@ -340,6 +384,7 @@ class CommitLog(SnapshotLog, dict=True):
         try:
             committed = self._committer.commit(read, TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
         except CommitUnknownError:
+            self.count_own_commit()
             raise
         except IndexTablesError as error:
             METRICS.count("commit_conflicts_total", self.store.url, by=isinstance(error, ConflictError))
@@ -349,14 +394,12 @@ class CommitLog(SnapshotLog, dict=True):
             self.discard([*written, *_vector_files(proposal)], since=read.version)
         if committed.version is not None:
             self._committed = committed.snapshot
+            self.count_own_commit(committed)
             self._count(committed)
             self._discard_unused(_vector_files(proposal), committed)
-        if committed.written is not None:
-            if is_shared(read.header.protocol) and any(
-                isinstance(a, ProtocolAction) for a in committed.written.actions
-            ):
-                logger.warning(_TAKEN_OVER, self.store.url, committed.version)
-            self._remember_followed(committed.snapshot, [committed.written])
+        actions = committed.written.actions if committed.written is not None else ()
+        if is_shared(read.header.protocol) and any(isinstance(action, ProtocolAction) for action in actions):
+            logger.warning(_TAKEN_OVER, self.store.url, committed.version)
         return committed
 
     def _count(self, committed: CommitResult) -> None:
@@ -472,6 +515,7 @@ class TransactionLog(CommitLog, dict=True):
         """Go on, with a version and a state of it, from a snapshot of a replica, beside whatever is damaged here."""
         repaired = Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
         snapshot = commit_after(self._committer, snapshot, repaired, txn_id=self.new_id())
+        self.count_own_commit()
         return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)
 
     def _replicate(self, report: CheckpointReport, *, thorough: bool) -> None:

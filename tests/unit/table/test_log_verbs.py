@@ -417,7 +417,7 @@ def test_who_allows_staleness_has_the_store_asked_beside_and_never_waits(path: s
     log = TransactionLog(store, cache=LogCache(1 << 20), now_ms=lambda: now_ms)
     store.gate.set()
     log.newest()
-    append(Table.open(path), "a")
+    Path(path, version_path(1)).write_bytes(version_file.encode([AddAction(path="a.split", size=1)]))
     store.gate.clear()
     store.reset()
     now_ms = 4_000
