@@ -67,7 +67,7 @@ $(VENV)/.ready-bench: lock/bench.txt $(STAMP)
 
 bench: bench-log bench-search bench-spark bench-upkeep ## every benchmark against the peers; JSON in bench/results/
 
-numbers: setup ## put what `make bench` measured into the README's table
+numbers: setup ## write docs/benchmarks.md and the README's highlights from the results of make bench
 	@$(BIN)/python -m tools.bench_table
 
 bench-log: setup $(VENV)/.ready-bench ## the transaction log against delta-rs and pyiceberg (FILES=100000, MANY_FILES=1000000: about 5 minutes)

@@ -1,6 +1,6 @@
-"""The README's numbers from what `make bench` left in bench/results: every row, won or lost, and the losses by name.
+"""Write docs/benchmarks.md and the highlights of the README from the JSON that `make bench` left in bench/results.
 
-`python -m tools.bench_table` rewrites the part of README.md between its two marks.
+`python -m tools.bench_table` replaces the parts of both pages between their marks. Every row is shown, won or lost.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_BETWEEN = re.compile(r"(?<=<!-- numbers -->\n).*?(?=<!-- end of numbers -->)", re.S)
+PAGES = {"numbers": ROOT / "docs" / "benchmarks.md", "highlights": ROOT / "README.md"}
+HIGHLIGHTS = (
+    ("top 10 of a word, first", "Lance", "top 10 of a word"),
+    ("phrase, first", "Lance", "phrase"),
+    ("commit one file on 100,000", "pyiceberg", "commit to a table of 100,000 files"),
+    ("selective search", "contains()", "selective search in Spark"),
+    ("write, CPU", "df.write.parquet", "write in Spark, CPU"),
+    ("update 100,000 of 1,000,000 rows (CPU)", "Lance", "update 100,000 of 1,000,000 rows, CPU"),
+)
+"""Rows of the README by name and peer, with the label that the README shows; the last two are losses."""
 _SUITES = ("search", "log", "spark", "upkeep")
 _LESS_IS_BETTER = ("ms", "s", "bytes", "KB", "MB", "%")
 _ABOUT_EQUAL = 1.15
@@ -160,20 +169,49 @@ def _shown(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2g}" if value < 10 else f"{value:.0f}"
 
 
-def rewritten(readme: str, results: Iterable[dict[str, Any]]) -> str:
-    """The README with the numbers anew."""
-    shown = table(results)
-    return _BETWEEN.sub(lambda _: f"{shown}\n", readme)
+def highlights(results: Iterable[dict[str, Any]]) -> str:
+    """Return the rows of the README, losses included."""
+    results = list(results)
+    sizes = {result["name"]: result.get("sizes", {}).get("rows") for result in results}
+    scope = [
+        f"{sizes[name]:,} rows for {what}"
+        for name, what in (("search", "searches"), ("spark", "Spark"))
+        if sizes.get(name)
+    ]
+    rows = {(row["what"], row["peer"]): row for result in results for row in result["rows"]}
+    machine, date = results[0]["machine"], max(result["date"] for result in results)
+    lines = [
+        f"Measured {date} on {machine['cores']} shared cores over generated log lines, {', '.join(scope)}; medians.",
+        "[All figures, percentiles and losses](docs/benchmarks.md).",
+        "",
+        "| what | IndexTables | peer | |",
+        "|---|---:|---:|---|",
+    ]
+    for what, peer, label in HIGHLIGHTS:
+        row = rows.get((what, peer))
+        if row is None:
+            continue
+        ours, theirs, unit = _figures(row)
+        other = "" if theirs is None else f"{peer}: {_shown(theirs)} {unit}"
+        lines.append(f"| {label} | {_shown(ours)} {unit} | {other} | {_verdict(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def replace_part(page: str, name: str, part: str) -> str:
+    """Return a page with the part between the marks of `name` replaced."""
+    between = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
+    return between.sub(lambda _: part, page)
 
 
 def main() -> None:
-    """Rewrite README.md."""
+    """Rewrite docs/benchmarks.md and README.md."""
     places = [ROOT / "bench" / "results" / f"{suite}.json" for suite in _SUITES]
     results = [json.loads(path.read_text("utf-8")) for path in places if path.exists()]
     if not results:
         raise SystemExit("bench/results holds no figures: run `make bench` first")
-    page = ROOT / "README.md"
-    page.write_text(rewritten(page.read_text("utf-8"), results), "utf-8")
+    parts = {"numbers": f"{table(results)}\n", "highlights": highlights(results)}
+    for name, page in PAGES.items():
+        page.write_text(replace_part(page.read_text("utf-8"), name, parts[name]), "utf-8")
 
 
 if __name__ == "__main__":

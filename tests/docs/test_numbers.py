@@ -1,10 +1,10 @@
-"""The README's numbers: made of what the benchmark measured, losses included."""
+"""The figures of docs/benchmarks.md and the README come from the results of the benchmarks, losses included."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tools.bench_table import rewritten, table
+from tools.bench_table import HIGHLIGHTS, PAGES, highlights, replace_part, table
 
 
 def _row(what: str, ours: float, peer: str = "", theirs: float | None = None, **more: Any) -> dict[str, Any]:
@@ -64,8 +64,22 @@ def test_how_often_a_second_is_told_as_how_long() -> None:
     assert "| count | 10 ms | a scan: 20 ms | 2.0 times better |  |" in table([RESULT])
 
 
-def test_nothing_else_of_the_page_changes() -> None:
+def test_only_the_part_between_the_marks_changes() -> None:
     page = "above\n<!-- numbers -->\nof last year\n<!-- end of numbers -->\nbelow\n"
-    new = rewritten(page, [RESULT])
+    new = replace_part(page, "numbers", table([RESULT]))
     assert new.startswith("above\n<!-- numbers -->\nMeasured") and new.endswith("<!-- end of numbers -->\nbelow\n")
     assert "last year" not in new
+
+
+def test_the_readme_shows_its_rows_with_peer_and_verdict() -> None:
+    text = highlights([RESULT])
+    assert "Measured 2026-01-02 on 2 shared cores" in text and "1,000,000 rows for searches" in text
+    assert "| top 10 of a word | 1 ms | Lance: 4 ms | 4.0 times better |" in text
+
+
+def test_both_pages_have_their_marks_and_the_readme_every_row() -> None:
+    for name, page in PAGES.items():
+        text = page.read_text(encoding="utf-8")
+        assert text.count(f"<!-- {name} -->") == text.count(f"<!-- end of {name} -->") == 1
+    readme = PAGES["highlights"].read_text(encoding="utf-8")
+    assert [label for _, _, label in HIGHLIGHTS if f"| {label} |" not in readme] == []
