@@ -293,12 +293,12 @@ class _Result:
     def rows(self, bucket: Bucket, place: Place, above: Key, shown: Row) -> Iterator[Row]:
         """The rows of a bucket aggregation within the buckets above it, each followed by what is inside it."""
         here = (*place, bucket.name)
-        table = self._tables.get(here)
+        table, labels = self._tables.get(here), bucket.labels
         for key, count in ordered_buckets(table, bucket, above):
             if bucket.sources:
                 name = key_parts(key, bucket)
             else:
-                name = key if bucket.labels is None else bucket.labels[key]
+                name = key if labels is None else labels[key]
             keys, own = (*above, key), {**shown, bucket.name: name}
             yield {**own, COUNT: count, **self.metrics(bucket.inside.metrics, here, keys)}
             for below in bucket.inside.buckets:

@@ -5,9 +5,12 @@ A date histogram groups by a fixed length of time or by the calendar.
 
 from __future__ import annotations
 
+import datetime
 import re
 import zoneinfo
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +20,7 @@ from msgspec.structs import replace
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.model.column_names import ColumnNames
 from indextables.model.predicate import Predicate, bound_predicate, columns_of
+from indextables.model.values import micros_of
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.terms import typed_value
 
@@ -69,6 +73,9 @@ _OPTIONS = {
     "top_hits": {"columns", "sort", "size"},
 }
 MAX_HITS = 1_000
+MAX_OVERLAPPING = 1_000
+"""How many ranges of one aggregation may hold the same value."""
+_SHOWN_FAULTS = 20
 
 
 class Field(Struct, frozen=True):
@@ -202,10 +209,11 @@ def parse_spec(spec: Mapping[str, Any], schema: pa.Schema, json_columns: Iterabl
     aggregations = _aggregations(spec, AggregatedColumns(schema, frozenset(json_columns)), faults, "")
     names = [name for name, _ in _names(aggregations)]
     faults += [f"No aggregation can be called {n!r}." for n in names if n in (COUNT, WHICH, "") or "." in n]
-    faults += [f"The name {name!r} is used twice." for name in sorted({n for n in names if names.count(n) > 1})]
+    faults += [f"The name {name!r} is used twice." for name, times in sorted(Counter(names).items()) if times > 1]
     if faults:
         hint = f"Known: {', '.join((*BUCKETS, *METRICS))}. Columns: {', '.join(schema.names)}."
-        message = f"The aggregations have {len(faults)} fault(s): {' '.join(faults)}"
+        message = f"The aggregations have {len(faults)} fault(s): {' '.join(faults[:_SHOWN_FAULTS])}"
+        message += f" And {len(faults) - _SHOWN_FAULTS} more." if len(faults) > _SHOWN_FAULTS else ""
         raise InvalidInputError(message, hint=hint, faults=faults, columns=schema.names)
     return aggregations
 
@@ -592,7 +600,28 @@ def _ranges(entries: Any, field: Field, faults: list[str]) -> tuple[RangeBucket,
         ranges.append(RangeBucket(key, *typed))
     if not ranges:
         faults.append("ranges must be a list of at least one range.")
+    elif not faults and _overlapping(ranges) > MAX_OVERLAPPING:
+        faults.append(f"more than {MAX_OVERLAPPING:,} of the ranges overlap each other.")
     return tuple(ranges)
+
+
+def _overlapping(ranges: Sequence[RangeBucket]) -> int:
+    """How many ranges hold the value that most of them hold."""
+    bounds = (
+        [span.low for span in ranges if span.low is not None],
+        [span.high for span in ranges if span.high is not None],
+    )
+    opened, closed = (sorted(map(_comparable, ends)) for ends in bounds)
+    count = most = len(ranges) - len(opened)
+    for number, low in enumerate(opened):
+        count = len(ranges) - len(opened) + number + 1 - bisect_right(closed, low)
+        most = max(most, count)
+    return most
+
+
+def _comparable(bound: Any) -> Any:
+    """A bound of any column as a number."""
+    return micros_of(bound) if isinstance(bound, datetime.date) else bound
 
 
 def _typed(value: Any, field: Field, faults: list[str]) -> Any:

@@ -16,6 +16,7 @@ Which bucket a row belongs to: the key of each row under a bucket aggregation, i
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -27,7 +28,7 @@ import pyarrow.compute as pc
 from msgspec import Struct, field
 
 from indextables.model.predicate import Predicate
-from indextables.model.values import encode_value
+from indextables.model.values import encode_value, micros_of
 from indextables.scan.aggregate.spec import Aggregations, Bucket, Field, Metric, fields_of
 from indextables.splits.index.mapping import is_text
 from indextables.splits.index.values import documents, leaves, plain_texts
@@ -194,7 +195,45 @@ def _time_keys(values: pa.Array, bucket: Bucket) -> pa.Array:
 
 
 def _range_keys(values: pa.Array, bucket: Bucket) -> tuple[pa.Array, pa.Array]:
-    return _numbered([_within(values, span.low, span.high) for span in bucket.ranges])
+    """The rows in each range, by the range's number: found in the sorted values, not range by range."""
+    present = np.flatnonzero(pc.is_valid(values))
+    comparable = _comparable(values.take(pa.array(present)))
+    order = np.argsort(comparable, kind="stable")
+    ascending = comparable[order]
+    first = _positions(ascending, [span.low for span in bucket.ranges], values.type, 0)
+    end = _positions(ascending, [span.high for span in bucket.ranges], values.type, len(ascending))
+    sizes = np.maximum(end - first, 0)
+    numbers = np.repeat(np.arange(len(sizes)), sizes)
+    within = np.arange(len(numbers)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = present[order[np.repeat(first, sizes) + within]]
+    by_range = np.lexsort((rows, numbers))
+    return pa.array(rows[by_range], pa.int64()), pa.array(numbers[by_range], pa.int64())
+
+
+def _comparable(values: pa.Array) -> npt.NDArray[Any]:
+    """Values without nulls as numbers in their order: whole ones, microseconds, floating point or decimal ones."""
+    if pa.types.is_decimal(values.type):
+        return np.array(values.to_pylist(), dtype=object)
+    if pa.types.is_date(values.type) or pa.types.is_timestamp(values.type):
+        moments = pa.timestamp("us", values.type.tz if pa.types.is_timestamp(values.type) else None)
+        return np.asarray(values.cast(moments, safe=False).cast(pa.int64()))
+    return np.asarray(values.cast(pa.float64() if pa.types.is_floating(values.type) else pa.int64()))
+
+
+def _positions(
+    ascending: npt.NDArray[Any], bounds: Sequence[Any], kind: pa.DataType, if_open: int
+) -> npt.NDArray[np.int64]:
+    """Where values that are not below each bound begin; a bound that is None is open."""
+    found = np.full(len(bounds), if_open, np.int64)
+    given = np.array([number for number, bound in enumerate(bounds) if bound is not None], np.int64)
+    if pa.types.is_integer(kind):
+        wanted = np.array([math.ceil(bounds[number]) for number in given], np.int64)
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        wanted = np.array([micros_of(bounds[number]) for number in given], np.int64)
+    else:
+        wanted = np.array([bounds[number] for number in given], ascending.dtype)
+    found[given] = np.searchsorted(ascending, wanted)
+    return found
 
 
 def _numbered(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
@@ -202,22 +241,6 @@ def _numbered(masks: Sequence[Any]) -> tuple[pa.Array, pa.Array]:
     rows = [np.flatnonzero(mask) for mask in masks]
     keys = [np.full(len(inside), number, np.int64) for number, inside in enumerate(rows)]
     return pa.array(np.concatenate(rows), pa.int64()), pa.array(np.concatenate(keys), pa.int64())
-
-
-def _within(values: pa.Array, low: Any, high: Any) -> Any:
-    mask = pc.is_valid(values)
-    for bound, compare in ((low, pc.greater_equal), (high, pc.less)):
-        if bound is not None:
-            scalar = _scalar(bound, values.type)
-            mask = pc.and_(mask, pc.fill_null(compare(values, scalar), False))
-    return np.asarray(mask)
-
-
-def _scalar(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """A bound in a type that compares with the column's without rounding."""
-    if pa.types.is_timestamp(kind) and kind.tz and value.tzinfo is None:
-        return pa.scalar(value, pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
-    return pa.scalar(value)
 
 
 Place = tuple[str, ...]
