@@ -145,9 +145,12 @@ def _plain_after(bucket: Bucket) -> list[Any]:
 
 
 def _plain_key(value: Any, kind: pa.DataType) -> Any:
-    # Arrow takes a whole number for one of 64 bits with a sign, unless it is told another type.
-    array = pa.array([value], kind) if pa.types.is_decimal(kind) else pa.array([value]).cast(kind)
-    return array[0].as_py()
+    """A value as it compares with keys; numbers do so whatever their types are."""
+    if pa.types.is_float32(kind):
+        with np.errstate(over="ignore"):
+            return float(np.float32(value))
+    is_moment = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
+    return pa.array([value]).cast(kind)[0].as_py() if is_moment else value
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from indextables.errors import IndexTablesError, InvalidInputError
 from indextables.model.column_names import ColumnNames
 from indextables.model.predicate import Predicate, bound_predicate, columns_of
-from indextables.model.values import micros_of
+from indextables.model.values import micros_of, parse_float
 from indextables.splits.index.values import normal_key
 from indextables.splits.query.terms import typed_value
 
@@ -381,8 +381,11 @@ def _after(value: Any, source: Bucket, faults: list[str]) -> Any:
             faults.append(f"after has {value!r} for {source.name!r}, which is no number.")
         return value
     kind = source.field.element_type
-    if pa.types.is_floating(kind) and isinstance(value, float):
-        return value  # NaN and the infinite ones are keys too
+    if pa.types.is_floating(kind) and isinstance(value, float | str):
+        try:
+            return parse_float(str(value))  # NaN and the infinite ones are keys too, and JSON has them as text
+        except ValueError:
+            pass
     return _typed(value, replace(source.field, type=kind), faults)
 
 
