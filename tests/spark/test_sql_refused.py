@@ -94,8 +94,36 @@ def test_an_operator_without_a_text_is_explained(spark: SparkSession, condition:
         spark.table("t").where(condition)
 
 
+@pytest.mark.parametrize(
+    ("condition", "operator"),
+    [
+        ("message TEXTSERCH 'timeout'", "TEXTSEARCH"),
+        ("t.message TextSaerch 'timeout'", "TEXTSEARCH"),
+        ("level FIELDMACH 'ERROR' AND id > 3", "FIELDMATCH"),
+        ("id > 3 AND message indexqery :words", "INDEXQUERY"),
+        ("* TEXT_SEARCH 'timeout'", "TEXTSEARCH"),
+        ("message TEXT SEARCH 'timeout'", "TEXTSEARCH"),
+        ("message TEXTSEARCH 'timeout' OR level FIELD MATCH 'ERROR'", "FIELDMATCH"),
+        ("NOT message TEXTSEACH 'timeout'", "TEXTSEARCH"),
+        ("(CASE WHEN message TEXTSEACH 'timeout' THEN 1 END) = 1", "TEXTSEARCH"),
+    ],
+)
+def test_a_misspelt_operator_is_named_with_the_right_one(spark: SparkSession, condition: str, operator: str) -> None:
+    with pytest.raises(IllegalArgumentException, match=f"Write .* {operator} ") as raised:
+        spark.sql(f"SELECT * FROM t WHERE {condition}")
+    assert raised.value.getCondition() == "INDEXTABLES_QUERY_SYNTAX"
+    with pytest.raises(IllegalArgumentException, match=operator):
+        spark.table("t").where(condition)
+
+
 def test_a_mistake_elsewhere_stays_sparks(spark: SparkSession) -> None:
-    for sql in ("SELECT id FROM t indexquery WHERE id = = 5", "SELEC id indexquery 5"):
+    for sql in (
+        "SELECT id FROM t indexquery WHERE id = = 5",
+        "SELEC id indexquery 5",
+        "SELECT id FROM t WHERE message LIEK 'x'",
+        "SELECT id FROM t WHERE message search 'x'",
+        "SELECT id textserch FROM t WHERE id = = 'x'",
+    ):
         with pytest.raises(ParseException):
             spark.sql(sql)
     assert spark.sql("SELECT id textsearch FROM t indexquery LIMIT 1").columns == ["textsearch"]
