@@ -71,7 +71,7 @@ def _measured(results: list[dict[str, Any]]) -> str:
     )
     return (
         f"Measured {days} on {machine['cores']} shared cores, {machine['system']}, Python {machine['python']}, over generated"
-        f" log lines: {sizes}. Beside us: {peers}. Trust the ratios more than the figures; where the CPU time of a thing was"
+        f" log lines: {sizes}. Peers: {peers}. Trust the ratios more than the figures; where the CPU time of a thing was"
         " measured, that is shown and the clock is left out."
     )
 
@@ -83,10 +83,10 @@ def _searches(rows: Rows) -> str:
         lines[row["what"]][row["peer"]] = row
     engines = [name for name in _ENGINES if any(name in line for line in lines.values())]
     text = [
-        "Searches: every word is asked for once (first) and then once more (again), the engines by turns, and the rows are"
+        "Searches: every word is asked for once (first) and then once more (again), engines alternate, and the rows are"
         " returned. Milliseconds: median / 95th / 99th percentile, and the median CPU time of all cores.",
         "",
-        f"| question | IndexTables | CPU | {' | '.join(f'{name} | CPU' for name in engines)} | beside {engines[0]} | goal |",
+        f"| question | IndexTables | CPU | {' | '.join(f'{name} | CPU' for name in engines)} | against {engines[0]} | goal |",
         f"|---|{'---:|' * (2 + 2 * len(engines))}---|---|",
     ]
     for what, line in lines.items():
