@@ -53,6 +53,27 @@ def test_the_format_is_known_by_each_of_its_names(spark: SparkSession, tmp_path:
     spark.sql("DROP TABLE by_using")
 
 
+WITHOUT_INSTALL = """
+import os, sys
+from pyspark.sql import SparkSession
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+for name in {names!r}:
+    spark.createDataFrame([(1, "a")], "id int, text string").write.format(name).mode("append").save("t")
+    print(spark.read.format(name).load("t").count())
+spark.sql(f"CREATE TEMP VIEW v USING {names[1]} OPTIONS (path 't', query 'text:a')")
+print(spark.table("v").count())
+"""
+
+
+def test_each_name_of_the_format_is_known_to_a_session_without_the_extension(tmp_path: Path) -> None:
+    program = WITHOUT_INSTALL.replace("{names!r}", repr(FORMATS)).replace("{names[1]}", FORMATS[1])
+    printed = run_program(program, tmp_path)
+    assert printed.split() == ["1", "2", "3", "4", "4"]
+
+
 def test_the_quick_start_of_the_jvm_engine(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "logs")
     writer = rows(spark).write.format("io.indextables.provider.IndexTablesProvider").mode("append")
