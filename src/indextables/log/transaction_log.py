@@ -67,6 +67,7 @@ from indextables.model.protocol import (
     AVRO_STATE,
     PARQUET_SPLITS,
     SUPPORTED_VERSION,
+    check_writable,
     is_shared,
     upgraded,
 )
@@ -242,6 +243,12 @@ class SnapshotLog(Struct, dict=True):
         """The newest version as the store has it now, whatever staleness the settings allow."""
         return self.newest(max_staleness_seconds=0)
 
+    def newest_writable(self) -> Snapshot:
+        """The newest version in the store; UnsupportedError if this release must not change or delete anything of it."""
+        snapshot = self.fresh()
+        check_writable(snapshot.header.protocol, path=self.store.url)
+        return snapshot
+
     def reload(self) -> Snapshot:
         """The newest version, read from the start, whatever is remembered."""
         began, mark = self.monotonic(), OWN_COMMITS.mark(self._key)
@@ -343,7 +350,7 @@ class SnapshotLog(Struct, dict=True):
 
     def _as_listed(self, snapshot: Snapshot) -> Snapshot:
         """The same version as others read it, if it is the newest: dated no later than a listing says."""
-        newest = self.fresh()
+        newest = self.newest_writable()
         return newest if newest.version == snapshot.version else snapshot
 
     def _remember(self, loaded: LoadedSnapshot, mark: CommitMark) -> Snapshot:
@@ -487,7 +494,7 @@ class TransactionLog(CommitLog, dict=True):
 
         Compacting a version that has a state already makes a version of its own, for states are never rewritten.
         """
-        snapshot = self.newest()
+        snapshot = self.newest_writable()
         if self._needs_upgrade(snapshot):
             snapshot = self._upgraded(snapshot)
         if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
@@ -566,7 +573,11 @@ class TransactionLog(CommitLog, dict=True):
 
     def cleaner(self) -> Cleaner:
         """The cleaner of this log."""
-        return Cleaner(self.store, self.bases, self.now_ms, lambda: frozenset(self.fresh().header.tags.values()))
+        return Cleaner(self.store, self.bases, self.now_ms, self._tagged_versions)
+
+    def _tagged_versions(self) -> frozenset[int]:
+        """The versions that have a tag now. Cleaning reads them before each batch; it ends if the table is not writable."""
+        return frozenset(self.newest_writable().header.tags.values())
 
     def _keep_up(self, committed: CommitResult) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""

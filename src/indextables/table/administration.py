@@ -65,7 +65,7 @@ class Administration:
         """
         table = self.table
         table._refuse_if_pinned()
-        live = table._log.fresh().files(columns=["path"]).column("path").to_pylist()
+        live = table._log.newest_writable().files(columns=["path"]).column("path").to_pylist()
         if text("path", path) not in live:
             hint = "t.files() lists the splits; paths are relative to the table."
             raise InvalidInputError(f"{path} is no split of {table.path}.", hint=hint, path=path)
@@ -97,7 +97,7 @@ class Administration:
         table._refuse_if_pinned()
         if to not in (2, 3):
             raise InvalidInputError(f"A protocol can be written back to 2 or 3, not to {to!r}.", to=to)
-        snapshot = table._log.fresh()
+        snapshot = table._log.newest_writable()
         table._show(snapshot)
         old = snapshot.header.protocol
         if max(old.min_reader_version, old.min_writer_version) <= to:

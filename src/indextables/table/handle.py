@@ -240,7 +240,7 @@ class TableHandle:
         A change whose condition names columns is decided by what they are called there, or others' renames would lead it
         to other rows.
         """
-        return TableHandle(self._log, self._snapshot, self._options)._following(self._log.fresh())
+        return TableHandle(self._log, self._snapshot, self._options)._following(self._log.newest_writable())
 
     def _following(self: H, snapshot: Snapshot) -> H:
         """This table at another version, with options that mean the columns that they meant here."""
@@ -327,6 +327,7 @@ class TableHandle:
         but: str = " and cannot be changed there",
         hint: str = "Open it without a version to write, or use restore(version=...) to bring the old content back.",
     ) -> None:
+        """Refuse to change a table that shows an older version, or whose protocol this release cannot write."""
         if self._pinned:
             raise RefusedError(
                 f"{self.path} was opened at version {self.version}{but}.",
@@ -334,6 +335,7 @@ class TableHandle:
                 path=self.path,
                 version=self.version,
             )
+        protocols.check_writable(self.protocol, path=self.path)
 
     def _commit(self, changes: Changes, written: Sequence[AddAction] = ()) -> int | None:
         """Commit, and show the new version. Returns None if there was nothing to do.

@@ -1014,7 +1014,7 @@ class Table(TableHandle):
         self._refuse_if_pinned("; only the newest version is checkpointed", hint="Open it without a version.")
         if not dry_run:
             return self._moved_on(self._log.checkpoint(compact=compact))
-        snapshot = self._log.fresh()
+        snapshot = self._log.newest_writable()
         return checkpoint_preview(
             snapshot,
             version=self._log.checkpoint_version(snapshot),

@@ -56,7 +56,7 @@ class DropPlan(Report, frozen=True):
 
 def plan(log: TransactionLog, where: Predicate) -> DropPlan:
     """The partitions that match a predicate over partition columns."""
-    read = log.fresh()
+    read = log.newest_writable()
     matching = files_of_matching_partitions(where)(read)
     gone = [(action.partition_values, action.size) for action in to_actions(matching)]
     return DropPlan(log.store.url, where, _partitions(gone), read)

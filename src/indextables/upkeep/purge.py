@@ -278,7 +278,7 @@ def plan(
     """Look for what may be deleted, by this machine's time or by a given one. Nothing is changed."""
     now_ms = log.now_ms() if now_ms is None else now_ms
     policy = log_policy(settings, log_hours=retention.log_hours)
-    newest = log.fresh()
+    newest = log.newest_writable()
     inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
     expiry = find_expired(inventory, policy, now_ms=now_ms)
     history = timeline(log, newest)

@@ -196,6 +196,8 @@ class RebuildPlan(Report, frozen=True):
 def heal(log: TransactionLog, *, dry_run: bool) -> RepairReport:
     """What a repair does with a log that can be read: a checkpoint that is damaged is written anew beside it."""
     snapshot, damage = log.fresh(), log.damage()
+    if damage is not None:
+        protocols.check_writable(snapshot.header.protocol, path=log.store.url)
     message = "The table can be opened, and its newest checkpoint is what the versions say. verify() looks at the rest."
     status = NO_ACTION
     if damage is not None:
@@ -430,6 +432,7 @@ def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
             path=source.store.url,
         )
     snapshot = _newest_readable(source)
+    protocols.check_writable(snapshot.header.protocol, path=source.store.url)
     files = snapshot.all_files
     sizes = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
     adds, left_out = [], []

@@ -72,7 +72,7 @@ class RestorePlan(Report, frozen=True):
 
 def plan(log: TransactionLog, *, version: int) -> RestorePlan:
     """What it takes to bring a version back; an error if it cannot be, because splits of it were purged or are gone."""
-    read = log.fresh()
+    read = log.newest_writable()
     target = log.at_version(version)
     check_not_purged(log, read, target)
     check_splits(log.store, target)

@@ -88,7 +88,7 @@ def tag(log: TransactionLog, name: str, version: int, *, engine_info: str) -> in
     """Give a version a name; returns the version that says so. One that has the name already is left as it is."""
     given = tag_name(name)
     for attempt in range(_ATTEMPTS):
-        read = log.fresh()
+        read = log.newest_writable()
         if read.header.tags.get(given) == version:
             return read.version
         target = read if read.version == version else log.at_version(version)

@@ -51,7 +51,7 @@ class TruncatePlan(Report, frozen=True):
 
 def plan(log: TransactionLog, *, settings: RetentionSettings) -> TruncatePlan:
     """What truncating would delete. Nothing is changed."""
-    newest = log.fresh()
+    newest = log.newest_writable()
     version = log.checkpoint_version(newest)
     damage = log.damage()
     inventory = replace(log.cleaner().inventory(), tagged=frozenset(newest.header.tags.values()))
