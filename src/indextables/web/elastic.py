@@ -388,7 +388,7 @@ def _refuse_filled(given: Mapping[str, Any], *keys: str) -> None:
 
 def _count(given: Mapping[str, Any], key: str, default: int) -> int:
     value = given.get(key, default)
-    if isinstance(value, str) and value.isdecimal() and len(value) <= 15:
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= 15:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{key} is a whole number from 0 up, not {value!r}.", hint="Leave it out.")

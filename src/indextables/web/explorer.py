@@ -26,6 +26,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from msgspec import Struct
 from msgspec.structs import replace
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import (
     HTMLResponse,
@@ -286,7 +287,7 @@ class Explorer:
         """A file of the pages: style, script, icon."""
         name = request.path_params["name"]
         if name not in _ASSETS:
-            return Response(status_code=404)
+            raise HTTPException(404)
         return Response(self._assets[name], media_type=_ASSETS[name])
 
     async def home(self, request: Request) -> Response:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +27,7 @@ from indextables.scan.search import PageEnd
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query.terms import typed_value
 from indextables.splits.search.order import OrderBy, key_types
+from indextables.web.json_values import float_value
 from indextables.web.query_dsl import options, refuse
 
 _NUMBERING = ("_doc", "_shard_doc")
@@ -136,14 +136,14 @@ def sort_value(value: pa.Scalar) -> Any:
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         return value.cast(pa.int64()).as_py()
     plain = value.as_py()
-    if isinstance(plain, float) and not math.isfinite(plain):
-        return "NaN" if math.isnan(plain) else "Infinity" if plain > 0 else "-Infinity"
+    if isinstance(plain, float):
+        return float_value(plain)
     if isinstance(plain, dt.datetime):
         moment = plain if plain.tzinfo else plain.replace(tzinfo=dt.UTC)
         return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
     if isinstance(plain, bytes):
         return base64.b64encode(plain).decode("ascii")
-    return plain if isinstance(plain, bool | int | float | str) else str(plain)
+    return plain if isinstance(plain, bool | int | str) else str(plain)
 
 
 def _typed(value: Any, kind: pa.DataType, column: str) -> pa.Array:

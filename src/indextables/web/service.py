@@ -20,36 +20,33 @@ from fnmatch import fnmatchcase
 from typing import Any, NoReturn
 
 import msgspec
+import pyarrow as pa
 import uvicorn
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from indextables.config import VERSION
-from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError
+from indextables.errors import AccessDeniedError, IndexTablesError, InvalidInputError, NotFoundError, shown
 from indextables.metrics import METRICS
 from indextables.web.elastic import ElasticSearch
 from indextables.web.explorer import POLICY, Explorer, Limits, status_of
-from indextables.web.layout import frame, listing
-from indextables.web.svg import element, text
+from indextables.web.json_values import plain_json
+from indextables.web.layout import frame, listing, problem
+from indextables.web.query_dsl import options, refuse
+from indextables.web.svg import element, joined, text
 from indextables.web.warehouse import ShownTable, Warehouse
 
 _LARGEST = 1 << 20
 _MOST_ROWS = 10_000
 _SEARCH = ("q", "where", "columns", "limit", "offset", "order_by", "snippet", "version", "search_after")
 _HARMLESS = {
-    *(
-        "ignore_unavailable",
-        "allow_no_indices",
-        "expand_wildcards",
-        "max_concurrent_shard_requests",
-        "preference",
-        "pretty",
-    ),
-    *("human", "request_cache", "format", "h", "v", "s", "master_timeout", "error_trace", "local", "include_type_name"),
+    *("ignore_unavailable", "allow_no_indices", "expand_wildcards", "max_concurrent_shard_requests", "preference"),
+    *("pretty", "human", "request_cache", "master_timeout", "error_trace", "local"),
 }
 """Parameters of Elasticsearch that ask for what is the case here anyway."""
 _QUERY_KEYS = {"q", "default_operator", "df"}
@@ -57,7 +54,10 @@ _SEARCH_KEYS = {
     *("size", "from", "sort", "_source", "track_total_hits", "typed_keys", "rest_total_hits_as_int"),
     *_QUERY_KEYS,
 }
+_HEADER_KEYS = ("index", "preference", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "request_cache")
 _PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
+_DEEPEST = 200
+"""How deep a body may be nested: more than any request that a person or a client makes."""
 
 
 class Service:
@@ -72,31 +72,35 @@ class Service:
         own = {
             "/api": self._page,
             "/metrics": self._metrics,
-            "/api/openapi.json": self._own(lambda _r, _b: openapi()),
-            "/api/tables": self._own(lambda _r, _b: {"tables": [t.name for t in self.warehouse.tables()]}),
-            "/api/tables/{table}": self._own(lambda r, _b: self._describe(r)),
+            "/api/openapi.json": self._own(_without_arguments(lambda _request: openapi())),
+            "/api/tables": self._own(
+                _without_arguments(lambda _request: {"tables": [t.name for t in self.warehouse.tables()]})
+            ),
+            "/api/tables/{table}": self._own(_without_arguments(self._describe)),
             "/api/tables/{table}/search": self._own(self._search),
             "/api/tables/{table}/count": self._own(self._count),
             "/api/tables/{table}/aggregate": self._own(self._aggregate),
             "/api/tables/{table}/history": self._own(self._history),
         }
         elastic = {
-            "/": self._elastic(lambda _r, _b: _info()),
-            "/_cluster/health": self._elastic(lambda _r, _b: {"cluster_name": "indextables", "status": "green"}),
-            "/_cat/indices": self._elastic(lambda _r, _b: self._indices()),
-            "/_cat/indices/{index}": self._elastic(lambda r, _b: self._indices(r.path_params["index"])),
+            "/": self._elastic(_without_body(lambda _request: _info())),
+            "/_cluster/health": self._elastic(
+                _without_body(lambda _request: {"cluster_name": "indextables", "status": "green"})
+            ),
+            "/_cat/indices": self._elastic(_without_body(self._indices, *_CAT)),
+            "/_cat/indices/{index}": self._elastic(_without_body(self._indices, *_CAT)),
             "/_msearch": self._elastic(self._msearch, lines=True),
             "/{index}/_msearch": self._elastic(self._msearch, lines=True),
-            "/{index}/_search": self._elastic(lambda r, b: self._one(r, _SEARCH_KEYS).search(_with_parameters(r, b))),
-            "/{index}/_count": self._elastic(lambda r, b: self._elastic_count(r, b)),
-            "/{index}/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
+            "/{index}/_search": self._elastic(self._elastic_search),
+            "/{index}/_count": self._elastic(self._elastic_count),
+            "/{index}/_mapping": self._elastic(_without_body(self._mappings)),
             "/{index}/_field_caps": self._elastic(self._field_caps),
             "/_field_caps": self._elastic(self._field_caps),
-            "/_search": self._elastic(lambda r, b: self._one(r, _SEARCH_KEYS).search(_with_parameters(r, b))),
-            "/_count": self._elastic(lambda r, b: self._elastic_count(r, b)),
-            "/_mapping": self._elastic(lambda r, _b: self._mappings(r)),
-            "/{index}": self._elastic(lambda r, _b: self._about(r)),
-            "/{rest:path}": self._elastic(lambda r, _b: _no_such_address(r), lines=None),
+            "/_search": self._elastic(self._elastic_search),
+            "/_count": self._elastic(self._elastic_count),
+            "/_mapping": self._elastic(_without_body(self._mappings)),
+            "/{index}": self._elastic(self._about),
+            "/{rest:path}": self._elastic(lambda request, _: _refuse_address(request), lines=None),
         }
         return [Route(path, handler, methods=["GET", "POST"]) for path, handler in {**own, **elastic}.items()]
 
@@ -116,7 +120,7 @@ class Service:
                 body = await _object(request)
                 return _json(await self.limits.run(request, lambda: work(request, body)))
             except IndexTablesError as error:
-                return _json({"error": error.to_dict()}, status_of(error))
+                return _own_error(error)
 
         return handler
 
@@ -129,7 +133,7 @@ class Service:
                 answer = await self.limits.run(request, lambda: work(request, body))
                 return _json(answer, headers=_PRODUCT)
             except IndexTablesError as error:
-                return _json(_elastic_error(error), status_of(error), headers=_PRODUCT)
+                return _elastic_failure(error)
 
         return handler
 
@@ -144,39 +148,39 @@ class Service:
         if limit is None or limit + offset > _MOST_ROWS:
             hint = "Go on page by page with search_after, empty for the first page and then the next of the answer."
             raise InvalidInputError(f"At most {_MOST_ROWS:,} rows are answered.", hint=hint)
-        columns = given.get("columns")
+        columns = _texts(given, "columns")
         wanted: dict[str, Any] = {
-            "where": given.get("where") or None,
+            "where": _text(given, "where"),
             "columns": columns.split(",") if isinstance(columns, str) else columns,
             "limit": limit,
-            "order_by": given.get("order_by") or None,
-            "snippet": given.get("snippet") or None,
+            "order_by": _texts(given, "order_by"),
+            "snippet": _text(given, "snippet"),
         }
-        query = given.get("q") or "*"
+        query = _text(given, "q") or "*"
         if "search_after" not in given:
             rows = table.search(query, offset=offset, **wanted)
-            return {"version": table.version, "rows": rows.to_pylist(maps_as_pydicts="lossy")}
+            return {"version": table.version, "rows": _rows(rows)}
         if offset:
             raise InvalidInputError("search_after takes no offset.", hint="Leave out one of the two.")
-        page = table.search_page(query, search_after=given["search_after"] or None, **wanted)
-        return {"version": page.version, "rows": page.rows.to_pylist(maps_as_pydicts="lossy"), "next": page.next}
+        page = table.search_page(query, search_after=_text(given, "search_after"), **wanted)
+        return {"version": page.version, "rows": _rows(page.rows), "next": page.next}
 
     def _count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         given = _given(request, body, "q", "where", "version")
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
-        return {
-            "version": table.version,
-            "count": table.count(query=given.get("q") or None, where=given.get("where") or None),
-        }
+        return {"version": table.version, "count": table.count(query=_text(given, "q"), where=_text(given, "where"))}
 
     def _aggregate(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         given = _given(request, body, "q", "where", "version", "aggs")
         spec = given.get("aggs")
         if isinstance(spec, str):
             spec = _decoded(spec.encode(), "aggs")
+        if not isinstance(spec, dict):
+            hint = 'Write {"levels": {"terms": {"field": "level"}}}.'
+            raise InvalidInputError("aggs must be an object of named aggregations.", hint=hint, key="aggs")
         table = self.warehouse.open(request.path_params["table"], version=_whole(given, "version"))
-        rows = table.aggregate(spec or {}, query=given.get("q") or None, where=given.get("where") or None)
-        return {"version": table.version, "rows": rows.to_pylist()}
+        rows = table.aggregate(spec, query=_text(given, "q"), where=_text(given, "where"))
+        return {"version": table.version, "rows": _rows(rows)}
 
     def _history(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         limit = _whole(_given(request, body, "limit"), "limit", 20)
@@ -202,11 +206,14 @@ class Service:
         _check_parameters(request, parameters)
         return self._open(request.path_params.get("index", "_all"))
 
-    def _about(self, request: Request) -> dict[str, Any]:
+    def _about(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         if request.path_params["index"].startswith("_"):
-            _no_such_address(request)
-        mappings = self._mappings(request)
+            _refuse_address(request)
+        mappings = _without_body(self._mappings)(request, body)
         return {name: {"aliases": {}, "settings": {}, **about} for name, about in mappings.items()}
+
+    def _elastic_search(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self._one(request, _SEARCH_KEYS).search(_with_parameters(request, body))
 
     def _elastic_count(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
         count = self._one(request, _QUERY_KEYS).count(_with_parameters(request, body))
@@ -216,10 +223,14 @@ class Service:
         _check_parameters(request, {"max_concurrent_searches", "typed_keys"})
         answers = []
         for header, body in zip(searches[::2], searches[1::2], strict=True):
-            index = header.get("index", request.path_params.get("index", "_all"))
             try:
-                name = ",".join(index) if isinstance(index, list) else str(index)
-                answers.append({**self._open(name).search(body), "status": 200})
+                index = options(header, _HEADER_KEYS, "the header of a search").get("index")
+                names = request.path_params.get("index", "_all") if index is None else index
+                if isinstance(names, list) and all(isinstance(name, str) for name in names):
+                    names = ",".join(names)
+                if not isinstance(names, str):
+                    raise InvalidInputError(f"index is not a name: {shown(names)}.", hint="Name one table.")
+                answers.append({**self._open(names).search(body), "status": 200})
             except IndexTablesError as error:
                 answers.append(_elastic_error(error))
         return {"took": sum(a.get("took", 0) for a in answers), "responses": answers}
@@ -232,24 +243,33 @@ class Service:
         return {t.name: {"mappings": ElasticSearch(self.warehouse.open(t.name), t.name).mapping()} for t in found}
 
     def _field_caps(self, request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
-        _check_parameters(request, {"fields", "include_unmapped", "include_empty_fields", "filters"})
-        fields = body.get("fields") or request.query_params.get("fields", "*")
-        patterns = fields.split(",") if isinstance(fields, str) else [str(f) for f in fields]
+        _check_parameters(request, {"fields"})
+        fields = options(body, ["fields"], "the request").get("fields") or request.query_params.get("fields", "*")
+        patterns = fields.split(",") if isinstance(fields, str) else fields
+        if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
+            raise InvalidInputError(f"fields is not a list of names: {shown(fields)}.", hint='Write ["ts", "mess*"].')
         found = self._matching(request.path_params.get("index", "_all"))
         caps: dict[str, dict[str, Any]] = {}
-        for shown in found:
-            for name, kinds in ElasticSearch(self.warehouse.open(shown.name), shown.name).field_caps(patterns).items():
+        for shown_table in found:
+            table = ElasticSearch(self.warehouse.open(shown_table.name), shown_table.name)
+            for name, kinds in table.field_caps(patterns).items():
                 caps.setdefault(name, {}).update(kinds)
         return {"indices": [t.name for t in found], "fields": caps}
 
-    def _indices(self, pattern: str = "_all") -> list[dict[str, str]]:
+    def _indices(self, request: Request) -> list[dict[str, str]]:
+        if request.query_params.get("format", "json") != "json":
+            raise refuse(f"format {request.query_params['format']}", known=["json"])
         rows = []
-        for shown in self._matching(pattern):
-            table = self.warehouse.open(shown.name)
+        for shown_table in self._matching(request.path_params.get("index", "_all")):
+            table = self.warehouse.open(shown_table.name)
             size = sum(table.files().column("size").to_pylist())
-            common = {"health": "green", "status": "open", "index": shown.name, "uuid": table.metadata.id}
+            common = {"health": "green", "status": "open", "index": shown_table.name, "uuid": table.metadata.id}
             rows.append({**common, "pri": "1", "rep": "0", "docs.count": str(table.count()), "store.size": str(size)})
-        return rows
+        wanted = [name for name in request.query_params.get("h", "").split(",") if name]
+        unknown = next((name for name in wanted if rows and name not in rows[0]), None)
+        if unknown is not None:
+            raise refuse(f"h={unknown}", known=[*rows[0]])
+        return [{name: row[name] for name in wanted or row} for row in rows]
 
 
 def _info() -> dict[str, Any]:
@@ -281,7 +301,7 @@ _ANSWERED = (
 )
 
 
-def _no_such_address(request: Request) -> NoReturn:
+def _refuse_address(request: Request) -> NoReturn:
     """The refusal of an address of Elasticsearch that has no answer here."""
     path = request.url.path
     parts = set(path.split("/"))
@@ -291,6 +311,31 @@ def _no_such_address(request: Request) -> NoReturn:
 
 def _shards() -> dict[str, int]:
     return {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+
+
+_CAT = ("format", "h", "v")
+
+
+def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[[Request, Mapping[str, Any]], Any]:
+    """The work of an address of the dialect that takes no body, and none but these parameters."""
+
+    def checked(request: Request, body: Mapping[str, Any]) -> Any:
+        _check_parameters(request, set(parameters))
+        if body:
+            raise InvalidInputError(f"{request.url.path} takes no body.", hint=_READ_ONLY, part=next(iter(body)))
+        return work(request)
+
+    return checked
+
+
+def _without_arguments(work: Callable[[Request], Any]) -> Callable[[Request, Mapping[str, Any]], Any]:
+    """The work of an address that takes no argument."""
+
+    def checked(request: Request, body: Mapping[str, Any]) -> Any:
+        _given(request, body)
+        return work(request)
+
+    return checked
 
 
 def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -303,8 +348,11 @@ def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any
         own = ("default_operator", "df")
         given = {{"df": "default_field"}.get(k, k): request.query_params[k] for k in own if k in request.query_params}
         merged["query"] = {"query_string": {"query": request.query_params["q"], **given}}
+    elif orphan := next((key for key in ("default_operator", "df") if key in request.query_params), None):
+        raise InvalidInputError(f"The parameter {orphan!r} is about q, which is missing.", hint="Give q as well.")
     if "track_total_hits" in request.query_params:
-        merged["track_total_hits"] = request.query_params["track_total_hits"] != "false"
+        total = request.query_params["track_total_hits"]
+        merged["track_total_hits"] = total == "true" if total in ("true", "false") else _whole({"n": total}, "n")
     if "sort" in request.query_params:
         pairs = (part.partition(":") for part in request.query_params["sort"].split(","))
         merged["sort"] = [{name: order or "asc"} for name, _, order in pairs]
@@ -326,20 +374,51 @@ def _given(request: Request, body: Mapping[str, Any], *known: str) -> dict[str, 
     found = {**request.query_params, **body}
     unknown = next((key for key in found if key not in known), None)
     if unknown is not None:
-        raise InvalidInputError(f"{unknown!r} is not known here.", hint=f"Known: {', '.join(known)}.", part=unknown)
+        hint = f"Known: {', '.join(known)}." if known else "This address takes no arguments."
+        raise InvalidInputError(f"{shown(unknown)} is not known here.", hint=hint, part=unknown)
     return found
+
+
+def _text(given: Mapping[str, Any], key: str) -> str | None:
+    """An argument that is a text; None if it is missing or empty."""
+    value = given.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InvalidInputError(f"{key} must be a text, not {shown(value)}.", hint="Write it in quotes.", key=key)
+    return value or None
+
+
+def _texts(given: Mapping[str, Any], key: str) -> str | list[str] | None:
+    """An argument that is a text or a list of them; None if it is missing or empty."""
+    value = given.get(key)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return value or None
+    if isinstance(value, list):
+        raise InvalidInputError(f"{key} must hold texts, not {shown(value)}.", hint="Write them in quotes.", key=key)
+    return _text(given, key)
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Rows as JSON has them; numbers that are not finite are texts."""
+    rows: list[dict[str, Any]] = plain_json(table.to_pylist(maps_as_pydicts="lossy"))
+    return rows
 
 
 def _whole(given: Mapping[str, Any], key: str, default: int | None = None) -> int | None:
     value = given.get(key)
     if value is None or value == "":
         return default
-    if isinstance(value, bool) or not str(value).isdigit() or len(str(value)) > 15:
-        raise InvalidInputError(f"{key}={value!r} is not a whole number.", hint="Give digits alone.", key=key)
-    return int(value)
+    digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 15):
+        message = f"{key}={shown(value)} is not a whole number from 0 to 999,999,999,999,999."
+        raise InvalidInputError(message, hint="Give digits alone.", key=key)
+    return int(digits)
 
 
 async def _body(request: Request) -> bytes:
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        hint = "Send it as it is; clients of Elasticsearch have http_compress=False for that."
+        raise InvalidInputError(f"A body with Content-Encoding {encoding!r} is not read.", hint=hint)
     parts, size = [], 0
     async for part in request.stream():
         size += len(part)
@@ -351,9 +430,21 @@ async def _body(request: Request) -> bytes:
 
 def _decoded(data: bytes, what: str) -> Any:
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        found = msgspec.json.decode(data)
+        too_deep = _is_deeper(found, _DEEPEST)
+    except RecursionError:
+        too_deep = True
+    except (msgspec.DecodeError, UnicodeError) as error:
         raise InvalidInputError(f"{what} is no JSON: {error}.", hint="Send a JSON object.") from None
+    if too_deep:
+        raise InvalidInputError(f"{what} is nested deeper than {_DEEPEST} levels.", hint="Make it flatter.")
+    return found
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether lists and objects are nested in more than some levels."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels < 0 or any(_is_deeper(item, levels - 1) for item in inside if isinstance(item, dict | list))
 
 
 async def _object(request: Request) -> dict[str, Any]:
@@ -376,6 +467,14 @@ async def _lines(request: Request) -> list[dict[str, Any]]:
 def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     content = msgspec.json.encode(value, enc_hook=str)
     return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
+
+
+def _own_error(error: IndexTablesError, status: int | None = None) -> Response:
+    return _json({"error": error.to_dict()}, status or status_of(error))
+
+
+def _elastic_failure(error: IndexTablesError) -> Response:
+    return _json(_elastic_error(error), status_of(error), headers=_PRODUCT)
 
 
 def _elastic_error(error: IndexTablesError) -> dict[str, Any]:
@@ -478,12 +577,61 @@ def serve_searches(
 
 def service_application(service: Service, token: str, *, names: frozenset[str]) -> ASGIApp:
     """The search service behind the guard."""
-    return Guard(Starlette(routes=[Mount("/", routes=service.routes())]), token, names=names, headers=True)
+    failed = {HTTPException: _answer_refusal, Exception: _answer_fault}
+    app = Starlette(routes=[Mount("/", routes=service.routes())], exception_handlers=failed)
+    return Guard(app, token, names=names, headers=True)
 
 
 def application(explorer: Explorer, token: str, *, names: frozenset[str] = frozenset()) -> ASGIApp:
     """The pages behind the guard: who does not know the token, or comes by another name, is told nothing."""
-    return Guard(Starlette(routes=[Mount("/", routes=explorer.routes())]), token, names=frozenset(_NAMES | names))
+    failed = {HTTPException: _refusal_page, Exception: _fault_page}
+    app = Starlette(routes=[Mount("/", routes=explorer.routes())], exception_handlers=failed)
+    return Guard(app, token, names=frozenset(_NAMES | names))
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    """The answer of the service to a request that reaches no address."""
+    return _elastic_failure(_unknown_address(request, error))
+
+
+async def _answer_fault(_request: Request, error: Exception) -> Response:
+    """The answer of the service where it failed itself; the server logs the error with its traceback."""
+    return _own_error(_fault(error), 500)
+
+
+async def _refusal_page(request: Request, error: Exception) -> Response:
+    """The page of the explorer for a request that reaches no page."""
+    refused = _unknown_address(request, error)
+    return _page_of(request, refused, error.status_code if isinstance(error, HTTPException) else 404)
+
+
+async def _fault_page(request: Request, error: Exception) -> Response:
+    """The page of the explorer where it failed itself; the server logs the error with its traceback."""
+    return _page_of(request, _fault(error), 500)
+
+
+def _page_of(request: Request, error: IndexTablesError, status: int) -> Response:
+    up = "../" * (request.url.path.count("/") - 1)
+    title = "Page not found" if status == 404 else "No answer"
+    content = [
+        element("h1", text(title)),
+        problem(error),
+        element("p", element("a", text("All tables"), href=up or "./")),
+    ]
+    return HTMLResponse(frame(title, *content, up=up), status_code=status)
+
+
+def _unknown_address(request: Request, error: Exception) -> NotFoundError:
+    allowed = error.headers.get("Allow") if isinstance(error, HTTPException) and error.headers else None
+    path = request.url.path
+    message = f"There is nothing at {shown(path)}." if allowed is None else f"{path} is not for {request.method}."
+    hint = "Check the address." if allowed is None else f"It is for {allowed}."
+    return NotFoundError(message, hint=hint, address=path)
+
+
+def _fault(error: Exception) -> IndexTablesError:
+    hint = "The log of the server has the details; please report them."
+    return IndexTablesError(f"The server failed with {type(error).__name__}.", hint=hint)
 
 
 class Guard:
@@ -511,8 +659,11 @@ class Guard:
         secret, slash, rest = scope["path"].removeprefix("/").partition("/")
         known = secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), self._token) and bool(slash)
         by_header = self._headers and not known and self._is_authorized(Headers(scope=scope).get("authorization", ""))
-        if (self._names and name not in self._names) or not (known or by_header):
-            await PlainTextResponse("Forbidden", status_code=403, headers=HEADERS)(scope, receive, send)
+        if self._names and name not in self._names:
+            await self._refuse(403, f"The host {shown(name)} is not this machine.")(scope, receive, send)
+            return
+        if not (known or by_header):
+            await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(scope, receive, send)
             return
         if scope["method"] not in self._methods:
             await self._refuse_method(scope)(scope, receive, send)
@@ -521,9 +672,23 @@ class Guard:
         inner = {**scope, "path": path, "raw_path": None, "root_path": ""}
         await self._app(inner, receive, _with_headers(send))
 
+    def _refuse(self, status: int, message: str) -> Response:
+        """The answer to a request that is not let in: a page for a browser, JSON for clients of either dialect."""
+        if not self._headers:
+            hint = "Open the whole address that the server printed when it started."
+            content = [element("h1", text("Forbidden")), element("p", text(f"{message} {hint}"))]
+            return HTMLResponse(joined(*content), status_code=status, headers=HEADERS)
+        hint = "Send the token in the header Authorization, as Bearer, ApiKey or the password of Basic."
+        error = AccessDeniedError(message, hint=hint if status == 401 else "Ask by the address of this machine.")
+        reason = {"type": "security_exception", "reason": str(error)}
+        headers = {**HEADERS, **_PRODUCT, **({"WWW-Authenticate": "Bearer"} if status == 401 else {})}
+        body = {"error": {**error.to_dict(), "root_cause": [reason], **reason}, "status": status}
+        return _json(body, status, headers)
+
     def _refuse_method(self, scope: Scope) -> Response:
         if not self._headers:
-            return PlainTextResponse("Only questions are answered.", status_code=405, headers=HEADERS)
+            content = [element("h1", text("Method not allowed")), element("p", text("The pages are read by GET."))]
+            return HTMLResponse(joined(*content), status_code=405, headers=HEADERS)
         reason = f"{scope['method']} {scope['path']} is not answered here. {_READ_ONLY}"
         error = {"type": "method_not_allowed", "reason": reason}
         return _json({"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **_PRODUCT})

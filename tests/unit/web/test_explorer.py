@@ -313,10 +313,20 @@ def test_nothing_is_changed_by_looking(client: TestClient, folder: Path) -> None
         assert client.request(method, f"/{TOKEN}/t/logs/search").status_code == 405
 
 
+@pytest.mark.parametrize("address", ["nothing", "t/logs", "t/logs/nothing", "t/logs/search/more", "assets/none.css"])
+def test_an_address_without_a_page_is_a_page_with_a_way_back(client: TestClient, address: str) -> None:
+    answer = client.get(f"/{TOKEN}/{address}")
+    assert answer.status_code == 404 and "There is nothing at" in answer.text
+    back = re.search(r'<a href="([^"]*)">All tables', answer.text)
+    assert back is not None
+    assert client.get(f"/{TOKEN}/{address}".rpartition("/")[0] + "/" + back[1]).status_code == 200
+
+
 def test_who_does_not_know_the_secret_or_comes_by_another_name_is_told_nothing(client: TestClient) -> None:
     for address in ("/", "/t/logs/search", f"/{TOKEN[:-1]}/", f"/{TOKEN}x/t/logs/search", f"/{TOKEN}", "/%C3%A9/"):
         answer = client.get(address)
-        assert (answer.status_code, answer.text) == (403, "Forbidden"), address
+        assert answer.status_code == 403 and "Forbidden" in answer.text, address
+        assert "whole address that the server printed" in answer.text and "logs" not in answer.text
     for host in ("evil.example", "evil.example:8321", "127.0.0.1.evil.example:8321", ""):
         assert client.get(f"/{TOKEN}/", headers={"Host": host}).status_code == 403
     for host in ("localhost:8321", "127.0.0.1", "[::1]:8321"):
