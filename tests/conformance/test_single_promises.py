@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import threading
@@ -25,11 +26,18 @@ from indextables.config.log import (
     StateRetrySettings,
     StateWriteSettings,
 )
-from indextables.errors import CheckpointCorruptionError, CheckpointValidationError
+from indextables.errors import (
+    CheckpointCorruptionError,
+    CheckpointValidationError,
+    CorruptTableError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
+from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Base, CommittedVersion, replay
 from indextables.pools import POOLS
 from indextables.storage.local import LocalStore
@@ -75,9 +83,189 @@ def test_the_metadata_of_a_new_table_has_every_field(tmp_path: Path) -> None:
     assert abs(found["createdTime"] - table.history().to_pylist()[0]["timestamp"].timestamp() * 1000) < 60_000
 
 
+NEWER_PROTOCOLS = {
+    "reader version": (
+        ProtocolAction(min_reader_version=9, min_writer_version=9),
+        "reader version 9.*supports up to 4",
+    ),
+    "reader feature": (
+        ProtocolAction(
+            min_reader_version=4,
+            min_writer_version=4,
+            reader_features=("timeMachine",),
+            writer_features=("timeMachine",),
+        ),
+        "timeMachine",
+    ),
+}
+NEWER_WRITERS = {
+    "writer version": (
+        ProtocolAction(min_reader_version=4, min_writer_version=9),
+        "writer version 9.*supports up to 4",
+    ),
+    "writer feature": (
+        ProtocolAction(min_reader_version=4, min_writer_version=4, writer_features=("timeMachine",)),
+        "timeMachine",
+    ),
+}
+
+
+def put_version(root: Path, version: int, *actions: Any) -> None:
+    """A version file of another writer."""
+    (root / log_files.version_path(version)).write_bytes(version_file.encode(list(actions)))
+
+
+ODD_LINES = {
+    "schema": b'{"metaData":{"id":"m","schemaString":"no schema"}}',
+    "path": b'{"add":{"path":"../outside.split","size":1}}',
+    "types": b'{"add":{"path":["part","of","a","split"],"size":{"bytes":1}}}',
+}
+
+
+@pytest.mark.parametrize("what", NEWER_PROTOCOLS)
+@pytest.mark.parametrize("odd", ODD_LINES)
+@pytest.mark.parametrize("together", [True, False], ids=["same version", "next version"])
+def test_the_protocol_is_checked_before_anything_else_is_used(
+    tmp_path: Path, what: str, odd: str, together: bool
+) -> None:
+    """A line that this release would take for damage is in the same version or in the next one."""
+    protocol, message = NEWER_PROTOCOLS[what]
+    table = table_of(tmp_path, appends=1)
+    newer, line = version_file.encode([protocol], compress=False), ODD_LINES[odd] + b"\n"
+    (tmp_path / log_files.version_path(2)).write_bytes(newer + line if together else newer)
+    if not together:
+        (tmp_path / log_files.version_path(3)).write_bytes(line)
+    table.invalidate_cache()
+    for call in (lambda: Table.open(str(tmp_path)), lambda: table.refresh(), lambda: table.append(rows([1]))):
+        with pytest.raises(UnsupportedError, match=message):
+            call()
+    assert not (tmp_path / log_files.version_path(3 if together else 4)).exists()
+
+
+@pytest.mark.parametrize("what", NEWER_WRITERS)
+def test_a_protocol_that_only_writers_lack_lets_readers_in(tmp_path: Path, what: str) -> None:
+    protocol, message = NEWER_WRITERS[what]
+    table_of(tmp_path, appends=2)
+    put_version(tmp_path, 3, protocol)
+    table = Table.open(str(tmp_path))
+    assert ids(table) == list(range(20))
+    splits = sorted(tmp_path.rglob("*.split"))
+    for call in (
+        lambda: table.append(rows([1])),
+        lambda: table.overwrite(rows([1])),
+        lambda: table.delete(where="id = 1"),
+        lambda: table.merge(),
+    ):
+        with pytest.raises(UnsupportedError, match=message):
+            call()
+    assert not (tmp_path / log_files.version_path(4)).exists()
+    assert sorted(tmp_path.rglob("*.split")) == splits
+
+
+def test_an_upgrade_of_the_protocol_is_the_next_version_and_keeps_what_is_higher(tmp_path: Path) -> None:
+    schema_string = schema_to_json(SCHEMA)
+    (tmp_path / log_files.LOG).mkdir()
+    put_version(
+        tmp_path,
+        0,
+        ProtocolAction(min_reader_version=1, min_writer_version=2),
+        MetadataAction(id="t", schema_string=schema_string),
+    )
+    table = Table.open(str(tmp_path))
+    assert table.upgrade_protocol(min_reader_version=2, min_writer_version=3) == 1
+    (written,) = [line["protocol"] for line in lines(tmp_path, 1) if "protocol" in line]
+    assert (written["minReaderVersion"], written["minWriterVersion"]) == (2, 3)
+    assert "metaData" not in keys(tmp_path, 1)
+    assert table.upgrade_protocol(min_reader_version=1, min_writer_version=1) is None
+    protocol = Table.open(str(tmp_path)).protocol
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (2, 3)
+
+
+def test_features_are_named_from_protocol_3_on(tmp_path: Path) -> None:
+    (tmp_path / log_files.LOG).mkdir()
+    put_version(
+        tmp_path,
+        0,
+        ProtocolAction(min_reader_version=1, min_writer_version=2),
+        MetadataAction(id="t", schema_string=schema_to_json(SCHEMA)),
+    )
+    table = Table.open(str(tmp_path))
+    named = {}
+    for version, number in enumerate((2, 3, 4), 1):
+        assert table.upgrade_protocol(min_reader_version=number, min_writer_version=number) == version
+        (written,) = [line["protocol"] for line in lines(tmp_path, version) if "protocol" in line]
+        named[number] = sorted(key for key in ("readerFeatures", "writerFeatures") if written.get(key) is not None)
+    assert named[2] == [] and named[3] in ([], named[4])
+    new = Table.create(str(tmp_path / "new"), schema=SCHEMA)
+    (written,) = [line["protocol"] for line in lines(new.path, 0) if "protocol" in line]
+    assert {"avroState", "multiPartCheckpoint", "schemaDeduplication"} <= set(written["readerFeatures"])
+    assert written["readerFeatures"] == written["writerFeatures"]
+
+
+@pytest.mark.parametrize("actions", [(ProtocolAction(),), (ProtocolAction(), AddAction(path="a.split", size=1))])
+def test_a_log_without_metadata_is_an_error_with_the_way_out(tmp_path: Path, actions: tuple[Any, ...]) -> None:
+    (tmp_path / log_files.LOG).mkdir()
+    put_version(tmp_path, 0, *actions)
+    with pytest.raises(CorruptTableError, match="no metadata") as caught:
+        Table.open(str(tmp_path))
+    assert "Table.repair" in caught.value.hint
+
+
+@pytest.mark.parametrize("damage", ["garbled", "missing"])
+def test_a_table_that_lost_version_0_without_a_checkpoint_is_refused_by_the_name_of_the_file(
+    tmp_path: Path, damage: str
+) -> None:
+    """With the whole log gone there is no table, and its splits are enough to rebuild one."""
+    path = tmp_path / "t"
+    table = table_of(path, appends=3)
+    first = path / log_files.version_path(0)
+    first.write_bytes(b"{ nonsense") if damage == "garbled" else first.unlink()
+    table.invalidate_cache()
+    with pytest.raises(CorruptTableError, match=first.name) as caught:
+        Table.open(str(path))
+    assert not isinstance(caught.value, TableNotFoundError) and caught.value.hint
+    shutil.rmtree(path / log_files.LOG)
+    table.invalidate_cache()
+    with pytest.raises(TableNotFoundError, match="no transaction log found"):
+        Table.open(str(path))
+    Table.repair(str(path))
+    assert ids(Table.open(str(path))) == list(range(30))
+
+
+def test_a_checkpoint_starts_from_the_newest_one_and_reads_only_later_versions(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    for n in range(3):
+        commit(log, file(n))
+    log.checkpoint()
+    for version in range(3):
+        (tmp_path / log_files.version_path(version)).unlink()
+    commit(log, file(3), removes=[file(0).path])
+    again = state_log(LocalStore(str(tmp_path)))
+    assert again.checkpoint().version == 4
+    (tmp_path / log_files.version_path(3)).unlink()
+    (tmp_path / log_files.version_path(4)).rename(tmp_path / "kept")
+    (tmp_path / "kept").rename(tmp_path / log_files.version_path(4))
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in (1, 2, 3))
+
+
+def test_with_the_cache_off_nothing_of_a_table_is_remembered(tmp_path: Path) -> None:
+    cached = table_of(tmp_path, appends=2)
+    cached.invalidate_cache()
+    before = cached.cache_stats().hits
+    off: dict[str, object] = {"transaction.cache.enabled": False}
+    for _ in range(2):
+        table = Table.open(str(tmp_path), options=off)
+        assert ids(table) == list(range(20)) and table.files().num_rows == 2
+    stats = cached.cache_stats()
+    assert not stats.entries and stats.hits == before
+    Table.open(str(tmp_path))
+    assert cached.cache_stats().entries
+
+
 def test_an_append_adds_and_a_merge_removes_and_adds_in_one_version(tmp_path: Path) -> None:
     table = table_of(tmp_path, appends=3)
     sources = {line["add"]["path"] for n in (1, 2, 3) for line in lines(tmp_path, n) if "add" in line}
+    assert keys(tmp_path, 1) == ["commitInfo", "metaData", "add"], "the first names a new doc mapping"
     assert keys(tmp_path, 2) == keys(tmp_path, 3) == ["commitInfo", "add"]
     assert table.merge().version == 4
     assert sorted(keys(tmp_path, 4)) == ["add", "commitInfo", "remove", "remove", "remove"]

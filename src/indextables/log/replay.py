@@ -144,6 +144,7 @@ def _load(
 
 def _replayed(store: Store, reader: BaseReader, listing: LogListing, base: Base, until: int) -> LoadedSnapshot:
     version_files = [(v, listing.versions[v]) for v in range(base.header.version + 1, until + 1)]
+    check_readable(base.header.protocol, path=store.url)
     try:
         snapshot = replay(base, reader.versions.read(version_files))
     except NotFoundError as error:

@@ -22,6 +22,7 @@ from indextables.errors import BadFileError, InvalidInputError, NotFoundError, R
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.model.actions import AddAction, CommitInfo, LogAction, RemoveAction, SkipAction
+from indextables.model.protocol import check_readable
 from indextables.model.snapshot import CommittedVersion
 from indextables.pools import VERSIONS
 from indextables.storage.location import inside
@@ -102,8 +103,18 @@ class VersionReader(Struct, frozen=True):
         """These versions, in the order asked for. A file that has gone is NotFoundError."""
         cached = [self._from_cache(version, info) for version, info in files]
         missing = [pair for pair, version in zip(files, cached, strict=True) if version is None]
-        fetched = iter(self._fetch_all(missing))
+        try:
+            fetched = iter(self._fetch_all(missing))
+        except BadFileError:
+            self._refuse_newer_protocols(files)
+            raise
         return [version if version is not None else next(fetched) for version in cached]
+
+    def _refuse_newer_protocols(self, files: Sequence[tuple[int, ObjectInfo]]) -> None:
+        """Raise UnsupportedError if one of these versions requires a newer release: to it the files may be in order."""
+        for _, info in files:
+            for protocol in version_file.protocols_in(self.store.get(info.path), path=info.path):
+                check_readable(protocol, path=self.store.url)
 
     def read_one(self, version: int) -> CommittedVersion | None:
         """One version that no listing has shown yet; None if it is not there."""

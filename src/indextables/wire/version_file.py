@@ -186,6 +186,23 @@ def decode(data: bytes, *, path: str) -> list[LogAction]:
     return decode_lines(inflate(data, path=path), path=path, packed_bytes=len(data))
 
 
+def protocols_in(data: bytes, *, path: str) -> list[ProtocolAction]:
+    """The protocol actions of a version file whose other lines may be unreadable; none if the file does not inflate."""
+    try:
+        lines = inflate(data, path=path).split(b"\n")
+    except BadFileError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            action = _decode_line(line) if line.lstrip().startswith(b'{"protocol"') else None
+        except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
+            continue
+        if isinstance(action, ProtocolAction):
+            found.append(action)
+    return found
+
+
 def decode_lines(plain: bytes, *, path: str, packed_bytes: int, first_line: int = 1) -> list[LogAction]:
     """The actions of lines that were inflated from so many bytes. `first_line` is what the first of them is called."""
     check_entries(plain.count(b"\n"), packed_bytes, path=path)
