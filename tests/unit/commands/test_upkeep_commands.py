@@ -191,11 +191,16 @@ def test_the_words_of_delta_lake_do_what_ours_do(path: str) -> None:
     assert (restored["version"], restored["restored_version"], ids(Table.open(path))) == (6, 1, list(range(10)))
     assert ran(f"DESCRIBE HISTORY '{path}' LIMIT 1")["operation"] == "RESTORE"
     preview = ran(f"VACUUM '{path}' RETAIN 168 HOURS DRY RUN")
-    assert (preview["dry_run"], preview["retention_hours"]) == (True, 168)
+    assert (preview["dry_run"], preview["retention_hours"], preview["orphaned_files_found"]) == (True, 168, 0)
     with pytest.raises(RefusedError):
         ran(f"VACUUM '{path}' RETAIN 1 HOURS")
     moment = Table.open(path).history(limit=2).to_pylist()[1]["timestamp"]
     assert ran(f"RESTORE TABLE '{path}' TO TIMESTAMP AS OF '{moment.isoformat()}'")["restored_version"] == 5
+    removed = splits_on_disk(path) - set(Table.open(path).files().column("path").to_pylist())
+    age(path, hours=1000)
+    assert removed and ran(f"VACUUM '{path}' RETAIN 168 HOURS")["orphaned_files_deleted"] >= len(removed)
+    assert not removed & splits_on_disk(path)
+    assert ids(Table.open(path)) == before
 
 
 def test_detail_says_what_the_table_is(path: str) -> None:

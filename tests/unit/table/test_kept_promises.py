@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from pathlib import Path
 
@@ -36,14 +37,21 @@ def test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in
     assert fresh.verify().healthy
 
 
-def test_by_default_a_failed_clean_up_is_only_counted(tmp_path: Path) -> None:
+def test_by_default_a_failed_clean_up_is_a_warning_and_affects_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "t"
     table_of(path, appends=3, options={"checkpoint.interval": 1_000})
     age(path, hours=24 * 60)
     table = Table.open(str(path), options={"checkpoint.interval": 1, "checkpoint.retention": 0})
     table._log.store = FaultyStore(table._log.store, [Fault("delete", times=99)])
     table._log.__post_init__()
-    assert table.append(rows(range(30, 40))) == 4
+    with caplog.at_level(logging.WARNING):
+        assert table.append(rows(range(30, 40))) == 4
+    assert [record for record in caplog.records if "clean" in record.getMessage()]
+    fresh = Table.open(str(path))
+    assert ids(fresh) == list(range(40)) and fresh.verify().healthy
+    assert table.append(rows([40])) == 5
 
 
 class Slow(StoreWrapper):
