@@ -243,3 +243,73 @@ def test_files_that_may_not_be_read(
     given = (rows, option) if option == "--create" else (option, rows)
     assert f"{rows} may not be read by this user" in call(verb, tmp_path / "t", *given, code=10).err
     assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("float", "1e300", "does not fit column 'x', which holds numbers (float)"),
+        ("float", "16777217", "does not fit column 'x', which holds numbers (float)"),
+        ("double", "9007199254740993", "does not fit column 'x', which holds numbers (double)"),
+        ("timestamp", "2026-01-01T00:00:00.123456789Z", "does not fit column 'x', which holds times"),
+        ("timestamp_ntz", "2026-01-01T00:00:00+02:00", "does not fit column 'x', which holds times"),
+    ],
+)
+@pytest.mark.parametrize("form", ["jsonl", "csv", "text"])
+def test_a_value_is_never_changed_on_its_way_in(
+    call: Call, tmp_path: Path, form: str, kind: str, text: str, said: str
+) -> None:
+    call("create", tmp_path / "t", "--schema", f"x {kind}, y string")
+    value = f'"{text}"' if kind.startswith("timestamp") else text
+    lines = {"jsonl": f'{{"x": null}}\n{{"x": {value}}}\n', "csv": f"x\n\n{text}\n", "text": f"{text}\n"}[form]
+    pattern = ["--pattern", r"(?P<x>\S+)"] if form == "text" else []
+    refused = call(
+        "append", tmp_path / "t", file_with(tmp_path, f"rows.{form}", lines), "--format", form, *pattern, code=2
+    ).err
+    assert (
+        f"{text!r} {said}" in refused or f"{value.strip(chr(34))} {said}" in refused or "1e+300 does not fit" in refused
+    )
+    assert Table.open(str(tmp_path / "t")).version == 0
+
+
+def test_nanoseconds_of_a_new_column_stay_text(call: Call, tmp_path: Path) -> None:
+    text = "2026-01-01T00:00:00.123456789Z"
+    call("append", tmp_path / "t", file_with(tmp_path, "rows.jsonl", f'{{"x": "{text}"}}\n'), "--create")
+    assert stored(tmp_path / "t") == [{"x": text}]
+
+
+def test_epoch_numbers_of_json_are_times_by_their_size(call: Call, tmp_path: Path) -> None:
+    call("create", tmp_path / "t", "--schema", "x timestamp")
+    lines = '{"x": 1700000000}\n{"x": 1700000000250}\n{"x": 1700000000.5}\n'
+    call("append", tmp_path / "t", file_with(tmp_path, "rows.jsonl", lines))
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    assert [row["x"] for row in stored(tmp_path / "t")] == [
+        at,
+        at.replace(microsecond=250_000),
+        at.replace(microsecond=500_000),
+    ]
+    refused = call("append", tmp_path / "t", file_with(tmp_path, "short.jsonl", '{"x": 5}\n'), code=2).err
+    assert "too small to tell seconds from milliseconds" in refused
+
+
+def test_times_of_text_without_a_zone_fit_columns_without_one(call: Call, tmp_path: Path) -> None:
+    call("create", tmp_path / "t", "--schema", "x timestamp_ntz")
+    append = (
+        "append",
+        tmp_path / "t",
+        file_with(tmp_path, "a.log", "2026-01-01 12:00:00,5\n"),
+        "--pattern",
+        "(?P<x>.*)",
+    )
+    call(*append)
+    call(*append[:2], file_with(tmp_path, "b.log", "01.02.2026\n"), *append[3:], "--time-format", "x=%d.%m.%Y")
+    assert sorted(row["x"] for row in stored(tmp_path / "t")) == [
+        datetime(2026, 1, 1, 12, 0, 0, 500_000),
+        datetime(2026, 2, 1),
+    ]
+
+
+def test_a_nul_in_a_line_of_text_stays(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"one\n\0two\n\0\0three\0\n\xef\xbb\xbffour\n")
+    call("append", tmp_path / "t", tmp_path / "a.log", "--create")
+    assert [row["message"] for row in stored(tmp_path / "t")] == ["one", "\0two", "\0\0three\0", "\ufefffour"]

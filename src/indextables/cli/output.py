@@ -2,7 +2,7 @@
 
 The JSON of rows is a list of objects, one row a line; of a report, an object with its fields. Times are ISO text, decimals
 text, binary base64, and a number that JSON does not know is null. Errors go to stderr, as `{"error": {...}}` with --json,
-and each kind of error has an exit code. `moment` recognises a date or a time in files whose columns have no types.
+and each kind of error has an exit code. `DATE` and `TIME` recognise times in files whose columns have no types.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
 
@@ -191,9 +190,3 @@ def meanings() -> list[dict[str, object]]:
 
 DATE = r"\d{4}-\d\d-\d\d"
 TIME = DATE + r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?"
-
-
-def moment(text: str) -> datetime:
-    """ISO text as a time; without a zone it is in UTC."""
-    time = datetime.fromisoformat(text)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)

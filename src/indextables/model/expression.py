@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError
+from indextables.model.exact_values import UNFIT, array_of, exact_cast, exact_scalar
 from indextables.model.predicate.binding import bind
 from indextables.model.predicate.evaluation import evaluate
 from indextables.model.predicate.parser import parse_among
 from indextables.model.predicate.tokens import Cursor, Reader, Token, nearest
 from indextables.model.predicate.tree import RESERVED, Predicate
-from indextables.model.schema import field_from_json, find_column
+from indextables.model.schema import field_from_json, find_column, normalize
 
 Compute = Callable[[pa.Table], Any]
 """The values of an expression for the rows of a table: an array, or one scalar for all."""
@@ -100,9 +101,10 @@ def assignment(value: Any, column: str, schema: pa.Schema) -> Compute:
         try:
             found = compute(rows)
             if isinstance(found, pa.Scalar):
-                found = pa.repeat(found, rows.num_rows)
-            return pa.chunked_array([found.cast(field.type)]) if isinstance(found, pa.Array) else found.cast(field.type)
-        except (pa.ArrowException, TypeError, ValueError) as error:
+                found = pa.repeat(exact_scalar(found, field.type), rows.num_rows)
+            parts = [found] if isinstance(found, pa.Array) else found.chunks
+            return pa.chunked_array([exact_cast(part, field.type) for part in parts], field.type)
+        except (*UNFIT, NotImplementedError) as error:
             raise InvalidInputError(
                 f"Column {column!r} cannot be set to {value!r}: {error}.",
                 hint=f"It is {field.type}. A text is an expression of SQL: a literal in it stands in quotes, as in \"'x'\".",
@@ -127,8 +129,12 @@ class _ArrowValue:
 
 def _literal(value: Any, field: pa.Field) -> Compute:
     try:
-        scalar = pa.scalar(value, field.type)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(value, pa.Scalar) and normalize(pa.schema([field.with_type(value.type)])).types == [field.type]:
+            scalar = exact_scalar(value, field.type)
+        else:
+            plain = value.as_py() if isinstance(value, pa.Scalar) else value
+            scalar = array_of([plain], field.type)[0]
+    except (*UNFIT, NotImplementedError) as error:
         message = f"Column {field.name!r}, which is {field.type}, cannot be set to {value!r}: {error}."
         raise InvalidInputError(message, column=field.name) from error
     return lambda _: scalar
@@ -184,7 +190,7 @@ class _Expression(Cursor):
             self.expect(")")
             return inner
         if token.kind in ("string", "bytes", "number"):
-            scalar = pa.scalar(self.advance().value)
+            scalar = _constant_scalar(self.advance().value)
             return lambda _: scalar
         if token.kind == "quoted" or (token.kind == "name" and not self.tokens[self.index + 1].is_sign("(")):
             return self.named()
@@ -290,6 +296,13 @@ def _cast(value: Any, kind: pa.DataType) -> Any:
         except pa.ArrowInvalid:
             return value.cast(kind)
     return value.cast(kind)
+
+
+def _constant_scalar(value: Any) -> pa.Scalar:
+    try:
+        return pa.scalar(value)
+    except pa.ArrowInvalid:  # more digits than a decimal of Arrow has, as in 1e300
+        return pa.scalar(float(value))
 
 
 def _condition(bound: Predicate) -> Compute:

@@ -31,7 +31,7 @@ from indextables.model.deletion_vector import RowSet
 from indextables.model.expression import Compute, assignment
 from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.report import Progress, Report, counted, was
-from indextables.model.schema import find_column
+from indextables.model.schema import find_column, is_atomic
 from indextables.model.snapshot import Snapshot
 from indextables.scan import plan as scans
 from indextables.scan.change_feed import CHANGE_TAG, UPDATED
@@ -49,7 +49,7 @@ from indextables.upkeep import jobs as tasks
 from indextables.upkeep.delete import DeleteOutcome, DeleteTask
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
 from indextables.upkeep.purge import Retention
-from indextables.write.incoming import incoming
+from indextables.write.incoming import Incoming, conformed, incoming
 
 _ROW = "__row"
 _SOURCE = "__source"
@@ -379,7 +379,7 @@ def upsert(
     table = change.table
     rows_in = incoming(data, table.schema.names, schema=table.schema)
     write = planning.plan_write(table, rows_in.schema, operation=Operation.UPSERT)
-    source = _source(pa.Table.from_batches(rows_in.batches, rows_in.schema), on, table._names, table.path)
+    source = _source(_whole(rows_in), on, table._names, table.path)
     scan = scans.plan_scan(change.read, table._spec, table._search_settings, where=source.condition)
     task = ScanTask(scan, table._log.store)
     matches = _matches(task, source) if source.condition is not None else _Matches()
@@ -418,6 +418,20 @@ def upsert(
     return _upsert_report(table, source, counts, searched, version)
 
 
+def _whole(rows_in: Incoming) -> pa.Table:
+    """All of the rows. Batches without a column of the others are refused: its values would be replaced by nulls."""
+    batches = []
+    for position, batch in enumerate(rows_in.batches):
+        if batch.schema.names != rows_in.schema.names:
+            raise InvalidInputError(
+                f"Batch {position} has the columns {', '.join(batch.schema.names)}, and the first batch "
+                f"{', '.join(rows_in.schema.names)}.",
+                hint="Give every batch the same columns in the same order. Nothing was written.",
+            )
+        batches.append(conformed(batch, rows_in.schema))
+    return pa.Table.from_batches(batches, rows_in.schema)
+
+
 def _source(rows: pa.Table, on: Sequence[str], columns_of: ColumnNames, path: str) -> _UpsertRows:
     """The source with its keys checked: they are there, can be compared, and each stands once."""
     schema = columns_of.logical
@@ -434,7 +448,7 @@ def _source(rows: pa.Table, on: Sequence[str], columns_of: ColumnNames, path: st
         raise InvalidInputError(f"The rows have no column {missing[0]!r}, which is a key.", column=missing[0])
     for key in keys:
         kind = schema.field(key).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        if not is_atomic(kind) or pa.types.is_floating(kind):
             message = f"Column {key!r}, which is {kind}, cannot be a key."
             raise InvalidInputError(message, hint="Keys are numbers without fractions, text, dates, times.", column=key)
     columns = [rows.column(by_name[key.lower()]).cast(schema.field(key).type) for key in keys]

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import itertools
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime, time
-from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +19,7 @@ from msgspec import Struct
 
 from indextables.errors import IndexTablesError, InvalidInputError, shown
 from indextables.model.column_names import absent_values
+from indextables.model.exact_values import UNFIT, array_of, exact_cast, first_unfit
 from indextables.model.predicate import Predicate, evaluate
 from indextables.model.schema import (
     SchemaDifference,
@@ -92,7 +91,7 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
     """Anything with an Arrow stream (pyarrow, polars, pandas, duckdb), an iterable of record batches, or a list of dicts.
 
     `columns` are those of the table: the unnamed index of a pandas frame is left out, unless it is one of them. Values of
-    dicts take the types of the columns of `schema`.
+    dicts take the types of the columns of `schema`. Every value arrives as it is, or is refused with its row and column.
     """
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -101,14 +100,14 @@ def incoming(data: Any, columns: Collection[str] = (), *, schema: pa.Schema | No
         fields = [field for field in reader.schema if field.name in columns or not _UNNAMED_INDEX.fullmatch(field.name)]
         if len(fields) < len(reader.schema) and type(data).__module__.startswith("pandas."):
             names = [field.name for field in fields]
-            return Incoming(_checked(pa.schema(fields)), (batch.select(names) for batch in reader))
-        return Incoming(_checked(reader.schema), iter(reader))
+            return Incoming(_checked(pa.schema(fields)), _normal_batches(batch.select(names) for batch in reader))
+        return Incoming(_checked(reader.schema), _normal_batches(reader))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | dict):
         batches = iter(data)
         first = next(batches, None)
         if isinstance(first, pa.Table | pa.RecordBatch):
             chained = itertools.chain([first], batches)
-            return Incoming(_checked(first.schema), _flattened(chained))
+            return Incoming(_checked(first.schema), _normal_batches(_flattened(chained)))
         if isinstance(first, Mapping) and isinstance(data, Sequence):
             rows = _from_dicts(data, schema)
             return Incoming(_checked(rows.schema), iter(rows.to_batches()))
@@ -146,24 +145,35 @@ def _from_dicts(rows: Sequence[Any], schema: pa.Schema | None) -> pa.Table:
             hint = "Give dicts whose keys are the names of columns."
             raise InvalidInputError(f"Row {number} is no dict of columns: {shown(row)}.", hint=hint, row=number)
     names = list(dict.fromkeys(key for row in rows for key in row))
-    types = {} if schema is None else {f.name: f.type for f in schema}
-    return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name)) for name in names})
-
-
-_UNFIT = (pa.ArrowException, ValueError, TypeError, OverflowError)
+    types = {} if schema is None else {f.name.lower(): f.type for f in schema}
+    return pa.table({name: _values([row.get(name) for row in rows], name, types.get(name.lower())) for name in names})
 
 
 def _values(values: list[Any], name: str, kind: pa.DataType | None) -> pa.Array:
+    """The values of a column. Its type is the table's; for a new column, the one that all values have."""
     try:
-        column = pa.array(values, kind)
-    except _UNFIT as error:
-        row = next((n for n, value in enumerate(values) if not _fits(value, kind)), None)
+        guess = kind if kind is not None else _normal_type(pa.array(values).type, name)
+        return array_of(values, guess)
+    except UNFIT as error:
+        row = _first_of_another_kind(values, name) if kind is None else first_unfit(values, kind)
         raise _unfit(values, name, kind, row, str(error).rstrip(".")) from None
-    if kind is not None and not _is_plain(values, kind):
-        row = next((n for n, value in enumerate(values) if _loses(value, kind)), None)
-        if row is not None:
-            raise _unfit(values, name, kind, row, "a part of it would be lost")
-    return column
+
+
+def _first_of_another_kind(values: list[Any], name: str) -> int:
+    """The row of the first value that has no type in common with those before it."""
+
+    def fails(count: int) -> bool:
+        try:
+            array_of(values[:count], _normal_type(pa.array(values[:count]).type, name))
+        except UNFIT:
+            return True
+        return False
+
+    return bisect_left(range(1, len(values)), True, key=fails)
+
+
+def _normal_type(kind: pa.DataType, name: str) -> pa.DataType:
+    return normalize(pa.schema([pa.field(name, kind)])).field(0).type
 
 
 def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | None, reason: str) -> InvalidInputError:
@@ -174,45 +184,56 @@ def _unfit(values: list[Any], name: str, kind: pa.DataType | None, row: int | No
     return InvalidInputError(message, hint=hint, column=name, row=row)
 
 
-def _fits(value: Any, kind: pa.DataType | None) -> bool:
+def _normal_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The batches in the types of tables. A value that would change is refused with its row and column."""
+    rows_before = 0
+    given = normal = pa.schema([])
+    for batch in batches:
+        if batch.schema != given:
+            given, normal = batch.schema, normalize(batch.schema).remove_metadata()
+        columns = [_normal_column(batch.column(i), field, rows_before) for i, field in enumerate(normal)]
+        yield pa.RecordBatch.from_arrays(columns, schema=normal)
+        rows_before += batch.num_rows
+
+
+def _normal_column(column: pa.Array, field: pa.Field, rows_before: int) -> pa.Array:
     try:
-        pa.array([value], kind)
-    except _UNFIT:
-        return False
-    return True
+        return exact_cast(column, field.type)
+    except (*UNFIT, NotImplementedError) as error:
+        position = bisect_left(
+            range(1, len(column)), True, key=lambda count: _changes(column.slice(0, count), field.type)
+        )
+        message = (
+            f"The value of row {rows_before + position}, {_shown(column[position])}, of column {field.name!r} cannot "
+            f"be stored as {field.type} without loss: {str(error).rstrip('.')}."
+        )
+        hint = "Cast the column before writing, where you can decide what is lost. Nothing was written."
+        raise InvalidInputError(message, hint=hint, column=field.name, row=rows_before + position) from None
 
 
-def _is_plain(values: list[Any], kind: pa.DataType) -> bool:
-    """Whether values are of the very type of a column, which is the usual case: then none needs to be looked at."""
-    tests = ((pa.types.is_integer, int), (pa.types.is_date, date), (pa.types.is_timestamp, datetime))
-    exact = next((exact for test, exact in tests if test(kind)), None)
-    if exact is None:
-        return not pa.types.is_nested(kind)
-    return set(map(type, values)) <= {exact, type(None)}
+def _shown(value: pa.Scalar) -> str:
+    try:
+        return shown(value.as_py())
+    except (ValueError, OverflowError):  # a time that Python does not have
+        return str(value.cast(pa.int64()))
 
 
-def _loses(value: Any, kind: pa.DataType) -> bool:
-    """Whether Arrow, which took a value for one of a type, left out a part of it: it does so with 1.5 for a whole number."""
-    types = pa.types
-    if types.is_struct(kind) and isinstance(value, Mapping):
-        fields = {field.name: field.type for field in kind}
-        return any(key not in fields or _loses(part, fields[key]) for key, part in value.items())
-    if types.is_map(kind) and value is not None:
-        pairs = value.items() if isinstance(value, Mapping) else value
-        return any(_loses(key, kind.key_type) or _loses(item, kind.item_type) for key, item in pairs)
-    if types.is_list(kind) and value is not None:
-        return any(_loses(part, kind.value_type) for part in value)
-    if types.is_integer(kind):
-        return isinstance(value, Real | Decimal) and bool(value % 1)
-    if types.is_date(kind):
-        return isinstance(value, datetime) and value.time() != time()
-    return bool(types.is_timestamp(kind) and getattr(value, "nanosecond", 0))
+def _changes(column: pa.Array, kind: pa.DataType) -> bool:
+    try:
+        exact_cast(column, kind)
+    except (*UNFIT, NotImplementedError):
+        return True
+    return False
 
 
 def _checked(given: pa.Schema) -> pa.Schema:
     """The schema in the types of tables. Two columns of one name are refused: one of them would be lost."""
     schema = normalize(given)
     check_names(schema)
+    interval = next((field.name for field in schema if field.type == pa.month_day_nano_interval()), None)
+    if interval is not None:
+        message = f"Column {interval!r} is an interval of months, days and nanoseconds, which Parquet cannot store."
+        raise InvalidInputError(message, hint="Write a duration, or the parts as numbers.", column=interval)
     return pa.schema([pa.field(f.name, f.type, f.nullable) for f in schema])
 
 

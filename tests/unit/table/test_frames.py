@@ -308,3 +308,157 @@ def test_a_bound_name_reads_no_file(table: Table, tmp_path: Path) -> None:
     with pytest.raises(duckdb.Error, match="name of a table"):
         con.execute("SELECT * FROM indextables_search(?, ?)", [hostile, "x"]).fetchall()
     con.close()
+
+
+BERLIN = dt.timezone(dt.timedelta(hours=1))
+STRICT = pa.schema(
+    [
+        ("id", pa.int64()),
+        ("small", pa.float32()),
+        ("number", pa.float64()),
+        ("name", pa.string()),
+        ("raw", pa.binary()),
+        ("day", pa.date32()),
+        ("clock", pa.time64("ns")),
+        ("span", pa.duration("us")),
+        ("at", pa.timestamp("us", tz="UTC")),
+        ("local", pa.timestamp("us")),
+        ("price", pa.decimal128(6, 2)),
+        ("tags", pa.list_(pa.string())),
+        ("sizes", pa.list_(pa.float32())),
+        ("inner", pa.struct([("ok", pa.bool_()), ("at", pa.timestamp("us"))])),
+        ("by", pa.map_(pa.string(), pa.int64())),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("small", 1e300, "too large for a float"),
+        ("small", 16777217, "outside of the range"),
+        ("small", True, "it is a bool"),
+        ("number", True, "it is a bool"),
+        ("number", "1.5", "it is a str"),
+        ("number", 2**53 + 1, "outside of the range"),
+        ("id", True, "it is a bool"),
+        ("id", "1", "it is a str"),
+        ("name", b"x", "it is a bytes"),
+        ("name", 5, "it is a int"),
+        ("raw", "x", "it is a str"),
+        ("day", 20_000, "it is a int"),
+        ("day", "2026-13-01", "month"),
+        ("clock", 3600, "it is a int"),
+        ("clock", dt.time(1, tzinfo=dt.UTC), "time zone, which would be lost"),
+        ("clock", "25:00", "hour"),
+        ("span", 5, "it is a int"),
+        ("span", pd.Timedelta(1, "ns"), "would be lost"),
+        ("span", np.timedelta64(1, "ns"), "would lose data"),
+        ("at", 1_700, "too small to tell"),
+        ("at", 1_700_000_000_000_000_001, "end at microseconds"),
+        ("at", "2026-01-01T00:00:00.123456789Z", "end at microseconds"),
+        ("at", "soon", "soon"),
+        ("at", dt.date(2026, 1, 1), "it is a date"),
+        ("at", np.datetime64("2026-01-01T00:00:00.123456789"), "would lose data"),
+        ("local", dt.datetime(2026, 1, 1, tzinfo=BERLIN), "time zone, which would be lost"),
+        ("local", "2026-01-01T00:00:00+01:00", "time zone, which would be lost"),
+        ("local", 1_700_000_000, "have no zone"),
+        ("price", 0.1 + 0.2, "more digits"),
+        ("price", Decimal("1.555"), "data loss"),
+        ("price", True, "it is a bool"),
+        ("tags", "red", "it is a str"),
+        ("tags", {"red": 1}, "it is a dict"),
+        ("sizes", [1.0, 1e39], "too large for a float"),
+        ("inner", {"ok": 1}, "it is a int"),
+        ("inner", {"at": dt.datetime(2026, 1, 1, tzinfo=BERLIN)}, "time zone"),
+        ("by", {"a": True}, "it is a bool"),
+        ("by", "ab", "it is a str"),
+    ],
+)
+def test_a_value_that_a_column_cannot_hold_is_refused_by_every_verb(
+    tmp_path: Path, column: str, value: Any, said: str
+) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=STRICT)
+    for write in (made.append, made.overwrite, lambda rows: made.upsert(rows, on=["id"])):
+        with pytest.raises(InvalidInputError, match=f"of row 1, .*does not fit column '{column}'.*{said}") as refused:
+            write([{"id": 1}, {"id": 2, column: value}])
+        assert (refused.value.context["row"], refused.value.context["column"]) == (1, column)
+    if not isinstance(value, str):  # a text is an expression of SQL
+        with pytest.raises(InvalidInputError, match=f"Column '{column}'.*{said}"):
+            made.update(set={column: value})
+    assert made.version == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("small", 1.5, 1.5),
+        ("small", float("inf"), float("inf")),
+        ("number", 3, 3.0),
+        ("number", np.float32(0.5), 0.5),
+        ("id", np.int32(7), 7),
+        ("raw", bytearray(b"x"), b"x"),
+        ("day", "2026-01-31", dt.date(2026, 1, 31)),
+        ("clock", "01:02:03.5", dt.time(1, 2, 3, 500_000)),
+        ("clock", dt.time(1), dt.time(1)),
+        ("span", dt.timedelta(seconds=3), dt.timedelta(seconds=3)),
+        ("span", np.timedelta64(3, "s"), dt.timedelta(seconds=3)),
+        ("at", "2026-01-01T12:00:00+01:00", dt.datetime(2026, 1, 1, 11, tzinfo=dt.UTC)),
+        ("at", "2026-01-01 12:00", dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)),
+        ("at", dt.datetime(2026, 1, 1, 12, tzinfo=BERLIN), dt.datetime(2026, 1, 1, 11, tzinfo=dt.UTC)),
+        ("at", dt.datetime(2026, 1, 1, 12), dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000, dt.datetime(2023, 11, 14, 22, 13, 20, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000.5, dt.datetime(2023, 11, 14, 22, 13, 20, 500_000, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000.1234567, dt.datetime(2023, 11, 14, 22, 13, 20, 123_457, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000_250, dt.datetime(2023, 11, 14, 22, 13, 20, 250_000, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000_000_001, dt.datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=dt.UTC)),
+        ("at", 1_700_000_000_000_001_000, dt.datetime(2023, 11, 14, 22, 13, 20, 1, tzinfo=dt.UTC)),
+        ("at", np.datetime64("2026-01-01T00:00:00"), dt.datetime(2026, 1, 1, tzinfo=dt.UTC)),
+        ("local", "2026-01-01T12:00:00.25", dt.datetime(2026, 1, 1, 12, 0, 0, 250_000)),
+        ("local", dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1)),
+        ("price", "1.50", Decimal("1.50")),
+        ("price", 1.25, Decimal("1.25")),
+        ("price", 2, Decimal("2.00")),
+        ("tags", ("a", None), ["a", None]),
+        ("tags", np.array(["a", "b"]), ["a", "b"]),
+        ("inner", {"ok": True}, {"ok": True, "at": None}),
+        ("by", {"a": 1}, [("a", 1)]),
+    ],
+)
+def test_a_value_that_loses_nothing_is_taken_from_a_dict(
+    tmp_path: Path, column: str, value: Any, expected: Any
+) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=STRICT)
+    made.append([{column.upper(): value}])
+    assert made.scan().read_all()[column].to_pylist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("values", "row"),
+    [
+        ([1.0, True], 1),
+        ([1, 2, "a"], 2),
+        ([dt.date(2026, 1, 1), dt.datetime(2026, 1, 1, 5)], 1),
+        ([dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1, tzinfo=BERLIN)], 1),
+        ([dt.time(1), 3], 1),
+        (["b", b"a"], 1),
+        ([dt.time(1, tzinfo=BERLIN)], 0),
+        ([pd.Timestamp("2026-01-01T00:00:00.123456789")], 0),
+        ([2**63], 0),
+    ],
+    ids=str,
+)
+def test_values_of_a_new_column_must_have_one_type(tmp_path: Path, values: list[Any], row: int) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("id", pa.int64())]))
+    with pytest.raises(InvalidInputError, match=f"of row {row}, .*does not fit column 'new'"):
+        made.append([{"id": 1, "new": value} for value in values], merge_schema=True)
+    assert made.version == 0
+
+
+def test_an_expression_that_becomes_infinite_is_refused(tmp_path: Path) -> None:
+    made = Table.create(str(tmp_path / "t"), schema=pa.schema([("big", pa.float64()), ("small", pa.float32())]))
+    made.append([{"big": 1e300, "small": 1.0}])
+    with pytest.raises(InvalidInputError, match="too large for float"):
+        made.update(set={"small": "big"})
+    made.update(set={"small": "big / 1e299"})
+    assert made.to_polars()["small"].to_list() == [10.0]

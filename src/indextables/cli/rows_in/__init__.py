@@ -10,14 +10,27 @@ from typing import Any
 import pyarrow as pa
 
 from indextables.errors import InvalidInputError
+from indextables.model.exact_values import UnfitError
 from indextables.model.schema import type_name
 
 NOTHING_WRITTEN = "Nothing was written."
 _LONGEST = 60
 
 
-def misfit(name: str, where: str, value: Any, field: pa.Field, *, guessed: bool) -> InvalidInputError:
-    """The error for a value. `guessed` says that the column's type was taken from the first rows of the file."""
+def misfit(
+    name: str, where: str, value: Any, field: pa.Field, *, guessed: bool, error: Exception | None = None
+) -> InvalidInputError:
+    """The error for a value.
+
+    Args:
+        name: The file.
+        where: The line of the value.
+        value: The value as it was written.
+        field: The column.
+        guessed: Whether the column's type was taken from the first rows of the file.
+        error: Why the value does not fit, if that is not obvious.
+    """
+    reason = f"Reason: {error}. " if isinstance(error, UnfitError) else ""
     hint = (
         "The type was taken from the first rows; give it with `indextables create PATH --schema` before you append. "
         if guessed
@@ -25,7 +38,7 @@ def misfit(name: str, where: str, value: Any, field: pa.Field, *, guessed: bool)
     )
     return InvalidInputError(
         f"{name}, {where}: {quoted(value)} does not fit column {field.name!r}, which holds {_column_content(field.type)}.",
-        hint=hint + NOTHING_WRITTEN,
+        hint=reason + hint + NOTHING_WRITTEN,
         file=name,
         place=where,
         column=field.name,

@@ -21,9 +21,10 @@ import pyarrow.csv as pa_csv
 from indextables.cli.output import DATE, TIME
 from indextables.cli.rows_in import NOTHING_WRITTEN, misfit
 from indextables.errors import InvalidInputError
+from indextables.model.exact_values import UnfitError, exact_float
 from indextables.model.schema import TIMESTAMP
 
-UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
+UNFIT = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnfitError)
 """What is raised for a text that does not fit."""
 _WHOLE = r"-?(0|[1-9]\d*)"
 _NUMBER = r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
@@ -58,7 +59,18 @@ def values(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         zoned = pc.match_substring_regex(trimmed, _WITH_ZONE)
         whole = pc.if_else(pc.match_substring_regex(trimmed, f"^{DATE}$"), _with(trimmed, "T00:00:00"), trimmed)
         trimmed = pc.if_else(zoned, trimmed, _with(whole, "Z"))
-    return pc.cast(trimmed, kind)
+    found = pc.cast(trimmed, kind)
+    if pa.types.is_floating(kind):
+        _check_floats(trimmed, found)
+    return found
+
+
+def _check_floats(texts: pa.Array, found: pa.Array) -> None:
+    """Refuse a number that became infinite, and a whole number that was rounded."""
+    digits = 8 if pa.types.is_float32(found.type) else 16
+    doubtful = pc.or_(pc.is_inf(found), pc.match_substring_regex(texts, rf"^[+-]?\d{{{digits},}}$"))
+    for position in pc.indices_nonzero(pc.fill_null(doubtful, False)).to_pylist():
+        exact_float(texts[position].as_py(), found.type)
 
 
 def first_unfit(texts: pa.Array, kind: pa.DataType) -> int:

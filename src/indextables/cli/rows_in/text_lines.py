@@ -10,15 +10,18 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 
-from indextables.cli.output import moment, note
+from indextables.cli.output import note
 from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, quoted
 from indextables.errors import InvalidInputError, nearest
+from indextables.model.exact_values import UNFIT, UnfitError, array_of, exact_float, first_unfit, moment_of
 from indextables.model.report import counted, was
 from indextables.model.schema import TIMESTAMP
 
@@ -70,6 +73,7 @@ PRESETS = {
 """Patterns by name: access logs in the common and combined form, syslog of old (RFC 3164) and of now (RFC 5424)."""
 _GROK = re.compile(r"%\{(\w+)(?::(\w+))?(?::(\w+))?\}")
 _CASTS = {"int": pa.int64(), "long": pa.int64(), "float": pa.float64(), "double": pa.float64(), "string": pa.string()}
+_EPOCHS = ("epoch", "epoch_ms")
 CHOICES = ("fail", "keep", "skip")
 
 
@@ -228,7 +232,7 @@ class TextLines:
         number = 0
         try:
             for number, line in enumerate(text, 1):
-                yield number, line.rstrip("\r\n").removeprefix("\ufeff" if number == 1 else "\0")
+                yield number, (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
         except UnicodeError:
             raise InvalidInputError(
                 f"{self._name}, about line {number + 1}: its text is not {self._form.encoding}.",
@@ -246,32 +250,35 @@ class TextLines:
             value = row.get(field.name)
             try:
                 values.append(None if value is None else convert(value))
-            except (ValueError, OverflowError):
-                raise misfit(self._name, f"line {number}", value, field, guessed=False) from None
+            except (ValueError, KeyError, ArithmeticError) as error:
+                raise misfit(self._name, f"line {number}", value, field, guessed=False, error=error) from None
         try:
-            return pa.array(values, field.type)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            number, row = next(r for r, v in zip(rows, values, strict=True) if not _fits(v, field.type))
-            raise misfit(self._name, f"line {number}", row.get(field.name), field, guessed=False) from None
+            return array_of(values, field.type)
+        except UNFIT as error:
+            number, row = rows[first_unfit(values, field.type) or 0]
+            raise misfit(self._name, f"line {number}", row.get(field.name), field, guessed=False, error=error) from None
 
     def _converter(self, field: pa.Field) -> Callable[[str], Any]:
         kind = field.type
         if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-            parse = time_parser(self._pattern.formats.get(field.name, "iso"))
-            return (lambda text: parse(text).date()) if pa.types.is_date(kind) else parse
+            return _time_converter(self._pattern.formats.get(field.name, "iso"), kind)
         if pa.types.is_integer(kind):
             return int
         if pa.types.is_floating(kind):
-            return float
+            return partial(exact_float, kind=kind)
         return {"true": True, "false": False}.__getitem__ if pa.types.is_boolean(kind) else str
 
 
-def _fits(value: Any, kind: pa.DataType) -> bool:
-    try:
-        pa.array([value], kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return False
-    return True
+def _time_converter(written: str, kind: pa.DataType) -> Callable[[str], Any]:
+    parse = time_parser(written)
+    if pa.types.is_date(kind):
+        return lambda text: parse(text).date()
+    if kind.tz is not None:
+        return parse
+    if written == "iso":
+        return lambda text: text.replace(",", ".")
+    # A text with a zone does not fit a column without one; `parse` gives UTC to a text without a zone.
+    return parse if written in _EPOCHS or "%z" in written else lambda text: parse(text).replace(tzinfo=None)
 
 
 def time_parser(written: str) -> Callable[[str], datetime]:
@@ -280,10 +287,9 @@ def time_parser(written: str) -> Callable[[str], datetime]:
     A format without a year means the last time that it was so: a line is not written in the future.
     """
     if written == "iso":
-        return lambda text: moment(text.replace(",", "."))
-    if written in ("epoch", "epoch_ms"):
-        scale = 1 if written == "epoch" else 1000
-        return lambda text: datetime.fromtimestamp(float(text) / scale, UTC)
+        return lambda text: moment_of(text.replace(",", "."))
+    if written in _EPOCHS:
+        return partial(_since_1970, micros=1_000_000 if written == "epoch" else 1_000)
     if "%y" in written.lower() or "%s" in written:
         return lambda text: _zoned(datetime.strptime(text, written))
     now = datetime.now(UTC)
@@ -299,6 +305,14 @@ def time_parser(written: str) -> Callable[[str], datetime]:
         return _zoned(datetime.strptime(f"{now.year - 1} {text}", f"%Y {written}"))
 
     return parse
+
+
+def _since_1970(text: str, *, micros: int) -> datetime:
+    """A number as a moment; `micros` is how many microseconds its unit has."""
+    count = Decimal(text) * micros
+    if count % 1:
+        raise UnfitError("times end at microseconds, and it has more digits")
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=int(count))
 
 
 def _zoned(found: datetime) -> datetime:
