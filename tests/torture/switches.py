@@ -145,7 +145,7 @@ def failed_state(folder: Path) -> None:
 
 
 @contextmanager
-def unsynced(self: LocalStore, full: str, fill: Callable[[Any], None]) -> Iterator[str]:
+def unsynced(self: LocalStore, path: str, full: str, fill: Callable[[Any], None]) -> Iterator[str]:
     Path(full).parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{full}.staged").open("wb") as file:
         fill(file)
@@ -208,8 +208,9 @@ def paths_alone(patch: Patch) -> None:
 
 
 def always_moved(patch: Patch) -> None:
-    def put(store: Any, pointer: LastCheckpoint) -> None:
+    def put(store: Any, pointer: LastCheckpoint) -> bool:
         store.put(POINTER, encode_pointer(pointer))
+        return True
 
     patch.setattr(checkpointer, "move_pointer", put)
     patch.setattr(checkpointer, "move_pointer", put)

@@ -18,9 +18,10 @@ from msgspec.structs import asdict, replace
 from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.errors import BadFileError, IndexTablesError, NotFoundError, StorageError, UnsupportedError
 from indextables.log import log_files
+from indextables.log.checkpoint.identity import without_strangers
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.verifier import CheckpointVerifier
-from indextables.log.log_files import list_log
+from indextables.log.log_files import LogListing, list_log, listing_of
 from indextables.log.versions import StoreClock
 from indextables.metrics import METRICS
 from indextables.model.retention import (
@@ -138,9 +139,10 @@ class Cleaner(Struct, frozen=True):
 
     def inventory(self) -> LogInventory:
         """Everything in the log, and what each state and checkpoint names."""
-        files = _FilesByKind()
-        for info in self.store.list(log_files.LOG):
+        files, listed = _FilesByKind(), [*self.store.list(log_files.LOG)]
+        for info in listed:
             files.add(info)
+        files.keep(without_strangers(self.bases, listing_of(listed)))
         return LogInventory(
             versions=files.versions,
             states={v: CheckpointFiles(tuple(map(_object, f)), self._manifests(v, f)) for v, f in files.states.items()},
@@ -264,6 +266,14 @@ class _FilesByKind(Struct):
             self.manifests[path] = _object(info)
         elif log_files.is_checkpoint_part(path):
             self.parts[path] = _object(info)
+
+    def keep(self, listing: LogListing) -> None:
+        """Leave out checkpoints above the newest version that are of another table: they cover nothing of this one."""
+        top = max(listing.versions, default=-1)
+        self.states = {v: found for v, found in self.states.items() if v <= top or v in listing.states}
+        self.legacy_checkpoints = {
+            v: found for v, found in self.legacy_checkpoints.items() if v <= top or v in listing.legacy_checkpoints
+        }
 
     @staticmethod
     def _checkpoint_version(path: str) -> int | None:

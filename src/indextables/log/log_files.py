@@ -185,10 +185,11 @@ class LogListing(Struct, frozen=True):
 def list_log(store: Store, *, first_version: int = 0) -> LogListing:
     """List the log from a version on. States and checkpoints are always all listed: their names sort after the versions."""
     start_after = before_version(first_version) if first_version else None
-    return _read(store.list(LOG, start_after=start_after), first_version)
+    return listing_of(store.list(LOG, start_after=start_after), first_version=first_version)
 
 
-def _read(objects: Iterable[ObjectInfo], first_version: int) -> LogListing:
+def listing_of(objects: Iterable[ObjectInfo], *, first_version: int = 0) -> LogListing:
+    """The files of a log that were listed from a version on."""
     versions: dict[int, ObjectInfo] = {}
     states: dict[int, ObjectInfo] = {}
     checkpoints: dict[int, ObjectInfo] = {}

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from indextables.errors import CorruptTableError, LogGapError, NotFoundError, TableNotFoundError, VersionNotFoundError
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import read_pointer
+from indextables.log.checkpoint.identity import without_strangers
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
 from indextables.log.checkpoint.verifier import check_newest_state, descends
 from indextables.log.log_files import LogListing, list_log
@@ -125,6 +126,7 @@ def _load(
 ) -> LoadedSnapshot:
     if listing.is_empty:
         raise TableNotFoundError(f"There is no table at {store.url}: no transaction log found.", path=store.url)
+    listing = without_strangers(reader, listing)
     until = listing.newest if version is None else version
     if version is not None and not 0 <= version <= listing.newest:
         raise version_not_found(store.url, listing, version)

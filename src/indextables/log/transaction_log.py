@@ -37,6 +37,7 @@ from indextables.errors import (
     IndexTablesError,
     NotFoundError,
     StorageError,
+    TableNotFoundError,
     VersionNotFoundError,
 )
 from indextables.log import replay as reading
@@ -46,8 +47,8 @@ from indextables.log.checkpoint.checkpointer import (
     CheckpointQueue,
     CheckpointReport,
     SpoiledCheckpointError,
-    discard_state,
 )
+from indextables.log.checkpoint.identity import check_is_there
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
@@ -610,28 +611,20 @@ class TransactionLog(CommitLog, dict=True):
             return
         self.background.submit(
             self.store.url,
-            partial(self._twin()._write_beside, due),
+            partial(self._twin()._write_due, due),
             shutdown_timeout_s=checkpoint.shutdown_timeout_ms / 1000,
             workers=checkpoint.async_parallelism,
         )
 
-    def _write_beside(self, due: DueCheckpoint) -> None:
-        """The same beside the commits. A table that was removed meanwhile gets no state, nor does one made in its place."""
-        snapshot = due.snapshot
-        try:
-            if not self._was_removed(snapshot):
-                self._write_due(due)
-            if self._was_removed(snapshot):
-                discard_state(self.store, snapshot)
-        except Exception as failure:  # noqa: BLE001 - nobody waits for it
-            self.upkeep.count_failure(self.store.url, failure, "looked at after its checkpoint")
-
     def _was_removed(self, snapshot: Snapshot) -> bool:
-        """Whether the table of a snapshot is not there any more: its log is empty, or holds another version of its number."""
-        existing = self.reader.read_one(snapshot.version)
-        if existing is not None:
-            return existing.info.txn_id not in snapshot.header.recent_txn_ids
-        return not list_log(self.store).versions
+        """Whether the table of a snapshot is not there any more, or another one is in its place."""
+        try:
+            check_is_there(self.bases, snapshot)
+        except (TableNotFoundError, ConflictError):
+            return True
+        except IndexTablesError:
+            return False
+        return False
 
     def _is_due(self, snapshot: Snapshot) -> bool:
         interval = self.settings.checkpoint.interval
@@ -641,12 +634,18 @@ class TransactionLog(CommitLog, dict=True):
         """Write a checkpoint that a commit made due, and clean up behind it. Nothing is raised."""
         snapshot = due.snapshot
         try:
+            check_is_there(self.bases, snapshot)
             snapshot = self._as_listed(snapshot)
             self._write_checkpoint(snapshot, due.compact, settings=due.settings, only_if_due=due.only_if_due)
             self.upkeep.checkpoints += 1
             self.upkeep.failed_last = False
             self.reload()
         except Exception as failure:  # noqa: BLE001 - whatever it is: the commit has landed and must not fail
+            if self._was_removed(snapshot):
+                logger.info(
+                    "version %d of %s gets no checkpoint: the table was removed", snapshot.version, self.store.url
+                )
+                return
             self.upkeep.count_failure(
                 self.store.url, _write_error(self.store.url, snapshot.version, failure), "checkpointed"
             )

@@ -131,6 +131,8 @@ class Header(Struct, frozen=True):
     txns: Mapping[str, TxnAction] = field(default_factory=dict)
     skips: Mapping[str, SkipAction] = field(default_factory=dict)
     recent_txn_ids: tuple[str, ...] = ()
+    txn_id: str | None = None
+    """The transaction of this very version; None if its file, or the checkpoint that covers it, names none."""
     schema_registry: Mapping[str, str] = field(default_factory=dict)
     """Doc mappings by their hash, as the base stores them; a snapshot adds those in the table's configuration."""
 
@@ -305,7 +307,9 @@ def _folded_header(header: Header, versions: Iterable[CommittedVersion]) -> Head
                 skips[action.path] = combined_skip(skips.get(action.path), action)
             elif isinstance(action, CommitInfo) and action.txn_id:
                 txn_ids.append(action.txn_id)
-        header = replace(header, version=version.version, timestamp_ms=version.timestamp_ms)
+        header = replace(
+            header, version=version.version, timestamp_ms=version.timestamp_ms, txn_id=version.info.txn_id or None
+        )
     return replace(header, txns=txns, skips=skips, recent_txn_ids=tuple(txn_ids[-RECENT_TXN_IDS:]))
 
 

@@ -65,6 +65,10 @@ class StateManifest(Struct, frozen=True):
     skips: tuple[SkipAction, ...] = ()
     txns: tuple[TxnAction, ...] = ()
     txn_ids: tuple[str, ...] = ()
+    table_id: str | None = None
+    """The id of the table; None in a state of an older release or of another engine."""
+    txn_id: str | None = None
+    """The transaction of the version; None also if the version file names none."""
 
     @property
     def num_entries(self) -> int:

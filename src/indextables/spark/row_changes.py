@@ -40,7 +40,7 @@ from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.spark.source.reader import parquet_splits
 from indextables.spark.writes import task_splits
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.vector_files import VectorWriter
 from indextables.table import Table
 from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
@@ -390,7 +390,7 @@ def commit_rows(
         gone = target.spark.createDataFrame(places.cast(PLACES))
         rest = without_places(target.rows(rewritten), gone).select(*[quoted(name) for name in target.schema.names])
     plan, adds = _written(target, new, rest, counts, merge_schema=merge_schema)
-    store = open_store(StoreSpec.from_url(table.path, table.settings))
+    store = open_table_store(StoreSpec.from_url(table.path, table.settings))
     changes = Changes(
         operation,
         adds=adds,

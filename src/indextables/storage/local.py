@@ -120,10 +120,15 @@ _UNREACHABLE = {errno.ESTALE, errno.ETIMEDOUT, errno.EHOSTDOWN, errno.EHOSTUNREA
 
 
 class LocalStore:
-    """Objects are files below `root`, which need not exist before the first write. Folders are never deleted."""
+    """Objects are files below `root`, which need not exist before the first write. Folders are never deleted.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    With an `anchor`, a path in the store, folders are made for that file alone as long as its folder is missing. A writer
+    that slept while the folder was removed then gets a NotFoundError, and leaves nothing behind.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, anchor: str | None = None) -> None:
         self._root = os.path.abspath(root)
+        self._anchor = anchor
         self._paths: dict[str, Path] = {}
 
     def __repr__(self) -> str:
@@ -169,7 +174,7 @@ class LocalStore:
         if os.path.lexists(full):
             return PutOutcome.EXISTS
         try:
-            with self._staged(full, lambda file: _write_all(file, data)) as temp:
+            with self._staged(path, full, lambda file: _write_all(file, data)) as temp:
                 _drop_checksum(full)
                 return self._link(path, temp, full)
         except OSError as error:
@@ -245,7 +250,7 @@ class LocalStore:
     def _replace(self, path: str, fill: Callable[[BinaryIO], None]) -> None:
         full = self._full(path)
         try:
-            with self._staged(full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
+            with self._staged(path, full, fill) as temp, _folder_descriptor(os.path.dirname(full)) as folder:
                 _drop_checksum(full)
                 os.replace(temp, full)
                 os.fsync(folder)
@@ -278,12 +283,12 @@ class LocalStore:
         return PutOutcome.CREATED
 
     @contextmanager
-    def _staged(self, full: str, fill: Callable[[BinaryIO], None]) -> Iterator[str]:
+    def _staged(self, path: str, full: str, fill: Callable[[BinaryIO], None]) -> Iterator[str]:
         """A complete, synced temporary file beside the target; gone when the block ends."""
         folder = os.path.dirname(full)
         temp = f"{folder}/{TEMP_PREFIX}{uuid.uuid4().hex}"
         try:
-            with _create(temp, folder) as file:
+            with self._create(path, temp, folder) as file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())
@@ -296,6 +301,25 @@ class LocalStore:
             except OSError as error:
                 log.warning("the temporary file %s stays behind: %s", temp, error)
 
+    def _create(self, path: str, temp: str, folder: str) -> BinaryIO:
+        """The new temporary file, its folder made first if need be."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
+        try:
+            handle = os.open(temp, flags, 0o666)
+        except FileNotFoundError:
+            _make_folder(folder, self._floor(path))
+            handle = os.open(temp, flags, 0o666)
+        return open(handle, "wb", buffering=0)
+
+    def _floor(self, path: str) -> str | None:
+        """The folder that must be there for others to be made in it; None if every folder may be made."""
+        if self._anchor is None or path == self._anchor:
+            return None
+        anchored = os.path.dirname(self._anchor)
+        if not os.path.isdir(f"{self._root}/{anchored}"):
+            raise _RemovedFolder(errno.ENOENT, f"{anchored} was removed")
+        return f"{self._root}/{anchored}" if path.startswith(f"{anchored}/") else self._root
+
     def _no_links(self, path: str, error: OSError) -> NoReturn:
         message = f"Cannot create {path} in {self._root}: the file system refuses hard links ({error.strerror})."
         hint = "A table needs a file system with hard links, or an object store; put it elsewhere."
@@ -303,6 +327,8 @@ class LocalStore:
 
     def _failure(self, verb: str, path: str, error: OSError) -> IndexTablesError:
         context = {"path": path, "root": self._root}
+        if isinstance(error, _RemovedFolder):
+            return NotFoundError(f"{path} is not written: {self._root} holds no table any more.", **context)
         if isinstance(error, _ABSENT) and verb != "write":
             return NotFoundError(f"There is no file {path} in {self._root}.", **context)
         message = f"Cannot {verb} {path or 'the files'} in {self._root}: {error.strerror or error}."
@@ -313,6 +339,10 @@ class LocalStore:
         if error.errno in _UNREACHABLE:
             return UnavailableError(message, hint="Check that the file system is mounted and answers.", **context)
         return StorageError(message, **context)
+
+
+class _RemovedFolder(FileNotFoundError):  # noqa: N818 - an OSError like those around it
+    """The folder that a store needs in order to make others is missing."""
 
 
 class Turn:
@@ -381,23 +411,14 @@ def _descriptor(full: str, flags: int) -> int:
     raise FileNotFoundError(errno.ENOENT, "not a regular file", full)
 
 
-def _create(temp: str, folder: str) -> BinaryIO:
-    """The new temporary file, its folder made first if need be."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
-    try:
-        handle = os.open(temp, flags, 0o666)
-    except FileNotFoundError:
-        _make_folder(folder)
-        handle = os.open(temp, flags, 0o666)
-    return open(handle, "wb", buffering=0)
-
-
-def _make_folder(folder: str) -> None:
-    """Make a folder and those above it, each one durable in its parent."""
+def _make_folder(folder: str, floor: str | None) -> None:
+    """Make a folder and those above it, each one durable in its parent; but not `floor`, which must be there."""
     if os.path.isdir(folder):
         return
+    if folder == floor:
+        raise _RemovedFolder(errno.ENOENT, f"{folder} was removed")
     parent = os.path.dirname(folder)
-    _make_folder(parent)
+    _make_folder(parent, floor)
     try:
         os.mkdir(folder)
     except FileExistsError:

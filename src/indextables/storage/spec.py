@@ -33,6 +33,8 @@ from indextables.storage.remote import Backoff, RemoteStore, note_use
 from indextables.storage.store import ObjectInfo, PutOutcome, Store
 
 T = TypeVar("T")
+FIRST_VERSION = "_transaction_log/00000000000000000000.json"
+"""The file that makes a folder a table."""
 
 
 class MeteredStore:
@@ -165,15 +167,23 @@ class StoreSpec(Struct, frozen=True):
         return cls(place.url, options)
 
 
-def open_store(spec: StoreSpec) -> Store:
-    """Open a store in this process. Nothing is asked of it yet: a wrong bucket or key shows at the first request."""
+def open_store(spec: StoreSpec, *, anchor: str | None = None) -> Store:
+    """Open a store in this process. Nothing is asked of it yet: a wrong bucket or key shows at the first request.
+
+    `anchor` names the one object for which folders are made where its folder is missing (see `LocalStore`).
+    """
     place = parse_location(spec.url)
-    return MeteredStore(_open(place, spec), place.kind)
+    return MeteredStore(_open(place, spec, anchor), place.kind)
 
 
-def _open(place: Location, spec: StoreSpec) -> Store:
+def open_table_store(spec: StoreSpec) -> Store:
+    """Open the store of a table that exists: nothing that is written there brings a removed table back."""
+    return open_store(spec, anchor=FIRST_VERSION)
+
+
+def _open(place: Location, spec: StoreSpec, anchor: str | None) -> Store:
     if place.kind == "local":
-        return LocalStore(place.url)
+        return LocalStore(place.url, anchor=anchor)
     note_use(place.url)
     if place.kind == "hdfs":
         return open_hdfs(place, spec.options)

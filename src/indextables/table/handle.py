@@ -47,7 +47,7 @@ from indextables.model.schema_registry import without_registry
 from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.upkeep import repair, restore, tags, verify
 
 if TYPE_CHECKING:
@@ -61,13 +61,16 @@ H = TypeVar("H", bound="TableHandle")
 ENGINE_INFO = f"indextables-python/{VERSION}"
 
 
-def open_log(path: str, options: Mapping[str, object] | None) -> TransactionLog:
-    """The log of the table at a path, before anything of it was read."""
+def open_log(path: str, options: Mapping[str, object] | None, *, makes_folder: bool = False) -> TransactionLog:
+    """The log of the table at a path, before anything of it was read.
+
+    Only the first version of a table makes the folder of a log that is missing; with `makes_folder`, every write does.
+    """
     settings = config.resolve(options=options)
     if not settings.group(ImplementationSettings).use_optimized:
         _say_there_is_one()
     spec = StoreSpec.from_url(path, settings)
-    store = open_store(spec)
+    store = open_store(spec) if makes_folder else open_table_store(spec)
     location = settings.group(log_keys.CheckpointSettings).replica_location
     replica = _replica(location, store.url, settings) if location else None
     return TransactionLog(store, log_settings(settings), background=CHECKPOINTS, replica=replica, place=spec)
@@ -417,7 +420,7 @@ def repair_table(
     from_replica: bool | str = False,
 ) -> RepairReport:
     """Repair the table at a path in place, or with `at` by a clean copy of its log; as `Table.repair` says."""
-    source = open_log(_without_log_folder(path), options)
+    source = open_log(_without_log_folder(path), options, makes_folder=from_replica is not False)
     if from_replica is not False:
         replica = _named_replica(from_replica, source, options)
         if at is not None:

@@ -388,7 +388,7 @@ def create_with_rows(
         exist_ok=exist_ok,
         user_metadata=user_metadata,
     )
-    added = write.run(rows.batches, store=log.store)
+    added = write.run(rows.batches)
     table, version = finish_rows(log, write, added)
     return kind(log, table._snapshot, options), version
 

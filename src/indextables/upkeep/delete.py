@@ -37,7 +37,7 @@ from indextables.splits.read.searchable import Rows
 from indextables.splits.read.table_split import TableSplit, open_table_split
 from indextables.splits.search.match import find_rows
 from indextables.splits.write.merge import MergeSource
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
@@ -70,7 +70,7 @@ class DeleteTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
         """Find the rows; write the others anew where there are many to delete."""
-        split_store = store or open_store(self.rewriter.spec)
+        split_store = store or open_table_store(self.rewriter.spec)
         entry = self.source.entry(self.partition_values)
         split = open_table_split(split_store, entry, self.rewriter.schema, self.rewriter.partition_columns)
         with ExitStack() as closed:

@@ -51,7 +51,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.table_split import open_table_split
 from indextables.splits.write.merge import MergeSource
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.upkeep import purge, traces
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, in_threads
@@ -87,7 +87,7 @@ class EraseTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> EraseOutcome:
         """Read every stored row; write the others to a new split if one of them matches."""
-        split_store = store or open_store(self.rewriter.spec)
+        split_store = store or open_table_store(self.rewriter.spec)
         rewriter, entry = self.rewriter, self.source.entry(self.partition_values)
         live = open_table_split(split_store, entry, rewriter.schema, rewriter.partition_columns)
         stored = replace(entry, vector=None, deleted=None, num_records=self.source.stored_records)

@@ -51,7 +51,7 @@ from indextables.splits.index.live_indexing import Disputes, live_indexing
 from indextables.splits.read.foreign import ForeignReader
 from indextables.splits.read.table_split import open_split, row_mask
 from indextables.splits.write.merge import MergeSource
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.upkeep import clustering
 from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
@@ -371,7 +371,7 @@ class MergeTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> MergeOutcome:
         """Merge the group. What went wrong is part of the outcome; nothing that was uploaded is left behind then."""
-        merging = _GroupMerge(self, store or open_store(self.rewriter.spec), naming or Naming())
+        merging = _GroupMerge(self, store or open_table_store(self.rewriter.spec), naming or Naming())
         try:
             return merging.run()
         except IndexTablesError as error:

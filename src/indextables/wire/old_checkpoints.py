@@ -58,6 +58,8 @@ class CheckpointOrigin(msgspec.Struct, rename="camel", frozen=True, kw_only=True
 
     version: int
     table_id: str
+    txn_id: str | None = None
+    """The transaction of the version; None in a file of an older release."""
     part: int = 1
     parts: int = 1
     actions: int | None = None

@@ -75,6 +75,8 @@ SCHEMA: dict[str, Any] = {
         _texts("skips"),
         _texts("txns"),
         _texts("txnIds"),
+        {"name": "tableId", **_MAYBE_TEXT},
+        {"name": "txnId", **_MAYBE_TEXT},
     ],
 }
 PARSED_SCHEMA = fastavro.parse_schema(SCHEMA)
@@ -121,6 +123,8 @@ class StateRecord(msgspec.Struct, rename="camel"):
     skips: list[Any] | None = None
     txns: list[Any] | None = None
     txn_ids: list[str] | None = None
+    table_id: str | None = None
+    txn_id: str | None = None
 
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.
@@ -184,6 +188,8 @@ def _record(state: StateManifest) -> dict[str, Any]:
         "skips": [_line(skip) for skip in state.skips],
         "txns": [_line(txn) for txn in state.txns],
         "txnIds": list(state.txn_ids),
+        "tableId": state.table_id,
+        "txnId": state.txn_id,
     }
 
 
@@ -233,6 +239,8 @@ def _state(fields: dict[str, Any], path: str) -> StateManifest:
         skips=tuple(_actions(record.skips or (), "mergeskip", SkipAction, path)),
         txns=tuple(_actions(record.txns or (), "txn", TxnAction, path)),
         txn_ids=tuple(record.txn_ids or ()),
+        table_id=record.table_id,
+        txn_id=record.txn_id,
     )
 
 
@@ -298,6 +306,8 @@ class LastCheckpoint(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     checkpoint_id: str | None = None
     format: str | None = None
     state_dir: str | None = None
+    table_id: str | None = None
+    txn_id: str | None = None
 
 
 # Looked into once, at import: msgspec crashes if two threads are the first to look into a type.

@@ -49,7 +49,7 @@ from indextables.splits.format.section_table import Origin
 from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
-from indextables.storage.spec import StoreSpec, open_store
+from indextables.storage.spec import StoreSpec, open_store, open_table_store
 from indextables.storage.store import Store
 from indextables.write.incoming import conformed, only, replaced_schema, widened
 
@@ -222,7 +222,9 @@ class RowWrite(Struct, frozen=True):
 
         If it fails, the splits it has uploaded are deleted: nobody can have committed them.
         """
-        task = _TaskRun(self, store or open_store(self.spec), new_name, now_ms)
+        # The first rows are written before there is a table.
+        opener = open_store if self.read_version == NOT_CREATED else open_table_store
+        task = _TaskRun(self, store or opener(self.spec), new_name, now_ms)
         names = column_names(self.schema_json)
         rows = (names.to_physical(conformed(batch, names.logical)) for batch in batches)
         try:

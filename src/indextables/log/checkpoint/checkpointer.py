@@ -30,18 +30,22 @@ from indextables.config.log import CheckpointSettings, CompactionSettings, State
 from indextables.errors import (
     BadFileError,
     CheckpointValidationError,
+    ConflictError,
     IndexTablesError,
     NotFoundError,
+    TableNotFoundError,
     UnavailableError,
     UnsupportedError,
 )
 from indextables.log import log_files
+from indextables.log.checkpoint.identity import check_is_there, without_strangers
 from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.checkpoint.verifier import CheckpointVerifier, descends
 from indextables.log.log_files import LogListing, list_log
+from indextables.model.conflicts import is_same_table
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report
 from indextables.model.snapshot import Snapshot, replay
@@ -52,7 +56,6 @@ from indextables.wire.state import (
     LastCheckpoint,
     UnusablePointer,
     decode_pointer,
-    decode_state,
     encode_pointer,
     encode_state,
 )
@@ -72,28 +75,18 @@ def read_pointer(store: Store) -> LastCheckpoint | None:
     return pointer
 
 
-def move_pointer(store: Store, pointer: LastCheckpoint) -> None:
-    """Point at a checkpoint, unless the pointer is there or further on already."""
+def move_pointer(store: Store, pointer: LastCheckpoint) -> bool:
+    """Point at a checkpoint, unless the pointer is there or further on already. Returns whether it was moved."""
     current = read_pointer(store)
     if (
         current is None
         or current.version < pointer.version
         or (current.version == pointer.version and current != pointer)
+        or not is_same_table(current.table_id or "", pointer.table_id or "")
     ):
         store.put(log_files.POINTER, encode_pointer(pointer))
-
-
-def discard_state(store: Store, snapshot: Snapshot) -> None:
-    """Delete the state of a snapshot whose version is not in the log: it would be taken for one of the table made there.
-
-    One of another table, or one that cannot be read, stays as it is.
-    """
-    path = log_files.state_path(snapshot.version)
-    with suppress(NotFoundError, BadFileError):
-        state = decode_state(store.get(path), path=path)
-        if state.metadata is not None and state.metadata.id == snapshot.metadata.id:
-            logger.info("%s was removed meanwhile; %s goes too", store.url, path)
-            store.delete([path])
+        return True
+    return False
 
 
 class StateReport(Report, frozen=True):
@@ -232,7 +225,7 @@ class Checkpointer(Struct, frozen=True):
                     snapshot, compact, enough=snapshot.version - interval + 1, thorough=thorough
                 )
                 if state is not None:
-                    move_pointer(self.store, _pointer(state))
+                    self._point_at(_pointer(state), snapshot)
                     return _report(state, written=written)
                 unproven = None
             except _UnprovenManifestError as error:
@@ -250,15 +243,19 @@ class Checkpointer(Struct, frozen=True):
 
     def _legacy(self, snapshot: Snapshot) -> CheckpointReport:
         legacy = LegacyWriter(self.store, self.settings, now_ms=self.now_ms, new_id=self.new_id)
+        check_is_there(self.bases, snapshot)
         pointer = legacy.write(snapshot)
         path = legacy.path(snapshot.version)
         info = self.store.head(path)
         if info is None:
             raise UnavailableError(f"{path} was written and is not there.", path=path, version=snapshot.version)
+        body = self.store.get(path)
         failure = self.verifier().failure(snapshot.version, info, snapshot)
         if failure is not None:
+            check_is_there(self.bases, snapshot)
             raise _spoiled(failure, snapshot.version)
-        move_pointer(self.store, pointer)
+        self._check_is_still_there(snapshot, path, body)
+        self._point_at(pointer, snapshot)
         return _legacy_report(snapshot, pointer)
 
     def _try_state(
@@ -269,6 +266,7 @@ class Checkpointer(Struct, frozen=True):
         One that is there already will do if its version is `enough` or higher, and if it is what it should be.
         """
         listing = list_log(self.store, first_version=0 if thorough else max(snapshot.base.header.version, 0))
+        listing = without_strangers(self.bases, listing)
         newest = max(listing.states, default=-1)
         if newest >= enough:
             usable = self._usable_state(newest, listing, thorough=thorough)
@@ -283,11 +281,28 @@ class Checkpointer(Struct, frozen=True):
             raise _UnprovenManifestError(failure)
         body = encode_state(state, compression=self.write_settings.compression, level=self.write_settings.level)
         path = log_files.state_path(snapshot.version)
+        check_is_there(self.bases, snapshot)
         if self.store.put_if_absent(path, body) is PutOutcome.CREATED:
-            return (state, True) if self._is_there(state, path, body) else self._taken_back(path, body)
+            if not self._is_there(state, path, body):
+                return self._taken_back(path, body)
+            self._check_is_still_there(snapshot, path, body)
+            return state, True
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
         return self._usable_state(snapshot.version, again, thorough=False), False
+
+    def _point_at(self, pointer: LastCheckpoint, snapshot: Snapshot) -> None:
+        """Move the pointer. One that was written into another table is deleted: that table opens without one."""
+        if move_pointer(self.store, pointer) and pointer.version == snapshot.version:
+            self._check_is_still_there(snapshot, log_files.POINTER, encode_pointer(pointer))
+
+    def _check_is_still_there(self, snapshot: Snapshot, path: str, body: bytes) -> None:
+        """Check the table after a file was written; where it was removed meanwhile, the file is deleted again."""
+        try:
+            check_is_there(self.bases, snapshot)
+        except (TableNotFoundError, ConflictError):
+            self._taken_back(path, body)
+            raise
 
     @property
     def _writer(self) -> StateWriter:
@@ -403,6 +418,8 @@ def _pointer(state: StateManifest) -> LastCheckpoint:
         num_files=state.num_files,
         created_time=state.created_at,
         format=AVRO_STATE,
+        table_id=state.table_id,
+        txn_id=state.txn_id,
         state_dir=log_files.state_dir(state.state_version).rpartition("/")[2],
     )
 

@@ -209,7 +209,8 @@ def checkpoint_base_header(version: int, info: ObjectInfo, others: Sequence[LogA
         raise CheckpointCorruptionError(
             f"{info.path} does not hold the table's metadata.", path=info.path, version=version
         )
-    return header
+    last = next((a for a in reversed(others) if isinstance(a, CommitInfo)), CommitInfo())
+    return msgspec.structs.replace(header, txn_id=last.txn_id or None)
 
 
 def _live(version: int, info: ObjectInfo, actions: Sequence[LogAction], adds: Sequence[AddAction]) -> list[AddAction]:
@@ -231,9 +232,11 @@ def _dated(action: AddAction, version: int, timestamp_ms: int) -> AddAction:
 def checkpoint_header(header: Header) -> list[LogAction]:
     """The header as actions: what a checkpoint holds beside the files.
 
-    Recent commits are kept by their txnId (rule R5); the last of them carries the time of the version.
+    Recent commits are kept by their txnId (rule R5). The last `commitInfo` carries the time and the txnId of the version.
     """
-    commits = [CommitInfo(txn_id=txn_id) for txn_id in header.recent_txn_ids] or [CommitInfo()]
+    commits = [CommitInfo(txn_id=txn_id) for txn_id in header.recent_txn_ids]
+    if not commits or header.txn_id is None:
+        commits.append(CommitInfo())
     commits[-1] = msgspec.structs.replace(commits[-1], timestamp=header.timestamp_ms)
     metadata = [] if header.metadata is None else [header.metadata]
     return [*commits, header.protocol, *metadata, *header.txns.values(), *header.skips.values()]
@@ -388,6 +391,8 @@ class LegacyWriter(Struct, frozen=True):
             parts=parts,
             checkpoint_id=checkpoint_id,
             format=kind,
+            table_id=snapshot.metadata.id or None,
+            txn_id=snapshot.header.txn_id,
         )
 
 
@@ -416,7 +421,13 @@ def _origin(
     """What a file says that it is. A part does not know of how many: the file that names the parts does."""
     table_id = snapshot.metadata.id
     return CheckpointOrigin(
-        version=snapshot.version, table_id=table_id, part=part, parts=parts, actions=actions, others=others
+        version=snapshot.version,
+        table_id=table_id,
+        txn_id=snapshot.header.txn_id,
+        part=part,
+        parts=parts,
+        actions=actions,
+        others=others,
     )
 
 

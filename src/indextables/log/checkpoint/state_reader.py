@@ -217,6 +217,7 @@ def _header(state: StateManifest, info: ObjectInfo) -> Header:
         txns={txn.app_id: txn for txn in state.txns},
         skips={skip.path: skip for skip in state.skips},
         recent_txn_ids=state.txn_ids,
+        txn_id=state.txn_id,
         schema_registry=state.schema_registry,
     )
 

@@ -218,6 +218,8 @@ class StateWriter(Struct, frozen=True):
             skips=tuple(header.skips.values()),
             txns=tuple(header.txns.values()),
             txn_ids=header.recent_txn_ids,
+            table_id=snapshot.metadata.id or None,
+            txn_id=header.txn_id,
         )
 
 

@@ -5,9 +5,10 @@ number that knows nothing of it, and the rows of that version would be gone for 
 version files of the table before it is used (`check_descent`). A state of ours names the transaction of its own version;
 one of another engine does not, and must hold what the newest version that changed files added.
 
-A state of ours whose own version file is gone or cannot be read is taken at its word, and so is a version file without a
-transaction. No writer commits by a checkpoint in an older form: one that does not name the transaction of its version, and
-a state of another table, is simply damage, and is passed over (rule S10).
+A state of ours whose own version file cannot be read is taken at its word, and so is a version file without a transaction.
+Where the version file is missing, the versions and states around it must not contradict it (`identity.py`). No writer
+commits by a checkpoint in an older form: one that does not name the transaction of its version, and a state of another
+table, is simply damage, and is passed over (rule S10).
 
 Nothing is deleted on the word of a file that nobody has read. `CheckpointVerifier` reads the state and every manifest that
 it names, or every part of a legacy checkpoint, from the store and not from memory; checksums and counts must hold; and
@@ -36,6 +37,13 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.cache import LogCache
+from indextables.log.checkpoint.identity import (
+    is_of_another_table,
+    of_another_table,
+    readable_version,
+    uncovered_failure,
+    without_strangers,
+)
 from indextables.log.checkpoint.legacy import checkpoint_base_header, pass_over_checkpoint
 from indextables.log.checkpoint.manifests import damage_of_checkpoint
 from indextables.log.checkpoint.state_files import StateFiles, manifests_to_read
@@ -44,7 +52,6 @@ from indextables.log.checkpoint.state_writer import live_batches
 from indextables.log.log_files import LogListing, list_log
 from indextables.log.versions import VersionReader
 from indextables.model.actions import AddAction, MetadataAction, RemoveAction
-from indextables.model.conflicts import is_same_table
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.model.snapshot import Base, CommittedVersion, Snapshot, replay
 from indextables.model.state import ManifestInfo
@@ -80,6 +87,10 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
     """CorruptTableError if a base is a state that leaves out a version it claims to cover; BadFileError if it is another
     table's.
     """
+    if base.header.version >= 0 and base.header.version not in listing.versions:
+        failure = uncovered_failure(reader, base, listing)
+        if failure is not None:
+            raise failure
     if not isinstance(base.source, StateFiles):
         _check_checkpoint(reader, base, listing)
         return
@@ -88,7 +99,7 @@ def check_descent(reader: BaseReader, base: Base, listing: LogListing) -> None:
         return
     full = listing if not listing.first_version else list_log(reader.versions.store)
     for number in sorted((v for v in full.versions if 1 <= v <= base.header.version), reverse=True):
-        version = _version(reader, full, number)
+        version = readable_version(reader, full, number)
         if version is None:
             return
         if version.added or version.removed:
@@ -111,11 +122,11 @@ def _check_own(reader: BaseReader, base: Base, listing: LogListing) -> None:
     files = _CheckedFiles(base.source.state_file, info)
     if info is None or _is_checked(reader, files):
         return
-    version = _version(reader, listing, number)
+    version = readable_version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
     if txn_id is not None and txn_id not in base.source.state.txn_ids:
-        if _is_of_another_table(reader, base):
-            raise _of_another_table(base.source.state_file.path, number, txn_id)
+        if is_of_another_table(reader, base, list_log(reader.versions.store)):
+            raise of_another_table(base.source.state_file.path, number, txn_id)
         raise _foreign_to(reader, base, number, f"the transaction {txn_id} of that version is not in it")
     _remember(reader, files)
 
@@ -127,35 +138,11 @@ def _check_checkpoint(reader: BaseReader, base: Base, listing: LogListing) -> No
     # Other writers do not name transactions in their checkpoints.
     if checkpoint is None or info is None or not base.header.recent_txn_ids or _is_checked(reader, files):
         return
-    version = _version(reader, listing, number)
+    version = readable_version(reader, listing, number)
     txn_id = version.info.txn_id if version is not None else None
     if txn_id is not None and txn_id not in base.header.recent_txn_ids:
-        raise _of_another_table(checkpoint.path, number, txn_id)
+        raise of_another_table(checkpoint.path, number, txn_id)
     _remember(reader, files)
-
-
-def _is_of_another_table(reader: BaseReader, base: Base) -> bool:
-    """Whether the first version, or else another state, has another id than a state that does not fit its version."""
-    full = list_log(reader.versions.store)
-    first = _version(reader, full, 0) if 0 in full.versions else None
-    ids = [a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)]
-    others = (v for v in sorted(full.states) if v != base.header.version and not ids)
-    for number in others:
-        try:
-            metadata = reader.read_state(number, full.states[number]).metadata
-        except (BadFileError, UnsupportedError, NotFoundError):
-            continue
-        ids += [metadata.id] if metadata is not None else []
-    own = base.header.metadata
-    return own is not None and bool(ids) and not is_same_table(own.id, ids[0])
-
-
-def _of_another_table(path: str, number: int, txn_id: str) -> BadFileError:
-    return BadFileError(
-        f"{path} is of another table: the transaction {txn_id} of version {number} is not in it.",
-        path=path,
-        version=number,
-    )
 
 
 def _check_version(reader: BaseReader, full: LogListing, base: Base, version: CommittedVersion) -> None:
@@ -185,14 +172,6 @@ def _outcome(version: CommittedVersion) -> tuple[set[str], set[str]]:
     """The paths that are live, and that are gone, after a version; the last action on a path counts."""
     last = {a.path: isinstance(a, AddAction) for a in version.actions if isinstance(a, AddAction | RemoveAction)}
     return {path for path, live in last.items() if live}, {path for path, live in last.items() if not live}
-
-
-def _version(reader: BaseReader, listing: LogListing, number: int) -> CommittedVersion | None:
-    """A version file, or None if it cannot be read: what it says is covered, and nobody needs it to read the table."""
-    try:
-        return reader.versions.read([(number, listing.versions[number])])[0]
-    except (BadFileError, UnsupportedError, NotFoundError):
-        return None
 
 
 def _foreign_to(reader: BaseReader, base: Base, number: int, why: str) -> CorruptTableError:
@@ -238,7 +217,11 @@ class CheckpointVerifier(Struct, frozen=True):
         return cls(BaseReader(VersionReader(store, LogCache(_HELD_BYTES), reading), state_reading))
 
     def newest_failure(self, listing: LogListing) -> IndexTablesError | None:
-        """Why the newest checkpoint cannot be trusted; None if it can, or if there is none."""
+        """Why the newest checkpoint cannot be trusted; None if it can, or if there is none.
+
+        One of another table is not a checkpoint of this one.
+        """
+        listing = without_strangers(self.bases, listing)
         newest = max([*listing.states, *listing.legacy_checkpoints], default=-1)
         return None if newest < 0 else self.failure_at(listing, newest)
 
@@ -341,7 +324,9 @@ class CheckpointVerifier(Struct, frozen=True):
         if version < 0:
             return Base()
         for info in (listing.states.get(version), listing.legacy_checkpoints.get(version)):
-            if info is not None and self.failure(version, info, None) is None:
+            if info is None or self.failure(version, info, None) is not None:
+                continue
+            if self._descent_failure(version, info, listing) is None:
                 return self.bases.standalone(version, info, columns=COMPARED)
         return None
 

@@ -1,0 +1,199 @@
+"""Whether a checkpoint, or a snapshot that a writer holds, belongs to the table that is at its path now.
+
+A table can be removed and created again, or its log put back to an older one, while a process sleeps. That process may then
+write a state of a version that this table never had. Three checks keep the two tables apart:
+
+| check | made by | compares |
+| --- | --- | --- |
+| `check_is_there` | the writer of a checkpoint, before and after it creates the file | the transaction of the version file |
+| `uncovered_failure` | the reader of a checkpoint without its version file | transactions around it, then the table id |
+| `without_strangers` | every reader of a listing | the same, for checkpoints above the newest version file |
+
+States and checkpoints of older releases and of other engines may name neither a transaction nor a table: they are compared
+by what they have, and used if nothing contradicts them.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from indextables.errors import (
+    BadFileError,
+    ConflictError,
+    NotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from indextables.log.checkpoint.state_files import StateFiles
+from indextables.log.checkpoint.state_reader import BaseReader
+from indextables.log.log_files import LogListing, list_log
+from indextables.model.actions import MetadataAction
+from indextables.model.conflicts import is_same_table
+from indextables.model.snapshot import Base, CommittedVersion, Header, Snapshot
+from indextables.storage.store import ObjectInfo
+
+
+def check_is_there(reader: BaseReader, snapshot: Snapshot) -> None:
+    """Raise unless the version that a snapshot shows is part of the log now.
+
+    Raises:
+        TableNotFoundError: The log is empty.
+        ConflictError: The log holds another version of this number, or does not lead to this version.
+    """
+    header = snapshot.header
+    existing = reader.versions.read_one(snapshot.version)
+    if existing is not None:
+        if _is_transaction_of(existing.info.txn_id or None, header):
+            return
+        raise _replaced(reader, snapshot)
+    listing = list_log(reader.versions.store)
+    if _is_read_from(listing, snapshot):
+        return
+    if not listing.versions:
+        raise removed(reader.versions.store.url)
+    if not _is_covered(reader, listing, header):
+        raise _replaced(reader, snapshot)
+
+
+def removed(url: str) -> TableNotFoundError:
+    """The error for a table whose log has gone while a process held it."""
+    return TableNotFoundError(f"There is no table at {url} any more: it was removed.", path=url)
+
+
+def uncovered_failure(reader: BaseReader, base: Base, listing: LogListing) -> BadFileError | None:
+    """Why a checkpoint without a version file of its number is of another table; None if nothing contradicts it.
+
+    The newest version file below it must be one that led to it. Where there is none, the next state that has its version
+    file must come from it. Where the recorded transactions do not reach that far, the table ids must agree.
+    """
+    full = listing if not listing.first_version else list_log(reader.versions.store)
+    number, txn_ids = base.header.version, base.header.recent_txn_ids
+    lower = max((v for v in full.versions if v < number), default=-1)
+    if lower >= 0 and lower > number - len(txn_ids):
+        version = readable_version(reader, full, lower)
+        txn_id = version.info.txn_id if version is not None else None
+        if txn_id is not None:
+            return None if txn_id in txn_ids else of_another_table(_path(base, full), lower, txn_id)
+    if txn_ids and _is_left_out(reader, full, base):
+        return of_another_table(_path(base, full), number, txn_ids[-1])
+    return of_another_table(_path(base, full), number) if is_of_another_table(reader, base, full) else None
+
+
+def without_strangers(reader: BaseReader, listing: LogListing) -> LogListing:
+    """The listing without the checkpoints above its newest version file that are of another table.
+
+    They would make the log look longer than it is. Each is reported once.
+    """
+    top = max(listing.versions, default=-1)
+    for number in sorted({v for v in (*listing.states, *listing.legacy_checkpoints) if v > top}, reverse=True):
+        if top < 0:
+            break
+        base = _base_at(reader, listing, number)
+        failure = uncovered_failure(reader, base, listing) if base is not None else None
+        if failure is None:
+            break
+        reader.report(failure)
+        listing = replace(
+            listing,
+            states={v: info for v, info in listing.states.items() if v != number},
+            legacy_checkpoints={v: info for v, info in listing.legacy_checkpoints.items() if v != number},
+        )
+    return listing
+
+
+def is_of_another_table(reader: BaseReader, base: Base, full: LogListing) -> bool:
+    """Whether the first version, or else a state that has its version file, has another table id than a checkpoint."""
+    own = base.header.metadata
+    if own is None:
+        return False
+    first = readable_version(reader, full, 0) if 0 in full.versions else None
+    ids = [a.id for a in (first.actions if first is not None else ()) if isinstance(a, MetadataAction)]
+    for number in sorted(v for v in full.states if v != base.header.version and v in full.versions):
+        if ids:
+            break
+        try:
+            metadata = reader.read_state(number, full.states[number]).metadata
+        except (BadFileError, UnsupportedError, NotFoundError):
+            continue
+        ids += [metadata.id] if metadata is not None else []
+    return bool(ids) and not is_same_table(own.id, ids[0])
+
+
+def of_another_table(path: str, number: int, txn_id: str | None = None) -> BadFileError:
+    """The failure of a checkpoint that does not belong to the versions of this log."""
+    why = (
+        "its table id is another one"
+        if txn_id is None
+        else f"transaction {txn_id} (version {number}) is not part of both"
+    )
+    return BadFileError(f"{path} is of another table than the versions of this log: {why}.", path=path, version=number)
+
+
+def readable_version(reader: BaseReader, listing: LogListing, number: int) -> CommittedVersion | None:
+    """A version file of a listing; None if it cannot be read."""
+    try:
+        return reader.versions.read([(number, listing.versions[number])])[0]
+    except (BadFileError, UnsupportedError, NotFoundError):
+        return None
+
+
+def _is_transaction_of(txn_id: str | None, header: Header) -> bool:
+    """Whether a version file is the one of a header. One read from a state of an older release knows no exact id."""
+    return txn_id == header.txn_id or (header.txn_id is None and txn_id in header.recent_txn_ids)
+
+
+def _is_read_from(listing: LogListing, snapshot: Snapshot) -> bool:
+    """Whether the snapshot was read from a checkpoint of its very version, which is still the same file."""
+    base = snapshot.base
+    if base.header.version != snapshot.version:
+        return False
+    if isinstance(base.source, StateFiles):
+        return listing.states.get(snapshot.version) == base.source.state_file
+    return snapshot.version in listing.legacy_checkpoints
+
+
+def _is_covered(reader: BaseReader, listing: LogListing, header: Header) -> bool:
+    """Whether the newest checkpoint comes from the version of a header: then the version was cleaned away."""
+    own = without_strangers(reader, listing)
+    base = next(reader.bases(own, until=own.newest))
+    txn_id = header.txn_id or next(reversed(header.recent_txn_ids), None)
+    return base.header.version >= header.version and txn_id in base.header.recent_txn_ids
+
+
+def _is_left_out(reader: BaseReader, full: LogListing, base: Base) -> bool:
+    """Whether the next state that has its version file should know the newest transaction of a base, and does not."""
+    number = base.header.version
+    for later in sorted(v for v in full.states if v > number and v in full.versions):
+        try:
+            known = reader.read_state(later, full.states[later]).txn_ids
+        except (BadFileError, UnsupportedError, NotFoundError):
+            continue
+        return later - number < len(known) and base.header.recent_txn_ids[-1] not in known
+    return False
+
+
+def _base_at(reader: BaseReader, listing: LogListing, number: int) -> Base | None:
+    """The checkpoint of a number, or None if it cannot be read."""
+    states = {v: info for v, info in listing.states.items() if v <= number}
+    checkpoints = {v: info for v, info in listing.legacy_checkpoints.items() if v == number}
+    base = next(reader.bases(LogListing({}, states, checkpoints), until=number))
+    return base if base.header.version == number else None
+
+
+def _path(base: Base, listing: LogListing) -> str:
+    if isinstance(base.source, StateFiles):
+        return base.source.state_file.path
+    info: ObjectInfo = listing.legacy_checkpoints[base.header.version]
+    return info.path
+
+
+def _replaced(reader: BaseReader, snapshot: Snapshot) -> ConflictError:
+    url = reader.versions.store.url
+    return ConflictError(
+        f"Version {snapshot.version} of {url} is not the one that was read: the table was removed and created again, or its "
+        "log was replaced.",
+        hint="Open the table again with Table.open(path). Nothing was written.",
+        path=url,
+        version=snapshot.version,
+        retry_helps=False,
+    )
