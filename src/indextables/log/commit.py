@@ -61,13 +61,21 @@ from indextables.model.actions import AddAction, CommitInfo, LogAction, Metadata
 from indextables.model.conflicts import (
     Conflict,
     Intent,
+    Operation,
     another_table,
     descends,
     find_conflict,
     find_difference,
     is_same_table,
 )
-from indextables.model.protocol import check_writable, default_operator, is_shared, taken_over, with_mapping
+from indextables.model.protocol import (
+    check_writable,
+    default_operator,
+    is_shared,
+    names_parquet_splits,
+    taken_over,
+    with_mapping,
+)
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.local import Turn
@@ -114,6 +122,8 @@ class TakeoverProposal(Struct, frozen=True):
     its splits have what older releases do not know. A query means the same after it, which the table records."""
 
     proposal: Proposal
+    raises_old: bool = True
+    """Whether protocol 1 to 3 is raised too; not in a table that is kept readable for older engines."""
 
     @property
     def intent(self) -> Intent:
@@ -125,7 +135,9 @@ class TakeoverProposal(Struct, frozen=True):
         planned = self.proposal.plan(snapshot, now_ms=now_ms)
         own = [a for a in planned.actions if isinstance(a, ProtocolAction)]
         before = protocol = own[-1] if own else snapshot.header.protocol
-        if planned.actions and is_shared(snapshot.header.protocol):
+        current = snapshot.header.protocol
+        is_old = self.raises_old and not names_parquet_splits(current)
+        if planned.actions and (is_shared(current) or (is_old and planned.info.operation != Operation.PROTOCOL)):
             protocol = taken_over(protocol)
         for mapping in {a.doc_mapping_json for a in planned.actions if isinstance(a, AddAction)}:
             protocol = with_mapping(protocol, mapping or "")

@@ -70,6 +70,7 @@ from indextables.model.protocol import (
     SUPPORTED_VERSION,
     check_writable,
     is_shared,
+    names_parquet_splits,
     upgraded,
 )
 from indextables.model.snapshot import CommittedVersion, Snapshot
@@ -390,7 +391,8 @@ class CommitLog(SnapshotLog, dict=True):
         `written` are splits that were written for it: if it is certain that no version names them, they are deleted.
         """
         try:
-            committed = self._committer.commit(read, TakeoverProposal(proposal), txn_id=txn_id or self.new_id())
+            proposal_taking_over = TakeoverProposal(proposal, raises_old=self.settings.checkpoint.format == "avro")
+            committed = self._committer.commit(read, proposal_taking_over, txn_id=txn_id or self.new_id())
         except CommitUnknownError:
             self.count_own_commit()
             raise
@@ -406,7 +408,8 @@ class CommitLog(SnapshotLog, dict=True):
             self._count(committed)
             self._discard_unused(_vector_files(proposal), committed)
         actions = committed.written.actions if committed.written is not None else ()
-        if is_shared(read.header.protocol) and any(isinstance(action, ProtocolAction) for action in actions):
+        was_ours = names_parquet_splits(read.header.protocol)
+        if not was_ours and any(isinstance(a, ProtocolAction) and names_parquet_splits(a) for a in actions):
             logger.warning(_TAKEN_OVER, self.store.url, committed.version)
         return committed
 
@@ -487,7 +490,7 @@ class TransactionLog(CommitLog, dict=True):
         """The same; then checkpoint and clean up if it is time, unless `keep_up` is False."""
         committed = super().commit(read, proposal, txn_id=txn_id, written=written)
         if keep_up and committed.written is not None:
-            self._keep_up(committed)
+            self._keep_up(committed, read)
         return committed
 
     def checkpoint(self, *, compact: Compact = Compact.AS_NEEDED) -> CheckpointReport:
@@ -580,13 +583,18 @@ class TransactionLog(CommitLog, dict=True):
         """The versions that have a tag now. Cleaning reads them before each batch; it ends if the table is not writable."""
         return frozenset(self.newest_writable().header.tags.values())
 
-    def _keep_up(self, committed: CommitResult) -> None:
+    def _keep_up(self, committed: CommitResult, read: Snapshot) -> None:
         """Rule R8: what goes wrong here is logged and counted, never raised; the next writer does it again."""
         written, snapshot = committed.written, committed.snapshot
         merged = written is not None and written.info.operation == Operation.MERGE
         tidy = merged and self.settings.compaction.after_merge and self.settings.checkpoint.enabled
         # As long as the newest state is another engine's, that engine does not see our versions, and writes beside them.
-        closed_to_others = not is_of_another_engine(snapshot.base) or is_shared(snapshot.header.protocol)
+        # The same holds for a table that this very commit took over (rule V11).
+        is_taken_over = names_parquet_splits(snapshot.header.protocol) and not names_parquet_splits(
+            read.header.protocol
+        )
+        is_open_to_others = is_of_another_engine(snapshot.base) or is_taken_over
+        closed_to_others = not is_open_to_others or is_shared(snapshot.header.protocol)
         if closed_to_others and not tidy and not self._is_due(snapshot):
             return
         try:

@@ -92,7 +92,12 @@ def state_protocol_version(protocol: ProtocolAction) -> int:
 def is_shared(protocol: ProtocolAction) -> bool:
     """Whether another engine that reads Avro states takes the table for its own, as long as we have not written to it."""
     current = min(protocol.min_reader_version, protocol.min_writer_version) >= SUPPORTED_VERSION
-    return current and PARQUET_SPLITS not in (protocol.reader_features or ())
+    return current and not names_parquet_splits(protocol)
+
+
+def names_parquet_splits(protocol: ProtocolAction) -> bool:
+    """Whether the protocol names `parquetSplits`: without it, another engine may go on writing to the table."""
+    return PARQUET_SPLITS in (protocol.reader_features or ())
 
 
 def default_operator(protocol: ProtocolAction) -> str:
@@ -100,7 +105,7 @@ def default_operator(protocol: ProtocolAction) -> str:
 
     The other engine means it so and records nothing. A table is ours from the version on that names `parquetSplits`.
     """
-    return "or" if PARQUET_SPLITS in (protocol.reader_features or ()) else "and"
+    return "or" if names_parquet_splits(protocol) else "and"
 
 
 def taken_over(protocol: ProtocolAction) -> ProtocolAction:

@@ -73,9 +73,9 @@ def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: P
 
     A mapping that `metadata` does not have yet is recorded by a metaData action of the same version; every mapping that
     it has stays recorded, whatever the version says of the metadata. One that is no JSON stays where it is. Readers of
-    an older protocol know no such names: then nothing is changed.
+    an older protocol do not look names up: for them the splits keep the mapping, next to its hash.
     """
-    written = list(actions)
+    written = [_with_canonical_ref(action) for action in actions]
     if protocol.min_reader_version < RECORDED_SINCE:
         return tuple(written)
     mappings = {k: text for k, text in (metadata.configuration or {}).items() if k.startswith(KEY_PREFIX)}
@@ -96,6 +96,14 @@ def recorded(actions: Iterable[LogAction], metadata: MetadataAction, protocol: P
         assert isinstance(own, MetadataAction)
         written[place] = msgspec.structs.replace(own, configuration={**(own.configuration or {}), **grown})
     return tuple(written)
+
+
+def _with_canonical_ref(action: LogAction) -> LogAction:
+    """An action whose doc mapping, if it has one, is named by its canonical hash."""
+    if not isinstance(action, AddAction) or action.doc_mapping_json is None:
+        return action
+    ref = _hash_or(action.doc_mapping_json, action.doc_mapping_ref or "")
+    return msgspec.structs.replace(action, doc_mapping_ref=ref or None)
 
 
 def deduplicated(files: pa.Table, registry: Mapping[str, str]) -> tuple[pa.Table, dict[str, str]]:

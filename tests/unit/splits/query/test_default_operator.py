@@ -63,8 +63,6 @@ def test_a_table_of_another_engine_means_all_words_before_and_after_it_becomes_o
     assert matches(theirs, "disk full") == [0]
     theirs.append(pa.table({"n": [4], "message": ["disk full again"]}))
     assert matches(theirs, "disk full") == [0, 4]
-    assert "query.defaultOperator" not in (theirs.metadata.configuration or {})  # its protocol was not raised yet
-    theirs.checkpoint()
     ours = Table.open(table.path, options={"transaction.cache.enabled": False})
     assert "parquetSplits" in (ours.protocol.reader_features or ())
     assert (ours.metadata.configuration or {})["query.defaultOperator"] == "and"
