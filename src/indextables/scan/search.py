@@ -146,8 +146,8 @@ class TableSearch(Struct, frozen=True):
             return merge_results([read_hits(task.open(splits[0]), hits[0], request)], request, task.schema)
         return self._read_best(task, hits)
 
-    def _finder(self, task: ScanTask) -> Callable[[int], Hits]:
-        alone = len(self.plan.splits) == 1 and not self.request.paged
+    def _finder(self, task: ScanTask, *, located: bool = False) -> Callable[[int], Hits]:
+        alone = len(self.plan.splits) == 1 and not self.request.paged and not located
 
         def find(number: int) -> Hits:
             entry = self.plan.splits[number]
@@ -176,6 +176,17 @@ class TableSearch(Struct, frozen=True):
         last = hits[number]
         keys = last.at(np.array([at])).score_table() if last.keys is None else last.keys.slice(at, 1)
         return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
+
+    def located(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
+        """The result of a search with a limit, and the path of the split and the row number of each of its rows."""
+        task = ScanTask(self.plan, store)
+        search = self.weighed(task)
+        hits = search._hits(task, search._finder(task, located=True))
+        rows = self.plan.names.to_logical(search._read_best(task, hits))
+        METRICS.count("rows_read_total", by=rows.num_rows)
+        split, place = best_of(hits, self.request)
+        pairs = zip(split.tolist(), place.tolist(), strict=True)
+        return rows, [(self.plan.splits[number].path, int(hits[number].rows[at])) for number, at in pairs]
 
     def _read_best(self, task: ScanTask, hits: Sequence[Hits]) -> pa.Table:
         splits = self.plan.splits

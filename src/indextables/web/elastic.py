@@ -2,12 +2,12 @@
 
     answer = ElasticSearch(table, "logs").search({"query": {"match": {"message": "timeout"}}, "size": 5})
 
-What a request asks for that is not understood is refused by its name. Sort values of times are ISO texts, so that none of
-their digits is lost on the way through `search_after`; `_doc` as the second sort numbers rows of one value.
+What a request asks for that is not understood is refused by its name; what is accepted has its effect.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import hashlib
 import time
@@ -16,24 +16,26 @@ from fnmatch import fnmatchcase
 from html import unescape
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError
+from indextables.errors import InvalidInputError, shown
 from indextables.inspect.figures import column_figures
 from indextables.scan.aggregate.result import aggregate_table
-from indextables.scan.aggregate.spec import BUCKETS, METRICS, fixed_micros
+from indextables.scan.aggregate.spec import fixed_micros
 from indextables.scan.search import TableSearch
 from indextables.scan.task import ScanTask
 from indextables.splits.index.mapping import is_text
 from indextables.splits.query import tree
 from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
+from indextables.web.elastic_aggregations import AggregationRequest
 from indextables.web.exploration import column_mappings, hit_count
-from indextables.web.hit_order import HitOrder, numbers_of, parse_sort
+from indextables.web.hit_order import HitOrder, Position, numbers_of, parse_sort
+from indextables.web.json_values import float_value
 from indextables.web.query_dsl import QueryDsl, options, refuse
+from indextables.web.time_formats import TimeFormat, iso_text
 
 MOST_HITS = 10_000
 _WHOLE = 1 << 30
@@ -44,17 +46,75 @@ _BODY = (
     *("query", "size", "from", "sort", "search_after", "aggs", "aggregations", "_source", "fields", "docvalue_fields"),
     *("stored_fields", "script_fields", "highlight", "track_total_hits", "track_scores", "timeout", "version"),
 )
-_FIXED = {"ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_HIGHLIGHT = ("pre_tags", "post_tags", "fragment_size", "number_of_fragments", "require_field_match")
 
 
-class AggregationNode(Struct, frozen=True):
-    """An aggregation: the name it was asked for by, the one it is computed under, and those within it."""
+class HitField(Struct, frozen=True):
+    """A column of `fields`: its name in the answer, and the format of its times."""
 
-    name: str
-    own: str
-    kind: str
-    given: dict[str, Any]
-    inside: tuple[AggregationNode, ...] = ()
+    label: str
+    column: str
+    format: TimeFormat | None = None
+
+
+class HighlightStyle(Struct, frozen=True):
+    """The marks around what matched in a column, and how long its fragment is."""
+
+    before: str = "<em>"
+    after: str = "</em>"
+    length: int = 100
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any], where: str) -> HighlightStyle:
+        """The style that the options of a highlight name."""
+        if given.get("require_field_match", True) is not True:
+            raise refuse(f"require_field_match {shown(given['require_field_match'])} in {where}", known=["true"])
+        fragments, length = _count(given, "number_of_fragments", 1), _count(given, "fragment_size", 100)
+        if fragments > 1:
+            raise refuse(f"number_of_fragments {fragments} in {where}", known=["0", "1"])
+        before, after = _tag(given.get("pre_tags"), "<em>"), _tag(given.get("post_tags"), "</em>")
+        return cls(before, after, min(length, _WHOLE) if fragments and length else _WHOLE)
+
+
+class HighlightRequest(Struct, frozen=True):
+    """The patterns of columns that are marked, each with its style."""
+
+    fields: tuple[tuple[str, HighlightStyle], ...]
+
+    @classmethod
+    def parse(cls, given: Any) -> HighlightRequest:
+        """The columns of a `highlight`; options of a column come before those of all."""
+        found = options(given, ["fields", *_HIGHLIGHT], "highlight")
+        entries = found.pop("fields", {})
+        fields: list[tuple[str, HighlightStyle]] = []
+        for entry in entries if isinstance(entries, list) else [entries]:
+            if not isinstance(entry, Mapping):
+                raise InvalidInputError("fields of highlight must be an object.", hint='Write {"message": {}}.')
+            for name, own in entry.items():
+                merged = {**found, **options(own, _HIGHLIGHT, f"highlight of {name!r}")}
+                fields.append((str(name), HighlightStyle.parse(merged, f"highlight of {name}")))
+        HighlightStyle.parse(found, "highlight")
+        return cls(tuple(fields))
+
+
+def _tag(tags: Any, default: str) -> str:
+    """The first of some tags: a fragment has one kind of mark."""
+    if tags is None:
+        return default
+    if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidInputError(f"Tags of a highlight are a list of texts, not {shown(tags)}.", hint='Write ["<b>"].')
+    return str(tags[0])
+
+
+class HitRequest(Struct, frozen=True):
+    """What hits show, and their order."""
+
+    order: HitOrder
+    position: Position | None
+    source: tuple[str, ...] | None
+    fields: tuple[HitField, ...]
+    highlight: HighlightRequest | None
+    track_scores: bool
 
 
 class ElasticSearch:
@@ -69,14 +129,15 @@ class ElasticSearch:
         """The answer to `_search`."""
         started = time.perf_counter()
         given = options(body, _BODY, "the request")
-        _refuse_filled(given, "script_fields", "stored_fields", "version")
+        _check_plain_keys(given)
+        aggregations = self._aggregations(given)
         query = self.dsl.query(given["query"]) if given.get("query") is not None else tree.AllRows()
         size, first = _count(given, "size", 10), _count(given, "from", 0)
         if size + first > MOST_HITS:
             hint = "Go on with search_after."
             raise InvalidInputError(f"from + size is at most {MOST_HITS:,}, not {size + first:,}.", hint=hint)
-        order = parse_sort(given.get("sort"), self.dsl.column)
-        hits = self._hits(query, given, order, size, first) if size else []
+        wanted = self._hit_request(given)
+        hits = self._hits(query, wanted, size, first) if size else []
         answer: dict[str, Any] = {
             "took": 0,
             "timed_out": False,
@@ -88,9 +149,9 @@ class ElasticSearch:
         }
         if given.get("track_total_hits", True) is not False:
             answer["hits"] = {"total": {"value": hit_count(self.table, query), "relation": "eq"}, **answer["hits"]}
-        aggregations = given.get("aggs") or given.get("aggregations")
-        if aggregations:
-            answer["aggregations"] = self._aggregations(aggregations, query)
+        if aggregations is not None:
+            rows = aggregate_table(self._task(query), aggregations.spec).to_pylist()
+            answer["aggregations"] = aggregations.answer(rows)
         answer["took"] = round((time.perf_counter() - started) * 1000)
         return answer
 
@@ -123,267 +184,171 @@ class ElasticSearch:
     def _task(self, query: tree.Query) -> ScanTask:
         return ScanTask(planning.plan_scan(self.table, query=query, columns=()), self.table._log.store)
 
-    def _hits(
-        self, query: tree.Query, given: Mapping[str, Any], order: HitOrder, size: int, first: int
-    ) -> list[dict[str, Any]]:
-        after = given.get("search_after")
-        position = None if after is None else order.position(after, self.table.schema)
-        source = self._source_columns(given.get("_source", True))
-        extra = _field_names(given, self.table.schema.names)
-        marked = self._marked_columns(given.get("highlight"), query)
+    def _hit_request(self, given: Mapping[str, Any]) -> HitRequest:
+        """What hits show, checked whether there will be any or not."""
+        order, after = parse_sort(given.get("sort"), self.dsl.column), given.get("search_after")
+        return HitRequest(
+            order,
+            None if after is None else order.position(after, self.table.schema),
+            self._source_columns(given.get("_source", True)),
+            self._fields(given),
+            None if given.get("highlight") is None else HighlightRequest.parse(given["highlight"]),
+            bool(given.get("track_scores")),
+        )
+
+    def _hits(self, query: tree.Query, wanted: HitRequest, size: int, first: int) -> list[dict[str, Any]]:
+        order, position = wanted.order, wanted.position
+        marked = self._marked_columns(wanted.highlight, query)
         ordered = [key.column for key in order.keys]
-        columns = [n for n in self.table.schema.names if n in {*source, *extra, *marked, *ordered}]
+        needed = {*(wanted.source or ()), *(field.column for field in wanted.fields), *marked, *ordered}
+        columns = [name for name in self.table.schema.names if name in needed]
         first_key = ordered[0] if ordered and ordered[0] != _SCORE else None
         plan = planning.plan_scan(self.table, query=query, columns=columns, order_by=first_key)
-        score = not ordered or _SCORE in ordered or bool(given.get("track_scores"))
+        score = not ordered or _SCORE in ordered or wanted.track_scores
         skipped = first if position is None else first + position.seen
         search = TableSearch.of(plan, limit=size, offset=skipped, score=score, order_by=order.keys)
-        rows = replace(search, after=None if position is None else position.end).run(self.table._log.store)
-        highlights = self._highlights(rows, query, given.get("highlight"), marked)
+        search = replace(search, after=None if position is None else position.end)
+        rows, locations = search.located(self.table._log.store)
+        highlights = self._highlights(rows, query, wanted.highlight, marked)
         hits: list[dict[str, Any]] = []
-        found = rows.to_pylist(maps_as_pydicts="lossy")
         values = order.values(rows)
         numbers = numbers_of(values, position) if order.numbered else []
-        for place, row in enumerate(found):
-            hits.append(self._hit(row, source, extra))
+        for place, row in enumerate(rows.to_pylist(maps_as_pydicts="lossy")):
+            hits.append(self._hit(row, wanted, locations[place]))
             if order.keys:
                 hits[-1]["sort"] = [*values[place], numbers[place]] if order.numbered else list(values[place])
             if highlights[place]:
                 hits[-1]["highlight"] = highlights[place]
         return hits
 
-    def _hit(self, row: Mapping[str, Any], source: Sequence[str], extra: Sequence[str]) -> dict[str, Any]:
-        plain = {k: _plain(v) for k, v in row.items() if k != _SCORE}
-        content = {name: plain[name] for name in source}
-        digest = hashlib.sha1(msgspec.json.encode(plain), usedforsecurity=False)
-        hit = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE), "_source": content}
-        if extra:
-            fields = {name: row[name] if isinstance(row[name], list) else [row[name]] for name in extra}
-            hit["fields"] = {name: [_plain(v) for v in vs] for name, vs in fields.items() if vs != [None]}
-        return hit
+    def _hit(self, row: Mapping[str, Any], wanted: HitRequest, location: tuple[str, int]) -> dict[str, Any]:
+        """A row as a hit. Its `_id` is made of where the row is: no two rows share it, and it changes if the row moves."""
+        digest = hashlib.sha1("\0".join(map(str, location)).encode(), usedforsecurity=False)
+        hit: dict[str, Any] = {"_index": self.index, "_id": digest.hexdigest()[:20], "_score": row.get(_SCORE)}
+        if wanted.source is not None:
+            hit["_source"] = {name: _plain(row[name]) for name in wanted.source}
+        shown_fields = {field.label: _field_values(row[field.column], field.format) for field in wanted.fields}
+        shown_fields = {label: values for label, values in shown_fields.items() if values}
+        return {**hit, "fields": shown_fields} if shown_fields else hit
 
-    def _source_columns(self, source: Any) -> list[str]:
+    def _fields(self, given: Mapping[str, Any]) -> tuple[HitField, ...]:
+        """The columns that `fields` and `docvalue_fields` name."""
+        found: dict[str, HitField] = {}
+        for key in ("fields", "docvalue_fields"):
+            entries = given.get(key)
+            for entry in entries if isinstance(entries, list) else [] if entries is None else [entries]:
+                body = {"field": entry} if isinstance(entry, str) else options(entry, ["field", "format"], f"{key}")
+                pattern = body.get("field")
+                if not isinstance(pattern, str):
+                    raise InvalidInputError(f"{key} has {shown(entry)}, which names no column.", hint='Write ["ts"].')
+                names = [n for n in self.table.schema.names if fnmatchcase(n, pattern)]
+                if not names and not _is_pattern(pattern):
+                    names = [self.dsl.column(pattern)]
+                for name in names:
+                    label = name if _is_pattern(pattern) else pattern
+                    found[label] = HitField(label, name, self._time_format(body.get("format"), name, key))
+        return tuple(found.values())
+
+    def _time_format(self, pattern: Any, column: str, key: str) -> TimeFormat | None:
+        if pattern is None:
+            return None
+        kind = self.table.schema.field(column).type
+        if not pa.types.is_timestamp(kind) and not pa.types.is_date(kind):
+            raise refuse(f"format of {column}, which holds no times,")
+        return TimeFormat.parse(pattern, f"format of {column} in {key}")
+
+    def _aggregations(self, given: Mapping[str, Any]) -> AggregationRequest | None:
+        named = [key for key in ("aggs", "aggregations") if given.get(key) is not None]
+        if len(named) > 1:
+            raise InvalidInputError("The request has aggs and aggregations.", hint="Leave out one of the two.")
+        if not named or given[named[0]] == {}:
+            return None
+        return AggregationRequest.parse(given[named[0]], self.dsl)
+
+    def _source_columns(self, source: Any) -> tuple[str, ...] | None:
+        """The columns that `_source` shows; None for a hit without `_source`."""
         names: list[str] = self.table.schema.names
-        if source is False:
-            return []
-        if source is True or source is None:
-            return names
+        if source is False or source == "false":
+            return None
+        if source is True or source is None or source == "true":
+            return tuple(names)
+        keep: Any = source
+        drop: Any = []
         if isinstance(source, Mapping):
             given = options(source, ["includes", "excludes", "include", "exclude"], "_source")
-            some = given.get("includes", given.get("include")) or ["*"]
-            without = given.get("excludes", given.get("exclude")) or []
-        else:
-            some, without = source, []
-        if not all(isinstance(p, str | list) for p in (some, without)):
-            raise InvalidInputError(
-                f"_source is no list of columns: {source!r}.", hint='Write ["ts", "mess*"], or false.'
-            )
-        keep, drop = ([p] if isinstance(p, str) else list(p) for p in (some, without))
-        return [n for n in names if any(fnmatchcase(n, p) for p in keep) and not any(fnmatchcase(n, p) for p in drop)]
+            for word in ("include", "exclude"):
+                if word in given and f"{word}s" in given:
+                    raise refuse(f"{word} next to {word}s in _source")
+            keep = given.get("includes", given.get("include")) or ["*"]
+            drop = given.get("excludes", given.get("exclude")) or []
+        some, without = ([p] if isinstance(p, str) else p for p in (keep, drop))
+        if not all(isinstance(part, list) and all(isinstance(p, str) for p in part) for part in (some, without)):
+            hint = 'Write ["ts", "mess*"], or false.'
+            raise InvalidInputError(f"_source is no list of columns: {shown(source)}.", hint=hint)
+        for pattern in (*some, *without):
+            if not _is_pattern(pattern) and pattern not in names:
+                self.dsl.column(pattern)
+        return tuple(n for n in names if _matches(n, some) and not _matches(n, without))
 
-    def _marked_columns(self, highlight: Any, query: tree.Query) -> list[str]:
-        if not highlight:
+    def _marked_columns(self, highlight: HighlightRequest | None, query: tree.Query) -> list[str]:
+        if highlight is None:
             return []
         searched = set(tree.columns(query))
-        patterns = [p for f in _highlight_fields(highlight) for p in f]
         return [
             name
             for name in column_mappings(self.table)
             if name in searched
-            and any(fnmatchcase(name, pattern) for pattern in patterns)
+            and _matches(name, [pattern for pattern, _ in highlight.fields])
             and is_text(self.table.schema.field(name).type)
         ]
 
     def _highlights(
-        self, rows: pa.Table, query: tree.Query, highlight: Any, columns: Sequence[str]
+        self, rows: pa.Table, query: tree.Query, highlight: HighlightRequest | None, columns: Sequence[str]
     ) -> list[dict[str, list[str]]]:
         found: list[dict[str, list[str]]] = [{} for _ in range(rows.num_rows)]
-        if not columns:
-            return found
-        known = ["fields", "pre_tags", "post_tags", "fragment_size", "number_of_fragments", "require_field_match"]
-        given = options(highlight, known, "highlight")
-        before = (given.get("pre_tags") or ["<em>"])[0]
-        after = (given.get("post_tags") or ["</em>"])[0]
-        length = _WHOLE if given.get("number_of_fragments") == 0 else int(given.get("fragment_size", 100)) or _WHOLE
         mappings = column_mappings(self.table)
         for name in columns:
-            texts = snippets(rows.column(name), query, mappings[name], Snippet(name, length, _START, _END)).to_pylist()
+            assert highlight is not None
+            style = next(style for pattern, style in highlight.fields if fnmatchcase(name, pattern))
+            snippet = Snippet(name, style.length, _START, _END)
+            texts = snippets(rows.column(name), query, mappings[name], snippet).to_pylist()
             for place, text in enumerate(texts):
                 if text is not None and _START in text:
-                    found[place][name] = [unescape(text).replace(_START, before).replace(_END, after)]
+                    found[place][name] = [unescape(text).replace(_START, style.before).replace(_END, style.after)]
         return found
 
-    def _aggregations(self, given: Any, query: tree.Query) -> dict[str, Any]:
-        nodes, spec = _nodes(given, self.dsl, iter(range(10_000)))
-        rows = aggregate_table(self._task(query), spec).to_pylist()
-        names = _bucket_names(nodes)
-        by_chain = {tuple((n, row[n]) for n in names if row.get(n) is not None): row for row in rows}
-        return _answers(nodes, by_chain, ())
 
-
-def _nodes(given: Any, dsl: QueryDsl, numbers: Iterator[int]) -> tuple[tuple[AggregationNode, ...], dict[str, Any]]:
-    """The aggregations of a request, and the specification that computes them under names of our own."""
-    if not isinstance(given, Mapping):
-        raise InvalidInputError("Aggregations are an object of names.", hint='Write {"levels": {"terms": {...}}}.')
-    nodes, spec = [], {}
-    for name, entry in given.items():
-        body = dict(entry) if isinstance(entry, Mapping) else {}
-        below = body.pop("aggs", None) or body.pop("aggregations", None)
-        body.pop("meta", None)
-        if len(body) != 1:
-            raise InvalidInputError(
-                f"The aggregation {name!r} needs exactly one kind.", hint=f"Known: {', '.join(BUCKETS + METRICS)}."
-            )
-        kind, settings = next(iter(body.items()))
-        if kind not in (*BUCKETS, *METRICS):
-            raise refuse(str(kind), known=[*BUCKETS, *METRICS])
-        own = f"a{next(numbers)}"
-        inside, inner = _nodes(below, dsl, numbers) if below else ((), {})
-        spec[own] = {kind: _settings(kind, settings, dsl, str(name)), **({"aggs": inner} if inner else {})}
-        if kind == "terms":  # so that it can be said how many rows have other values
-            spec[f"{own}v"] = {"value_count": {"field": spec[own]["terms"]["field"]}}
-        nodes.append(AggregationNode(str(name), own, kind, dict(settings), inside))
-    return tuple(nodes), spec
-
-
-_IGNORED = {
-    "keyed": (False, None),
-    "show_term_doc_count_error": (False,),
-    "time_zone": ("UTC", "utc", "Z", "+00:00", None),
-}
-
-
-def _settings(kind: str, given: Any, dsl: QueryDsl, name: str) -> dict[str, Any]:
-    """The settings of an aggregation in our words; one that would change the answer and is not known is refused."""
-    known = ["field", "size", "order", "min_doc_count", "missing", "interval", "fixed_interval", "calendar_interval"]
-    known += ["offset", "ranges", "percents", "extended_bounds", "format", "precision_threshold", *_IGNORED]
-    found = options(given, known, f"the aggregation {name!r}")
-    for key, harmless in _IGNORED.items():
-        if key in found and found.pop(key) not in harmless:
-            raise refuse(f"{key} in {name}")
-    for key in ("extended_bounds", "format", "precision_threshold"):
-        found.pop(key, None)
-    found["field"] = dsl.column(found.get("field", ""))
-    order = found.get("order")
-    if isinstance(order, list) and order:
-        order = order[0]
-    if isinstance(order, Mapping):
-        found["order"] = {{"_term": "_key"}.get(key, key): value for key, value in order.items()}
-    if kind == "date_histogram":
-        interval = str(found.pop("interval", "")) or None
-        if interval is not None:
-            found["fixed_interval" if fixed_micros(interval) else "calendar_interval"] = interval
-        if found.pop("offset", 0) not in (0, "0", "0s"):
-            raise refuse(f"offset in {name}")
-        if isinstance(found.get("fixed_interval"), str) and fixed_micros(found["fixed_interval"]) is None:
-            raise InvalidInputError(f"{found['fixed_interval']!r} is no interval.", hint="Write 30s, 5m, 1h or 7d.")
-    return found
-
-
-def _bucket_names(nodes: Sequence[AggregationNode]) -> list[str]:
-    return [name for node in nodes if node.kind in BUCKETS for name in (node.own, *_bucket_names(node.inside))]
-
-
-Chain = tuple[tuple[str, Any], ...]
-
-
-def _answers(nodes: Sequence[AggregationNode], rows: Mapping[Chain, Mapping[str, Any]], chain: Chain) -> dict[str, Any]:
-    row = rows.get(chain, {})
-    return {node.name: _buckets(node, rows, chain) if node.kind in BUCKETS else _metric(node, row) for node in nodes}
-
-
-def _metric(node: AggregationNode, row: Mapping[str, Any]) -> dict[str, Any]:
-    if node.kind == "percentiles":
-        prefix = f"{node.own}.p"
-        return {"values": {f"{float(k[len(prefix) :])}": v for k, v in row.items() if k.startswith(prefix)}}
-    if node.kind == "stats":
-        parts = {part: _number(row.get(f"{node.own}.{part}")) for part in ("count", "min", "max", "avg", "sum")}
-        return {**parts, "count": parts["count"] or 0, "sum": parts["sum"] or 0.0}
-    value = row.get(node.own)
-    if node.kind in ("value_count", "cardinality"):
-        return {"value": value or 0}
-    shown = {"value": _number(value)}
-    return {**shown, "value_as_string": _plain(value)} if isinstance(value, dt.date) else shown
-
-
-def _buckets(node: AggregationNode, rows: Mapping[Chain, Mapping[str, Any]], chain: Chain) -> dict[str, Any]:
-    own = [(c[-1][1], row) for c, row in rows.items() if c[:-1] == chain and c and c[-1][0] == node.own]
-    if node.kind == "date_histogram":
-        own = _extended(node, own)
-    buckets = [
-        {**_key(key, node), "doc_count": row["count"], **_answers(node.inside, rows, (*chain, (node.own, key)))}
-        for key, row in own
-    ]
-    if node.kind == "terms":
-        return {
-            "doc_count_error_upper_bound": 0,
-            "sum_other_doc_count": _others(node, rows, chain, own),
-            "buckets": buckets,
-        }
-    return {"buckets": buckets}
-
-
-def _others(node: AggregationNode, rows: Mapping[Chain, Mapping[str, Any]], chain: Chain, own: Any) -> int:
-    """Rows with other values than those shown."""
-    row = rows.get(chain, {})
-    whole = int(row.get("count" if node.given.get("missing") is not None else f"{node.own}v") or 0)
-    return max(0, whole - sum(int(shown["count"]) for _, shown in own))
-
-
-def _key(key: Any, node: AggregationNode) -> dict[str, Any]:
-    if isinstance(key, bool):
-        return {"key": int(key), "key_as_string": str(key).lower()}
-    if isinstance(key, dt.date):
-        millis = _millis(key)
-        return {
-            "key_as_string": str(millis) if node.given.get("format") == "epoch_millis" else _plain(key),
-            "key": millis,
-        }
-    return {"key": _number(key)}
-
-
-def _extended(node: AggregationNode, own: list[tuple[Any, Mapping[str, Any]]]) -> list[tuple[Any, Mapping[str, Any]]]:
-    """Empty bars before the first and behind the last, where bounds ask for them and bars have one length."""
-    bounds = node.given.get("extended_bounds")
-    step = fixed_micros(str(node.given.get("fixed_interval") or node.given.get("interval") or ""))
-    if not isinstance(bounds, Mapping) or step is None:
-        return own
-    low, high = (
-        int(bounds[k]) * 1000 if str(bounds.get(k, "")).lstrip("-").isdigit() else None for k in ("min", "max")
-    )
-    if low is None or high is None:
-        raise refuse("extended_bounds that are no milliseconds")
-    if (high - low) // step > MOST_HITS:
-        raise InvalidInputError(
-            "extended_bounds would make more than 10,000 buckets.", hint="Choose a longer interval."
-        )
-    counts = {_millis(key) * 1000: (key, row) for key, row in own}
-    first = min([*counts, low // step * step])
-    last = max([*counts, high // step * step])
-    moments = (
-        dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=m) for m in range(first, last + 1, step)
-    )
-    return [counts.get(_millis(m) * 1000, (m, {"count": 0})) for m in moments]
-
-
-def _field_names(given: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-    names = []
-    for key in ("fields", "docvalue_fields"):
-        for entry in given.get(key) or []:
-            pattern = entry if isinstance(entry, str) else options(entry, ["field", "format"], key).get("field", "")
-            names += [name for name in known if fnmatchcase(name, pattern.removesuffix(".keyword"))]
-    return list(dict.fromkeys(names))
-
-
-def _highlight_fields(highlight: Any) -> list[list[str]]:
-    fields = highlight.get("fields", {}) if isinstance(highlight, Mapping) else {}
-    return [list(f) for f in (fields if isinstance(fields, list) else [fields])]
-
-
-def _refuse_filled(given: Mapping[str, Any], *keys: str) -> None:
-    for key in keys:
+def _check_plain_keys(given: Mapping[str, Any]) -> None:
+    """Refuse values of the keys that ask for nothing which the answer lacks."""
+    for key in ("script_fields", "stored_fields", "version"):
         if given.get(key) and given[key] not in (["*"], ["_source"], "*"):
             raise refuse(key)
+    total, scores, timeout = (given.get(key) for key in ("track_total_hits", "track_scores", "timeout"))
+    faults = {
+        "track_total_hits is true, false or a number": total is not None and (not isinstance(total, int) or total < 0),
+        "track_scores is true or false": scores is not None and not isinstance(scores, bool),
+        "timeout is a length of time such as 10s": timeout is not None and fixed_micros(str(timeout)) is None,
+    }
+    fault = next((message for message, is_fault in faults.items() if is_fault), None)
+    if fault is not None:
+        value = given[fault.partition(" ")[0]]
+        raise InvalidInputError(f"{fault}, not {shown(value)}.", hint="Leave it out.")
+
+
+def _is_pattern(name: str) -> bool:
+    return any(sign in name for sign in "*?[")
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern.removesuffix(".keyword")) or name == pattern for pattern in patterns)
+
+
+def _field_values(value: Any, time_format: TimeFormat | None) -> list[Any]:
+    """The values of a field of a hit, as a list."""
+    values = value if isinstance(value, list) else [value]
+    if time_format is None:
+        return [_plain(item) for item in values if item is not None]
+    return [time_format.text(item) for item in values if item is not None]
 
 
 def _count(given: Mapping[str, Any], key: str, default: int) -> int:
@@ -411,30 +376,16 @@ def _field_type(kind: pa.DataType, index: str) -> str:
     return "object" if index == "json" or pa.types.is_nested(kind) else "keyword"
 
 
-def _millis(value: dt.date) -> int:
-    if not isinstance(value, dt.datetime):
-        value = dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
-    moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-    return (moment - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, dt.date):
-        return _millis(value)
-    return value if value is None or isinstance(value, int | float | str) else float(value)
-
-
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times as ISO text in UTC."""
+    """A value as JSON has it: times as ISO text in UTC, numbers that are not finite as text."""
     if value is None or isinstance(value, str | int):
         return value
-    if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return moment.astimezone(dt.UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, float):
+        return float_value(value)
+    if isinstance(value, dt.date):
+        return iso_text(value)
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    if isinstance(value, float) and value != value:
-        return None
-    return value if isinstance(value, float) else str(value)
+    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else str(value)

@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 from msgspec.structs import replace
 
-from indextables.errors import InvalidInputError, QuerySyntaxError, nearest
+from indextables.errors import InvalidInputError, QuerySyntaxError, nearest, shown
+from indextables.model.values import parse_float
 from indextables.splits.index.analyzers import analyze
 from indextables.splits.query import tree
-from indextables.splits.query.fields import QueryFields
+from indextables.splits.query.fields import MAX_WEIGHT, QueryFields
 from indextables.splits.query.parser import parse
 
 _LUCENE_OWN = {"analyze_wildcard", "lenient", "auto_generate_synonyms_phrase_query"}
@@ -26,6 +27,13 @@ _BOUNDS = {"gt": "{", "gte": "[", "from": "[", "lt": "}", "lte": "]", "to": "]"}
 _DAY = re.compile(r"\d{4}([-/])\d\d\1\d\d")
 _ROUNDED = re.compile(r"now([+-]\d+\w)*/\w")
 _DEEPEST = 50
+_UNITS = {"epoch_millis": 1000, "epoch_second": 1}
+_READ_FORMATS = (
+    *("strict_date_optional_time_nanos", "strict_date_optional_time", "date_optional_time", "iso8601"),
+    *("yyyy-MM-dd", "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss", "yyyy/MM/dd", "yyyy/MM/dd HH:mm:ss"),
+)
+"""Formats of times whose texts are read as they are."""
+_REWRITES = ("constant_score", "constant_score_blended", "constant_score_boolean")
 
 
 def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
@@ -39,7 +47,7 @@ def refuse(what: str, *, known: Sequence[str] = ()) -> InvalidInputError:
 def options(given: Any, known: Sequence[str], where: str) -> dict[str, Any]:
     """The options of a part, which must all be known."""
     if not isinstance(given, Mapping):
-        raise InvalidInputError(f"{where} must be an object, not {given!r}.", hint="See its documentation.")
+        raise InvalidInputError(f"{where} must be an object, not {shown(given)}.", hint=f"Known: {', '.join(known)}.")
     unknown = next((key for key in given if key not in known), None)
     if unknown is not None:
         near = nearest(str(unknown), known)
@@ -54,10 +62,11 @@ class QueryDsl:
 
     def __init__(self, fields: QueryFields, *, now_ms: int | None = None) -> None:
         self.fields = fields
+        self.now = None if now_ms is None else dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         self._now_ms = now_ms
         self._kinds: dict[str, Callable[[Any, int], tree.Query]] = {
             "match_all": lambda body, _: self._all(body),
-            "match_none": lambda _b, _d: tree.Bool(must_not=(tree.AllRows(),)),
+            "match_none": lambda body, _: self._none(body),
             "bool": self._bool,
             "match": lambda body, _: self._match(body),
             "match_phrase": lambda body, _: self._phrase(body, prefix=False),
@@ -112,6 +121,10 @@ class QueryDsl:
     def _all(self, body: Any) -> tree.Query:
         return _boosted(tree.AllRows(), options(body, ["boost"], "match_all"))
 
+    def _none(self, body: Any) -> tree.Query:
+        options(body, ["boost"], "match_none")
+        return tree.Bool(must_not=(tree.AllRows(),))
+
     def _bool(self, body: Any, depth: int) -> tree.Query:
         known = ["must", "filter", "should", "must_not", "minimum_should_match", "boost"]
         given = options(body, known, "bool")
@@ -121,14 +134,12 @@ class QueryDsl:
         }
         must = parts["must"] + tuple(tree.Boost(part, 0.0) for part in parts["filter"])
         should, minimum = parts["should"], _minimum(given.get("minimum_should_match"), len(parts["should"]))
-        if minimum is None:
-            minimum = 0 if must else int(bool(should))
+        if minimum is None or (should and not must):
+            minimum = max(minimum or 0, 0 if must else int(bool(should)))  # of should alone, one must match in any case
         if minimum > len(should):
             return tree.Bool(must_not=(tree.AllRows(),))
         if not must and not should and not parts["must_not"]:
             return _boosted(tree.AllRows(), given)
-        if should and minimum == 0 and not must:
-            must = (tree.Boost(tree.AllRows(), 0.0),)
         return _boosted(
             tree.Bool(
                 must,
@@ -182,7 +193,8 @@ class QueryDsl:
     def _phrase(self, body: Any, *, prefix: bool) -> tree.Query:
         kind = "match_phrase_prefix" if prefix else "match_phrase"
         field, given = _field_body(body, kind, "query", ["slop", "boost"])
-        slop = "" if not given.get("slop") else f"~{int(given['slop'])}"
+        number = _whole_option(given, "slop", 0)
+        slop = f"~{number}" if number else ""
         return _boosted(
             self._parse(f"{self.name(field)}:{_quoted(given['query'])}{'*' if prefix else ''}{slop}"), given
         )
@@ -199,9 +211,9 @@ class QueryDsl:
         parts = []
         for name in names:
             field, _, weight = name.partition("^")
-            text = given.get("query", "")
+            text = _single(_one(given, "query"), "query of multi_match")
             one = self._value(field, text) if kind == "phrase" else _combined(self._words(field, text), given)
-            parts.append(tree.Boost(one, float(weight)) if weight else one)
+            parts.append(_boosted(one, {"boost": _weight(weight, name)}) if weight else one)
         return _boosted(tree.any_of(tuple(parts)), given)
 
     def _term(self, body: Any) -> tree.Query:
@@ -218,16 +230,17 @@ class QueryDsl:
             raise InvalidInputError("terms needs a list of values.", hint='Write {"level": ["a", "b"]}.', field=field)
         if not values:
             return tree.Bool(must_not=(tree.AllRows(),))
-        return _boosted(tree.any_of(tuple(self._value(field, value) for value in values)), boost)
+        parts = tuple(self._value(field, _single(value, f"terms of {field!r}")) for value in values)
+        return _boosted(tree.any_of(parts), boost)
 
     def _range(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "range", None, [*_BOUNDS, "format", "time_zone", "boost"])
         if str(given.get("time_zone", "UTC")).upper() not in ("UTC", "Z", "+00:00"):
             raise refuse(f"time_zone {given['time_zone']}")
-        scale = {"epoch_millis": 1000, "epoch_second": 1}.get(str(given.get("format", "")).split("||")[0])
+        scale = _scale(given.get("format"), field)
         low, high = _bound(given, ("gt", "gte", "from")), _bound(given, ("lt", "lte", "to"))
         if low is None and high is None:
-            return self._parse(f"{self.name(field)}:*")
+            return _boosted(self._parse(f"{self.name(field)}:*"), given)
         start, end = (None if key is None else _moment(given[key], scale) for key in (low, high))
         opening = "*" if low is None else _quoted(start)
         closing = "*" if high is None else _quoted(end)
@@ -240,11 +253,18 @@ class QueryDsl:
 
     def _pattern(self, body: Any, kind: str) -> tree.Query:
         field, given = _field_body(body, kind, "value", ["boost", "wildcard", "flags", "case_insensitive", "rewrite"])
-        pattern = str(given.get("value", given.get("wildcard", "")))
+        if "value" in given and "wildcard" in given:
+            raise refuse(f"wildcard next to value in {kind} of {field}")
+        pattern = str(_single(given.get("value", given.get("wildcard")), f"{kind} of {field!r}"))
+        if given.get("rewrite") not in (None, *_REWRITES):
+            raise refuse(f"rewrite {given['rewrite']}", known=_REWRITES)
         if kind == "regexp":
+            _check_operators(pattern, given.get("flags", "ALL"))
             slashes = re.sub(r"(?<!\\)/", r"\\/", pattern)
             flag = "i" if given.get("case_insensitive") else ""
             return _boosted(self._parse(f"{self.name(field)}:/{slashes}/{flag}"), given)
+        if "flags" in given:
+            raise refuse(f"flags of {kind}")
         if given.get("case_insensitive"):
             raise refuse("case_insensitive")
         target = self._parse(f"{self.name(field)}:*")
@@ -256,9 +276,10 @@ class QueryDsl:
     def _fuzzy(self, body: Any) -> tree.Query:
         field, given = _field_body(body, "fuzzy", "value", ["fuzziness", "boost"])
         word, fuzziness = str(given["value"]), str(given.get("fuzziness", "AUTO"))
-        distance = (
-            (0 if len(word) < 3 else 1 if len(word) < 6 else 2) if fuzziness.upper() == "AUTO" else int(fuzziness)
-        )
+        if fuzziness.upper() not in ("AUTO", "0", "1", "2"):
+            raise refuse(f"fuzziness {fuzziness}", known=["AUTO", "0", "1", "2"])
+        auto = 0 if len(word) < 3 else 1 if len(word) < 6 else 2
+        distance = auto if fuzziness.upper() == "AUTO" else int(fuzziness)
         if not distance:
             return _boosted(self._value(field, word), given)
         return _boosted(self._parse(f"{self.name(field)}:{_escaped(word)}~{distance}"), given)
@@ -267,7 +288,7 @@ class QueryDsl:
         known = ["query", "default_field", "fields", "default_operator", "boost", *_LUCENE_OWN]
         given = options(body, known, "query_string")
         all_words = self._all_words(given)
-        text = str(_one(given, "query")).strip() or "*"
+        text = str(_single(_one(given, "query"), "query of query_string")).strip() or "*"
         return _boosted(self._parse(text, replace(self._within(given), all_words=all_words)), given)
 
     def _all_words(self, given: Mapping[str, Any]) -> bool:
@@ -288,7 +309,8 @@ class QueryDsl:
     def _simple(self, body: Any) -> tree.Query:
         known = ["query", "fields", "default_operator", "boost", *_LUCENE_OWN]
         given = options(body, known, "simple_query_string")
-        text = _simple_text(str(_one(given, "query")), " AND " if self._all_words(given) else " OR ")
+        query = str(_single(_one(given, "query"), "query of simple_query_string"))
+        text = _simple_text(query, " AND " if self._all_words(given) else " OR ")
         if not text:
             return tree.Bool(must_not=(tree.AllRows(),))
         try:
@@ -314,8 +336,19 @@ def _simple_text(query: str, between: str) -> str:
             elif token.startswith('"') or token == "*":
                 text += token
             else:
-                text += f"{_escaped(token[:-1])}*" if token.endswith("*") else _quoted(token)
+                text += _simple_word(token)
     return text
+
+
+def _simple_word(token: str) -> str:
+    """A word of a simple query string: the start of words, a word within some edits, or the word itself."""
+    if token.endswith("*"):
+        return f"{_escaped(token[:-1])}*"
+    fuzzy = re.fullmatch(r"(\w+)~([0-9]?)", token)
+    if fuzzy is None:
+        return _quoted(token)
+    edits = min(int(fuzzy[2] or 2), 2)
+    return f"{_escaped(fuzzy[1])}~{edits}" if edits else _quoted(fuzzy[1])
 
 
 def _combined(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Query:
@@ -323,7 +356,7 @@ def _combined(words: tuple[tree.Query, ...], given: Mapping[str, Any]) -> tree.Q
         return tree.Bool(must_not=(tree.AllRows(),))
     operator = str(given.get("operator", "or")).lower()
     if operator not in ("and", "or"):
-        raise refuse(f"operator {operator}", known=["and", "or"])
+        raise refuse(f"operator {shown(operator)}", known=["and", "or"])
     if operator == "and":
         return tree.all_of(words)
     minimum = _minimum(given.get("minimum_should_match"), len(words))
@@ -347,8 +380,10 @@ def _minimum(value: Any, count: int) -> int | None:
 
 def _boosted(query: tree.Query, given: Mapping[str, Any]) -> tree.Query:
     boost = given.get("boost", 1)
-    if not isinstance(boost, int | float) or isinstance(boost, bool) or boost < 0:
-        raise InvalidInputError(f"A boost is a number from 0 up, not {boost!r}.", hint="Leave it out.")
+    if not isinstance(boost, int | float) or isinstance(boost, bool) or not 0 <= boost <= MAX_WEIGHT:
+        raise InvalidInputError(
+            f"A boost is a number from 0 to {MAX_WEIGHT:g}, not {shown(boost)}.", hint="Leave it out."
+        )
     return query if boost == 1 else tree.Boost(query, float(boost))
 
 
@@ -360,11 +395,57 @@ def _field_body(body: Any, kind: str, value: str | None, known: Sequence[str]) -
     if not isinstance(given, Mapping):
         if value is None:
             raise InvalidInputError(f"{kind} of {field!r} needs an object.", hint='Write {"gte": 1}.')
-        return field, {value: given}
+        return field, {value: _single(given, f"{kind} of {field!r}")}
     found = options(given, [*([value] if value else []), *known], f"{kind} of {field!r}")
     if value is not None and value not in found and "wildcard" not in found:
         raise InvalidInputError(f"{kind} of {field!r} has no {value!r}.", hint=f"Give {value!r}.")
+    if value is not None and value in found:
+        _single(found[value], f"{kind} of {field!r}")
     return field, found
+
+
+def _single(value: Any, where: str) -> str | int | float:
+    """A value that is searched for: a text, a number or a truth value."""
+    if isinstance(value, str | int | float):
+        return value
+    hint = "Search rows without a value by exists in must_not." if value is None else "Name one value, or use terms."
+    raise InvalidInputError(f"{where} needs a value, not {shown(value)}.", hint=hint)
+
+
+def _whole_option(given: Mapping[str, Any], key: str, default: int) -> int:
+    value = given.get(key, default)
+    digits = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 10):
+        raise InvalidInputError(f"{key} is a whole number from 0 up, not {shown(value)}.", hint="Leave it out.")
+    return int(digits)
+
+
+def _weight(text: str, field: str) -> float:
+    try:
+        return parse_float(text)
+    except ValueError:
+        raise InvalidInputError(f"The weight of {shown(field)} is not a number.", hint="Write title^3.") from None
+
+
+def _scale(text: Any, field: Any) -> int | None:
+    """How many units of the numbers in a range make a second; None if its bounds are read as they are."""
+    if text is None:
+        return None
+    formats = str(text).split("||")
+    unknown = next((part for part in formats if part not in (*_UNITS, *_READ_FORMATS)), None)
+    if unknown is not None:
+        raise refuse(f"format {unknown} in the range of {field}", known=[*_UNITS, *_READ_FORMATS])
+    return next((_UNITS[part] for part in formats if part in _UNITS), None)
+
+
+def _check_operators(pattern: str, flags: Any) -> None:
+    """Refuse what Lucene gives a meaning of its own in a regular expression, unless it is switched off."""
+    if flags not in ("ALL", "NONE"):
+        raise refuse(f"flags {shown(flags)}", known=["ALL", "NONE"])
+    own = re.search(r'(?<!\\)(?:\\\\)*([~#@&<"])', re.sub(r"\[[^\]]*\]", "", pattern))
+    if own is not None and flags == "ALL":
+        hint = f'Write it as [{own[1]}], or give "flags": "NONE".'
+        raise InvalidInputError(f"The operator {own[1]} of a regexp is not supported.", hint=hint, part=own[1])
 
 
 def _one(given: Mapping[str, Any], key: str) -> Any:
@@ -380,6 +461,8 @@ def _several(value: Any) -> list[Any]:
 def _bound(given: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     """Which of some keys bounds a range; two of them are no bound."""
     found = [key for key in keys if given.get(key) is not None]
+    if found:
+        _single(given[found[0]], f"{found[0]} of a range")
     if len(found) > 1:
         message = f"A range has {' and '.join(found)}, of which only one can hold."
         raise InvalidInputError(message, hint="Leave one of them out.", part=found[1])
@@ -387,9 +470,13 @@ def _bound(given: Mapping[str, Any], keys: Sequence[str]) -> str | None:
 
 
 def _moment(value: Any, scale: int | None) -> Any:
-    if scale is None or not str(value).lstrip("-").isdigit():
+    text = str(value).removeprefix("-")
+    if scale is None or not (text.isascii() and text.isdigit()):
         return value
-    moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(seconds=int(value) / scale)
+    try:
+        moment = dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=int(value) * 1_000_000 // scale)
+    except OverflowError:
+        raise InvalidInputError(f"{shown(value)} is outside the years 1 to 9999.", hint="Check its unit.") from None
     return moment.isoformat()
 
 

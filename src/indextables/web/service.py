@@ -3,10 +3,7 @@
 It holds no state but what is remembered of tables, so any number of them may stand before the same tables. Every request
 needs the token: as the first part of the path, or as `Authorization: Bearer`, `ApiKey` or the password of `Basic`.
 
-Here too is the server for a browser on the same machine, and the guard before everything it answers. Every user and every
-program of a machine reaches its loopback, so the address holds a secret that only who started the server was told. Without
-it nothing is answered. A web site that has its own name lead here is refused by the `Host` that the browser sends, and what
-a page may load or be loaded into is what the server itself sends.
+Here too is the server for a browser on the same machine. Both are behind a guard.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ from __future__ import annotations
 import errno
 import secrets
 import socket
-from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, NoReturn
@@ -23,22 +19,34 @@ import msgspec
 import pyarrow as pa
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from indextables.config import VERSION
-from indextables.errors import AccessDeniedError, IndexTablesError, InvalidInputError, NotFoundError, shown
+from indextables.errors import IndexTablesError, InvalidInputError, NotFoundError, shown
 from indextables.metrics import METRICS
 from indextables.web.elastic import ElasticSearch
-from indextables.web.explorer import POLICY, Explorer, Limits, status_of
+from indextables.web.explorer import Explorer, Limits
+from indextables.web.guard import Guard
+from indextables.web.http_answers import (
+    PRODUCT,
+    READ_ONLY,
+    answer_fault,
+    answer_refusal,
+    elastic_error,
+    elastic_failure,
+    fault_page,
+    json_answer,
+    own_error,
+    refusal_page,
+)
 from indextables.web.json_values import plain_json
-from indextables.web.layout import frame, listing, problem
+from indextables.web.layout import frame, listing
 from indextables.web.query_dsl import options, refuse
-from indextables.web.svg import element, joined, text
+from indextables.web.svg import element, text
 from indextables.web.warehouse import ShownTable, Warehouse
 
 _LARGEST = 1 << 20
@@ -55,7 +63,6 @@ _SEARCH_KEYS = {
     *_QUERY_KEYS,
 }
 _HEADER_KEYS = ("index", "preference", "ignore_unavailable", "allow_no_indices", "expand_wildcards", "request_cache")
-_PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
 _DEEPEST = 200
 """How deep a body may be nested: more than any request that a person or a client makes."""
 
@@ -118,9 +125,9 @@ class Service:
         async def handler(request: Request) -> Response:
             try:
                 body = await _object(request)
-                return _json(await self.limits.run(request, lambda: work(request, body)))
+                return json_answer(await self.limits.run(request, lambda: work(request, body)))
             except IndexTablesError as error:
-                return _own_error(error)
+                return own_error(error)
 
         return handler
 
@@ -131,9 +138,9 @@ class Service:
             try:
                 body = None if lines is None else await (_lines(request) if lines else _object(request))
                 answer = await self.limits.run(request, lambda: work(request, body))
-                return _json(answer, headers=_PRODUCT)
+                return json_answer(answer, headers=PRODUCT)
             except IndexTablesError as error:
-                return _elastic_failure(error)
+                return elastic_failure(error)
 
         return handler
 
@@ -232,7 +239,7 @@ class Service:
                     raise InvalidInputError(f"index is not a name: {shown(names)}.", hint="Name one table.")
                 answers.append({**self._open(names).search(body), "status": 200})
             except IndexTablesError as error:
-                answers.append(_elastic_error(error))
+                answers.append(elastic_error(error))
         return {"took": sum(a.get("took", 0) for a in answers), "responses": answers}
 
     def _mappings(self, request: Request) -> dict[str, Any]:
@@ -293,7 +300,6 @@ _WRITES = {
     "_refresh",
     "_close",
 }
-_READ_ONLY = "The service is read only: write with Table.append, indextables append or Spark."
 _PAGES = "Go on page by page with sort and search_after, for as long as you like."
 _ANSWERED = (
     "/{index}/_search, /{index}/_count, /_msearch, /{index}/_mapping, /{index}/_field_caps, /_cat/indices, /_cluster/health; "
@@ -305,7 +311,7 @@ def _refuse_address(request: Request) -> NoReturn:
     """The refusal of an address of Elasticsearch that has no answer here."""
     path = request.url.path
     parts = set(path.split("/"))
-    hint = _READ_ONLY if parts & _WRITES else _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
+    hint = READ_ONLY if parts & _WRITES else _PAGES if parts & {"scroll", "_pit"} else f"Answered: {_ANSWERED}"
     raise NotFoundError(f"{request.method} {path} is not answered here.", hint=hint, address=path)
 
 
@@ -322,7 +328,7 @@ def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[
     def checked(request: Request, body: Mapping[str, Any]) -> Any:
         _check_parameters(request, set(parameters))
         if body:
-            raise InvalidInputError(f"{request.url.path} takes no body.", hint=_READ_ONLY, part=next(iter(body)))
+            raise InvalidInputError(f"{request.url.path} takes no body.", hint=READ_ONLY, part=next(iter(body)))
         return work(request)
 
     return checked
@@ -464,26 +470,6 @@ async def _lines(request: Request) -> list[dict[str, Any]]:
     return found
 
 
-def _json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    content = msgspec.json.encode(value, enc_hook=str)
-    return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
-
-
-def _own_error(error: IndexTablesError, status: int | None = None) -> Response:
-    return _json({"error": error.to_dict()}, status or status_of(error))
-
-
-def _elastic_failure(error: IndexTablesError) -> Response:
-    return _json(_elastic_error(error), status_of(error), headers=_PRODUCT)
-
-
-def _elastic_error(error: IndexTablesError) -> dict[str, Any]:
-    missing = "resource_not_found_exception" if "address" in error.context else "index_not_found_exception"
-    kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
-    reason = {"type": kind, "reason": f"{error.message.splitlines()[0]} {error.hint}"}
-    return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
-
-
 def openapi() -> dict[str, Any]:
     """The JSON addresses, as OpenAPI says it."""
     about = {
@@ -527,13 +513,6 @@ LOOPBACK = "127.0.0.1"
 _NAMES = {LOOPBACK, "localhost", "[::1]"}
 _TOKEN_BYTES = 24
 _CONNECTIONS = 200
-HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
 
 def serve(warehouse: Warehouse, *, port: int, started: Callable[[str], None]) -> None:
@@ -577,146 +556,16 @@ def serve_searches(
 
 def service_application(service: Service, token: str, *, names: frozenset[str]) -> ASGIApp:
     """The search service behind the guard."""
-    failed = {HTTPException: _answer_refusal, Exception: _answer_fault}
+    failed = {HTTPException: answer_refusal, Exception: answer_fault}
     app = Starlette(routes=[Mount("/", routes=service.routes())], exception_handlers=failed)
     return Guard(app, token, names=names, headers=True)
 
 
 def application(explorer: Explorer, token: str, *, names: frozenset[str] = frozenset()) -> ASGIApp:
     """The pages behind the guard: who does not know the token, or comes by another name, is told nothing."""
-    failed = {HTTPException: _refusal_page, Exception: _fault_page}
+    failed = {HTTPException: refusal_page, Exception: fault_page}
     app = Starlette(routes=[Mount("/", routes=explorer.routes())], exception_handlers=failed)
     return Guard(app, token, names=frozenset(_NAMES | names))
-
-
-async def _answer_refusal(request: Request, error: Exception) -> Response:
-    """The answer of the service to a request that reaches no address."""
-    return _elastic_failure(_unknown_address(request, error))
-
-
-async def _answer_fault(_request: Request, error: Exception) -> Response:
-    """The answer of the service where it failed itself; the server logs the error with its traceback."""
-    return _own_error(_fault(error), 500)
-
-
-async def _refusal_page(request: Request, error: Exception) -> Response:
-    """The page of the explorer for a request that reaches no page."""
-    refused = _unknown_address(request, error)
-    return _page_of(request, refused, error.status_code if isinstance(error, HTTPException) else 404)
-
-
-async def _fault_page(request: Request, error: Exception) -> Response:
-    """The page of the explorer where it failed itself; the server logs the error with its traceback."""
-    return _page_of(request, _fault(error), 500)
-
-
-def _page_of(request: Request, error: IndexTablesError, status: int) -> Response:
-    up = "../" * (request.url.path.count("/") - 1)
-    title = "Page not found" if status == 404 else "No answer"
-    content = [
-        element("h1", text(title)),
-        problem(error),
-        element("p", element("a", text("All tables"), href=up or "./")),
-    ]
-    return HTMLResponse(frame(title, *content, up=up), status_code=status)
-
-
-def _unknown_address(request: Request, error: Exception) -> NotFoundError:
-    allowed = error.headers.get("Allow") if isinstance(error, HTTPException) and error.headers else None
-    path = request.url.path
-    message = f"There is nothing at {shown(path)}." if allowed is None else f"{path} is not for {request.method}."
-    hint = "Check the address." if allowed is None else f"It is for {allowed}."
-    return NotFoundError(message, hint=hint, address=path)
-
-
-def _fault(error: Exception) -> IndexTablesError:
-    hint = "The log of the server has the details; please report them."
-    return IndexTablesError(f"The server failed with {type(error).__name__}.", hint=hint)
-
-
-class Guard:
-    """Lets through what names this machine and holds the secret as the first part of its path, and takes that off.
-
-    With `headers` the secret may be in the header `Authorization` instead, and questions may be posted; with no `names`
-    any name of the machine is right, which is for servers that others reach.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, *, names: frozenset[str], headers: bool = False) -> None:
-        self._app = app
-        self._token = token.encode()
-        self._names = names
-        self._methods = ("GET", "HEAD", "POST") if headers else ("GET", "HEAD")
-        self._headers = headers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        if scope["type"] != "http":
-            return
-        host = Headers(scope=scope).get("host", "")
-        name = host.rpartition(":")[0] if ":" in host.rpartition("]")[2] else host
-        secret, slash, rest = scope["path"].removeprefix("/").partition("/")
-        known = secrets.compare_digest(secret.encode("utf-8", "surrogateescape"), self._token) and bool(slash)
-        by_header = self._headers and not known and self._is_authorized(Headers(scope=scope).get("authorization", ""))
-        if self._names and name not in self._names:
-            await self._refuse(403, f"The host {shown(name)} is not this machine.")(scope, receive, send)
-            return
-        if not (known or by_header):
-            await self._refuse(401 if self._headers else 403, "The token is missing or wrong.")(scope, receive, send)
-            return
-        if scope["method"] not in self._methods:
-            await self._refuse_method(scope)(scope, receive, send)
-            return
-        path = scope["path"] if by_header else f"/{rest}"
-        inner = {**scope, "path": path, "raw_path": None, "root_path": ""}
-        await self._app(inner, receive, _with_headers(send))
-
-    def _refuse(self, status: int, message: str) -> Response:
-        """The answer to a request that is not let in: a page for a browser, JSON for clients of either dialect."""
-        if not self._headers:
-            hint = "Open the whole address that the server printed when it started."
-            content = [element("h1", text("Forbidden")), element("p", text(f"{message} {hint}"))]
-            return HTMLResponse(joined(*content), status_code=status, headers=HEADERS)
-        hint = "Send the token in the header Authorization, as Bearer, ApiKey or the password of Basic."
-        error = AccessDeniedError(message, hint=hint if status == 401 else "Ask by the address of this machine.")
-        reason = {"type": "security_exception", "reason": str(error)}
-        headers = {**HEADERS, **_PRODUCT, **({"WWW-Authenticate": "Bearer"} if status == 401 else {})}
-        body = {"error": {**error.to_dict(), "root_cause": [reason], **reason}, "status": status}
-        return _json(body, status, headers)
-
-    def _refuse_method(self, scope: Scope) -> Response:
-        if not self._headers:
-            content = [element("h1", text("Method not allowed")), element("p", text("The pages are read by GET."))]
-            return HTMLResponse(joined(*content), status_code=405, headers=HEADERS)
-        reason = f"{scope['method']} {scope['path']} is not answered here. {_READ_ONLY}"
-        error = {"type": "method_not_allowed", "reason": reason}
-        return _json({"error": {"root_cause": [error], **error}, "status": 405}, 405, {**HEADERS, **_PRODUCT})
-
-    def _is_authorized(self, header: str) -> bool:
-        """Whether a header `Authorization` holds the secret: as Bearer, ApiKey, or the password of Basic."""
-        scheme, _, value = header.partition(" ")
-        given = value.strip().encode("utf-8", "surrogateescape")
-        if scheme.lower() == "basic":
-            try:
-                given = b64decode(given, validate=True).partition(b":")[2]
-            except ValueError:
-                return False
-        elif scheme.lower() not in ("bearer", "apikey"):
-            return False
-        return secrets.compare_digest(given, self._token)
-
-
-def _with_headers(send: Send) -> Send:
-    async def sent(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                headers.setdefault(name, value)
-            headers.setdefault("Content-Security-Policy", POLICY)
-        await send(message)
-
-    return sent
 
 
 def listening(host: str, port: int) -> socket.socket:

@@ -311,6 +311,8 @@ def _top_hits(
     before = len(faults)
     if not isinstance(shown, list | tuple) or not shown or any(column not in schema.names for column in shown):
         faults.append(f"{here!r}: columns must be a list of columns, not {shown!r}.")
+    elif len(set(shown)) < len(shown):
+        faults.append(f"{here!r}: columns must name each column once, not {shown!r}.")
     if not _is_count(size) or not 0 < size <= MAX_HITS:
         faults.append(f"{here!r}: size must be a number from 1 to {MAX_HITS}, not {size!r}.")
     orders: list[tuple[Field, bool]] = []

@@ -1,0 +1,88 @@
+"""Answers of the service and the explorer: JSON, and errors as JSON of either dialect or as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from indextables.errors import IndexTablesError, NotFoundError, shown
+from indextables.web.explorer import status_of
+from indextables.web.layout import frame, problem
+from indextables.web.svg import element, text
+
+PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
+READ_ONLY = "The service is read only: write with Table.append, indextables append or Spark."
+
+
+def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A value as a JSON answer."""
+    content = msgspec.json.encode(value, enc_hook=str)
+    return Response(content, status_code=status, media_type="application/json", headers=dict(headers or {}))
+
+
+def own_error(error: IndexTablesError, status: int | None = None) -> Response:
+    """An error as the JSON addresses answer it."""
+    return json_answer({"error": error.to_dict()}, status or status_of(error))
+
+
+def elastic_failure(error: IndexTablesError) -> Response:
+    """An error as the dialect of Elasticsearch answers it."""
+    return json_answer(elastic_error(error), status_of(error), headers=PRODUCT)
+
+
+def elastic_error(error: IndexTablesError) -> dict[str, Any]:
+    """An error as the object that clients of Elasticsearch read."""
+    missing = "resource_not_found_exception" if "address" in error.context else "index_not_found_exception"
+    kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
+    reason = {"type": kind, "reason": f"{error.message.splitlines()[0]} {error.hint}"}
+    return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
+
+
+async def answer_refusal(request: Request, error: Exception) -> Response:
+    """The answer of the service to a request that reaches no address."""
+    return elastic_failure(_unknown_address(request, error))
+
+
+async def answer_fault(_request: Request, error: Exception) -> Response:
+    """The answer of the service where it failed itself; the server logs the error with its traceback."""
+    return own_error(_fault(error), 500)
+
+
+async def refusal_page(request: Request, error: Exception) -> Response:
+    """The page of the explorer for a request that reaches no page."""
+    refused = _unknown_address(request, error)
+    return _page_of(request, refused, error.status_code if isinstance(error, HTTPException) else 404)
+
+
+async def fault_page(request: Request, error: Exception) -> Response:
+    """The page of the explorer where it failed itself; the server logs the error with its traceback."""
+    return _page_of(request, _fault(error), 500)
+
+
+def _page_of(request: Request, error: IndexTablesError, status: int) -> Response:
+    up = "../" * (request.url.path.count("/") - 1)
+    title = "Page not found" if status == 404 else "No answer"
+    content = [
+        element("h1", text(title)),
+        problem(error),
+        element("p", element("a", text("All tables"), href=up or "./")),
+    ]
+    return HTMLResponse(frame(title, *content, up=up), status_code=status)
+
+
+def _unknown_address(request: Request, error: Exception) -> NotFoundError:
+    allowed = error.headers.get("Allow") if isinstance(error, HTTPException) and error.headers else None
+    path = request.url.path
+    message = f"There is nothing at {shown(path)}." if allowed is None else f"{path} is not for {request.method}."
+    hint = "Check the address." if allowed is None else f"It is for {allowed}."
+    return NotFoundError(message, hint=hint, address=path)
+
+
+def _fault(error: Exception) -> IndexTablesError:
+    hint = "The log of the server has the details; please report them."
+    return IndexTablesError(f"The server failed with {type(error).__name__}.", hint=hint)
