@@ -22,9 +22,10 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 import indextables.spark as its
 from indextables import Table
 from indextables.errors import ConflictError, IndexTablesError, InvalidInputError, SchemaMismatchError, TableExistsError
+from indextables.spark.overwrites import under_overwrite_mode
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
-from indextables.spark.writes import plan_table_write, under_overwrite_mode
+from indextables.spark.writes import plan_table_write
 from indextables.table import planning
 from indextables.table.handle import TableHandle
 

@@ -17,13 +17,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType
 
 from indextables.errors import IndexTablesError, UnsupportedError
-from indextables.model.predicate import And, Column, Comparison, IsNull, Literal, Predicate
-from indextables.model.values import decode_value
+from indextables.model.predicate import Or, all_of
+from indextables.model.values import decode_value, encode_value
 from indextables.spark.error_texts import error_document
+from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.reads import table as read_table
 from indextables.spark.schemas import arrow_schema, readable
 from indextables.spark.settings import session_settings
 from indextables.spark.source.definitions import TableDefinition, shown_properties, table_properties
+from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.options import SourceOptions
 from indextables.spark.source.reader import Frame
 from indextables.spark.source.writer import plan_source_write
@@ -104,6 +106,20 @@ def _write(frame: DataFrame, arguments: Document, settings: Settings) -> Documen
     return {"version": run_write(frame, plan, {**settings, **options.settings})}
 
 
+def _overwrite_mode(arguments: Document, _: Settings) -> Document:
+    """The mode of a write by name: what the writer's option is replaced by."""
+    dynamic = OverwriteRequest(
+        arguments["replaces"],
+        arguments["caller"],
+        option=parse_mode(arguments["option"], key=OVERWRITE_MODE),
+        session=parse_mode(arguments["session"], key=SESSION_OVERWRITE_MODE),
+        has_condition=bool(arguments["hasCondition"]),
+    ).is_dynamic()
+    if arguments["replaces"] == "nothing":
+        return {"mode": None}
+    return {"mode": "dynamic" if dynamic else "static"}
+
+
 def _truncate(arguments: Document, settings: Settings) -> Document:
     table = Table.open(arguments["path"], options=settings)
     return {"version": table.delete(where="true").version}
@@ -112,24 +128,31 @@ def _truncate(arguments: Document, settings: Settings) -> Document:
 def _partitions(arguments: Document, settings: Settings) -> Document:
     table = Table.open(arguments["path"], options=settings)
     names = table.partition_columns
+    stored = table._names.columns(names)
+    types = [table.schema.field(name).type for name in names]
+    # Another engine may spell a value otherwise: Spark is sent one text for one value.
     values = {
-        tuple(dict(row or []).get(name) for name in names) for row in table.files()["partition_values"].to_pylist()
+        tuple(_plain_text(dict(row or []).get(name), kind) for name, kind in zip(stored, types, strict=True))
+        for row in table.files()["partition_values"].to_pylist()
     }
     return {
         "partitions": [list(value) for value in sorted(values, key=lambda v: [(x is not None, x or "") for x in v])]
     }
 
 
-def _drop_partition(arguments: Document, settings: Settings) -> Document:
+def _plain_text(text: str | None, kind: pa.DataType) -> str | None:
+    value = None if text is None else decode_value(text, kind)
+    return text if value is None else encode_value(pa.scalar(value, kind))
+
+
+def _drop_partitions(arguments: Document, settings: Settings) -> Document:
+    """Drop partitions, each given by a condition on every partition column, in one version."""
     table = Table.open(arguments["path"], options=settings)
-    conditions: list[Predicate] = []
-    for name, text in zip(table.partition_columns, arguments["values"], strict=True):
-        column = Column((name,))
-        if text is None:
-            conditions.append(IsNull(column))
-        else:
-            conditions.append(Comparison("=", column, Literal(decode_value(text, table.schema.field(name).type))))
-    report = table.drop_partitions(And(tuple(conditions)) if len(conditions) > 1 else conditions[0])
+    conditions = [
+        all_of(parse_filters(json.dumps(partition), table.schema, exactly=True))
+        for partition in arguments["partitions"]
+    ]
+    report = table.drop_partitions(Or(tuple(conditions)) if len(conditions) > 1 else conditions[0])
     return {"dropped": report.version is not None}
 
 
@@ -221,9 +244,10 @@ _VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
     "load": _load,
     "create": _create,
     "stage": _stage,
+    "overwrite mode": _overwrite_mode,
     "truncate": _truncate,
     "partitions": _partitions,
-    "drop partition": _drop_partition,
+    "drop partitions": _drop_partitions,
     "alter": _alter,
 }
 

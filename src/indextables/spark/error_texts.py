@@ -24,6 +24,10 @@ T = TypeVar("T")
 _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 _WORDS = {
     "Write with merge_schema=True": 'Write with .option("mergeSchema", "true")',
+    "Leave out where and dynamic_partitions, or change single columns with table.alter.": (
+        "Leave out replaceWhere and the dynamic partitionOverwriteMode (of the write or of the session), or change single "
+        "columns with ALTER TABLE."
+    ),
     "merge_schema=True": '.option("mergeSchema", "true")',
     "overwrite_schema=True": "CREATE OR REPLACE TABLE ... AS SELECT",
     "create the table with Table.create(path, schema=...)": (

@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from msgspec.structs import replace
 from pyspark import AccumulatorParam
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +29,7 @@ from indextables.model.arguments import transaction_id
 from indextables.model.column_names import column_names
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where
+from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
 from indextables.table.handle import open_log
@@ -107,20 +107,6 @@ class _Lists(AccumulatorParam[list[Any]]):
         return [*value1, *value2]
 
 
-OVERWRITE_MODE = "partitionOverwriteMode"
-SESSION_OVERWRITE_MODE = f"spark.sql.sources.{OVERWRITE_MODE}"
-
-
-def is_dynamic(mode: str | None, *, key: str) -> bool | None:
-    """What a partition overwrite mode says, in any case as Spark reads it; None if it is not given."""
-    if not mode:
-        return None
-    if mode.lower() not in ("static", "dynamic"):
-        message = f"{key} cannot be {mode!r}."
-        raise InvalidInputError(message, hint="Allowed: static, dynamic. Nothing was written.", key=key)
-    return mode.lower() == "dynamic"
-
-
 def plan_table_write(
     path: str,
     data: pa.Schema,
@@ -138,15 +124,11 @@ def plan_table_write(
 ) -> RowWrite:
     """Check a write against the table, or against what the table will be.
 
-    `dynamic_partitions` says whether an overwrite replaces the partitions of the data only; None leaves that to the
-    session (`under_overwrite_mode`).
+    `dynamic_partitions` is what `OverwriteRequest.is_dynamic` returns; None leaves it to the session
+    (`under_overwrite_mode`).
     """
     if replace_where is not None and not overwrite:
         raise InvalidInputError("replaceWhere needs the mode overwrite.")
-    if dynamic_partitions and not overwrite:
-        raise InvalidInputError("Dynamic partition overwrite needs the mode overwrite.")
-    if dynamic_partitions and replace_where is not None:
-        raise InvalidInputError("Give replaceWhere or dynamic partition overwrite, not both.")
     partly = replace_where is not None or dynamic_partitions
     operation = Operation.REPLACE_WHERE if partly else Operation.OVERWRITE if overwrite else Operation.APPEND
     return plan_rows(
@@ -163,22 +145,6 @@ def plan_table_write(
         user_metadata=user_metadata,
         txn=transaction_id(txn),
     )
-
-
-def under_overwrite_mode(write: RowWrite, mode: str | None) -> RowWrite:
-    """The write under the session's partition overwrite mode, which its planner may not have been told."""
-    if write.operation is not Operation.OVERWRITE or write.dynamic_partitions is not None:
-        return write
-    if not is_dynamic(mode, key=SESSION_OVERWRITE_MODE) or not write.partition_columns:
-        return write
-    if write.new_metadata is not None:
-        raise InvalidInputError(
-            f"{SESSION_OVERWRITE_MODE} of the session did not reach the writer in time: it was about to change the "
-            "columns or the index of the whole table.",
-            hint=f"Pass {OVERWRITE_MODE} as an option of the write, or write with indextables.spark.write().",
-            key=SESSION_OVERWRITE_MODE,
-        )
-    return replace(write, operation=Operation.REPLACE_WHERE, dynamic_partitions=True)
 
 
 def finish(write: RowWrite, added: Sequence[AddAction], *, application: str | None) -> int | None:
@@ -225,9 +191,12 @@ def write(
         raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
     spark = session_of(df)
     settings = with_session(spark, options)
-    dynamic = _dynamic(dynamic_partition_overwrite, settings)
-    if dynamic is None and mode == "overwrite" and replace_where is None:
-        dynamic = is_dynamic(spark.conf.get(SESSION_OVERWRITE_MODE, None), key=SESSION_OVERWRITE_MODE)
+    request = OverwriteRequest(
+        "everything" if mode == "overwrite" else "nothing",
+        option=_dynamic(dynamic_partition_overwrite, settings),
+        session=parse_mode(spark.conf.get(SESSION_OVERWRITE_MODE, None), key=SESSION_OVERWRITE_MODE),
+        has_condition=replace_where is not None,
+    )
     try:
         plan = plan_table_write(
             path,
@@ -235,7 +204,7 @@ def write(
             overwrite=mode == "overwrite",
             partition_by=_names(partition_by),
             replace_where=replace_where,
-            dynamic_partitions=dynamic,
+            dynamic_partitions=request.is_dynamic(),
             merge_schema=merge_schema,
             exist_ok=mode in ("append", "overwrite"),
             options=settings,
@@ -267,7 +236,7 @@ def run_write(df: DataFrame, plan: RowWrite, settings: Mapping[str, object]) -> 
 def _dynamic(argument: bool | None, settings: dict[str, object]) -> bool | None:
     """Whether partitions are overwritten dynamically, as the caller says; the option is taken out of the settings."""
     keys = [key for key in settings if key.lower() == OVERWRITE_MODE.lower()]
-    option = [is_dynamic(str(settings.pop(key)), key=OVERWRITE_MODE) for key in keys]
+    option = [parse_mode(str(settings.pop(key)), key=OVERWRITE_MODE) for key in keys]
     if argument is not None and any(dynamic not in (None, argument) for dynamic in option):
         raise InvalidInputError(
             f"dynamic_partition_overwrite is {argument}, and the option {OVERWRITE_MODE} says otherwise."

@@ -61,11 +61,22 @@ class FilterJson {
   }
 
   private static Object constant(org.apache.spark.sql.connector.expressions.Literal literal) {
-    String kind = literal.value() == null ? "null" : kind(literal.dataType());
+    return constant(literal.value(), literal.dataType());
+  }
+
+  /** A value as Spark holds it; null for a type that has no such form. */
+  private static Object constant(Object value, DataType type) {
+    String kind = value == null ? "null" : kind(type);
     if (kind == null) return null;
-    java.util.Map told = named("kind", kind);
-    told.put("value", kind.equals("null") ? null : text(literal.value()));
-    return told;
+    java.util.Map typed = named("kind", kind);
+    typed.put("value", kind.equals("null") ? null : text(value));
+    return typed;
+  }
+
+  /** A condition that holds for one value of a column only, null included. */
+  static Object equal(String column, Object value, DataType type) {
+    String[] name = new String[] {column};
+    return Arrays.asList(new Object[] {"<=>", named("column", Arrays.asList((Object[]) name)), constant(value, type)});
   }
 
   private static String text(Object value) {

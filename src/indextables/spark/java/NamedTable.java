@@ -10,11 +10,12 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionsException;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsAtomicPartitionManagement;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
-import org.apache.spark.sql.connector.catalog.SupportsPartitionManagement;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -26,13 +27,14 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * A table that was found by its name or by its path in SQL, at the version that its log had then. Columns, partitions and
  * properties are the log's. Spark reads its splits itself where it can: see `plan` and TableRule.
  */
 public class NamedTable extends TableRelation
-    implements SupportsPartitionManagement, SupportsMetadataColumns, TruncatableTable {
+    implements SupportsAtomicPartitionManagement, SupportsMetadataColumns, TruncatableTable {
   final String path;
   final String frame;
   private final String name;
@@ -153,14 +155,37 @@ public class NamedTable extends TableRelation
   }
 
   public boolean dropPartition(InternalRow values) {
-    return PartitionRows.drop(this, values);
+    return dropPartitions(new InternalRow[] {values});
+  }
+
+  public boolean dropPartitions(InternalRow[] partitions) {
+    return dropped(partitions);
   }
 
   public boolean truncatePartition(InternalRow values) {
-    return PartitionRows.drop(this, values);
+    return dropped(new InternalRow[] {values});
+  }
+
+  public boolean truncatePartitions(InternalRow[] partitions) {
+    return dropped(partitions);
+  }
+
+  /** Spark ignores `false`: a statement that removes no row would look as if it had. */
+  private boolean dropped(InternalRow[] partitions) {
+    if (partitions.length > 0 && PartitionRows.drop(this, partitions)) return true;
+    if (partitions.length == 0)
+      throw new StatementError(
+          "INVALID_INPUT", "No partition of " + name + " matches. SHOW PARTITIONS lists those that have rows.");
+    CatalogRequest.raise(
+        new NoSuchPartitionsException(name, CollectionConverters.asScala(Arrays.asList(partitions)).toSeq(), partitionSchema()));
+    return false;
   }
 
   public void createPartition(InternalRow values, Map properties) {
+    createPartitions(null, null);
+  }
+
+  public void createPartitions(InternalRow[] partitions, Map[] properties) {
     CatalogRequest.raise(
         CatalogRequest.error(
             "UNSUPPORTED", "A partition of " + name + " is there when it has rows: INSERT INTO makes it."));

@@ -14,19 +14,25 @@ import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.sources.InsertableRelation;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * A write to a table by its name. The DataFrame goes to the Python process that started the driver, which writes it as
- * `its.write` does. For streams and dynamic overwrites the data source's writer does the work.
+ * `its.write` does. For streams and for what Spark plans as a dynamic overwrite the data source's writer does the work.
+ *
+ * Python decides which rows an overwrite replaces (`OverwriteRequest` in indextables.spark.writes). Spark's plan is one of
+ * its inputs: of saveAsTable and insertInto Spark plans an overwrite without regard to the options of the writer.
  */
 class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
+  private static final String OVERWRITE_MODE = "partitionOverwriteMode";
+  private static final String WRITER = "org.apache.spark.sql.classic.DataFrameWriter";
   private final NamedTable table;
   private final LogicalWriteInfo info;
   private final Map options;
-  private boolean overwrites;
+  private String replaces = "nothing";
 
   NamedWrite(NamedTable table, LogicalWriteInfo info, Map own) {
     this.table = table;
@@ -37,8 +43,7 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
   }
 
   public WriteBuilder truncate() {
-    overwrites = true;
-    if (!options.containsKey("replaceWhere")) options.put("partitionOverwriteMode", "static");
+    replaces = options.containsKey("definition") ? "definition" : "everything";
     return this;
   }
 
@@ -50,20 +55,54 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
     boolean everything = true;
     for (int i = 0; i < conditions.length; i++) everything = everything && conditions[i].name().equals("ALWAYS_TRUE");
     if (everything) return truncate();
-    overwrites = true;
+    replaces = "condition";
     options.put("replaceFilters", FilterJson.of(conditions));
     return this;
   }
 
   public WriteBuilder overwriteDynamicPartitions() {
-    overwrites = true;
-    options.put("partitionOverwriteMode", "dynamic");
+    replaces = "partitions";
     return this;
   }
 
   public Write build() {
-    boolean dynamic = "dynamic".equals(options.get("partitionOverwriteMode"));
-    return !dynamic ? (Write) new FrameWrite(this) : sourceWrite();
+    decideOverwriteMode();
+    return new FrameWrite(this);
+  }
+
+  /** Replaces the writer's option by what Python decides, in whatever case the writer has spelled it. */
+  private void decideOverwriteMode() {
+    String given = null;
+    java.util.Iterator keys = options.keySet().iterator();
+    while (keys.hasNext()) {
+      String key = (String) keys.next();
+      if (!key.equalsIgnoreCase(OVERWRITE_MODE)) continue;
+      given = (String) options.get(key);
+      keys.remove();
+    }
+    Map arguments = CatalogRequest.arguments(table.path);
+    arguments.put("replaces", replaces);
+    String condition = info.options().get("replaceWhere");
+    arguments.put("hasCondition", Boolean.valueOf(condition != null && !condition.isEmpty()));
+    arguments.put("caller", caller());
+    arguments.put("option", given);
+    arguments.put("session", SQLConf.get().partitionOverwriteMode().toString());
+    Object mode = CatalogRequest.answer("overwrite mode", arguments).get("mode");
+    if (mode != null) options.put(OVERWRITE_MODE, mode);
+  }
+
+  private boolean overwrites() {
+    return !replaces.equals("nothing");
+  }
+
+  /** The API that asks for the write, which Spark does not hand over: DataFrameWriter, DataFrameWriterV2 or a statement. */
+  private static String caller() {
+    StackTraceElement[] frames = Thread.currentThread().getStackTrace();
+    for (int i = 0; i < frames.length; i++) {
+      if (frames[i].getClassName().equals(WRITER)) return "DataFrameWriter";
+      if (frames[i].getClassName().equals(WRITER + "V2")) return "DataFrameWriterV2";
+    }
+    return "statement";
   }
 
   /** The write as the data source does it. */
@@ -71,7 +110,7 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
     LogicalWriteInfo located = new LocatedInfo(info, new CaseInsensitiveStringMap(options));
     WriteBuilder builder =
         new PythonTable(TableRelation.source(), TableRelation.FORMAT, table.schema()).newWriteBuilder(located);
-    return overwrites ? ((SupportsTruncate) builder).truncate().build() : builder.build();
+    return overwrites() ? ((SupportsTruncate) builder).truncate().build() : builder.build();
   }
 
   static class FrameWrite implements V1Write {
@@ -108,7 +147,7 @@ class NamedWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite {
     public void insert(Dataset rows, boolean overwrite) {
       Map arguments = CatalogRequest.arguments(write.table.path);
       arguments.put("options", write.options);
-      arguments.put("overwrite", Boolean.valueOf(write.overwrites));
+      arguments.put("overwrite", Boolean.valueOf(write.overwrites()));
       CatalogRequest.answer("write", arguments, rows);
     }
   }

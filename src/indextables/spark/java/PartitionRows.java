@@ -1,6 +1,5 @@
 package indextables;
 
-import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -12,7 +11,9 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** The partitions of a table as Spark's rows. Between Python and Java their values are texts, as the log writes them. */
+/**
+ * The partitions of a table as Spark's rows. Python sends their values as texts in one form per type, and gets typed values.
+ */
 class PartitionRows {
   /** The partitions whose columns of some names have some values; all of them without names. */
   static InternalRow[] of(NamedTable table, String[] names, InternalRow values) {
@@ -26,17 +27,21 @@ class PartitionRows {
     return (InternalRow[]) rows.toArray(new InternalRow[0]);
   }
 
-  static boolean drop(NamedTable table, InternalRow values) {
+  /** Drops partitions in one version; false if no split is in any of them. */
+  static boolean drop(NamedTable table, InternalRow[] partitions) {
     StructField[] fields = table.partitionSchema().fields();
-    String[] texts = new String[fields.length];
-    for (int i = 0; i < texts.length; i++) {
-      Object value = values.get(i, fields[i].dataType());
-      Object text = value == null ? null : cast(value, fields[i].dataType(), DataTypes.StringType);
-      texts[i] = text == null ? null : text.toString();
+    List all = new java.util.ArrayList();
+    for (int i = 0; i < partitions.length; i++) {
+      List one = new java.util.ArrayList();
+      for (int j = 0; j < fields.length; j++) {
+        DataType type = fields[j].dataType();
+        one.add(FilterJson.equal(fields[j].name(), partitions[i].get(j, type), type));
+      }
+      all.add(one);
     }
     Map arguments = CatalogRequest.arguments(table.path);
-    arguments.put("values", Arrays.asList((Object[]) texts));
-    return Boolean.TRUE.equals(CatalogRequest.answer("drop partition", arguments).get("dropped"));
+    arguments.put("partitions", all);
+    return Boolean.TRUE.equals(CatalogRequest.answer("drop partitions", arguments).get("dropped"));
   }
 
   private static GenericInternalRow row(List texts, StructField[] fields) {

@@ -211,14 +211,19 @@ def _tell_session(spark: SparkSession) -> None:
 
 
 def accept_partition_columns() -> None:
-    """Make `df.write.format("indextables").partitionBy("day").save(path)` say the option `partitionColumns`.
+    """Make `partitionBy` of `save` and the options of `insertInto` reach the data source.
 
     Spark compares the columns of `partitionBy` with those of the data source before it asks it anything, and a data source
     in Python can tell it none; so every such write was refused. Names of tables (`saveAsTable`) go by a catalog, as before.
+
+    Without a format `insertInto` drops the options of the writer for tables of the session catalog: an overwrite with
+    `partitionOverwriteMode=dynamic` would replace the whole table. With a format of version 2 Spark keeps them; tables of
+    its own are written as before.
     """
     if hasattr(DataFrameWriter.save, "accepts_partition_columns"):
         return
     set_format, set_columns, plain_save = DataFrameWriter.format, DataFrameWriter.partitionBy, DataFrameWriter.save
+    plain_insert = DataFrameWriter.insertInto
 
     def format(self: DataFrameWriter, source: str) -> DataFrameWriter:  # noqa: A001
         vars(self)["_format"] = source
@@ -250,7 +255,15 @@ def accept_partition_columns() -> None:
             partitionBy = None  # noqa: N806
         plain_save(self, path, format, mode, partitionBy, **options)
 
+    def insert_into(self: DataFrameWriter, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N803
+        state = self._spark._jsparkSession.sessionState()
+        is_view = state.catalog().isTempView(state.sqlParser().parseMultipartIdentifier(tableName))
+        if not vars(self).get("_format") and not is_view:
+            vars(self)["_jwrite"] = self._jwrite.format("indextables")
+        plain_insert(self, tableName, overwrite)
+
     vars(save)["accepts_partition_columns"] = True
-    for name, method in (("format", format), ("partitionBy", partition_by), ("save", save)):
+    methods = {"format": format, "partitionBy": partition_by, "save": save, "insertInto": insert_into}
+    for name, method in methods.items():
         method.__doc__ = getattr(DataFrameWriter, name).__doc__
         setattr(DataFrameWriter, name, method)

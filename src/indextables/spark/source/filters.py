@@ -60,7 +60,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _VALUES: Mapping[str, Callable[[str], Any]] = {
     "bool": lambda text: text == "true",
     "int": int,
-    "float": float,
+    # Spark compares floats as floats: 2.1 is then the nearest float, which as a double is 2.0999999046325684.
+    "float": lambda text: float(np.float32(text)),
     "double": float,
     "decimal": Decimal,
     "text": str,

@@ -35,20 +35,20 @@ from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, all_of
 from indextables.spark.error_texts import plain_errors
+from indextables.spark.overwrites import (
+    OVERWRITE_MODE,
+    SESSION_OVERWRITE_MODE,
+    OverwriteRequest,
+    parse_mode,
+    under_overwrite_mode,
+)
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare, known_settings
 from indextables.spark.source.definitions import TableDefinition, plan_defined_write
 from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.options import SourceOptions, with_column_case
-from indextables.spark.writes import (
-    OVERWRITE_MODE,
-    SESSION_OVERWRITE_MODE,
-    abandon,
-    finish,
-    is_dynamic,
-    plan_table_write,
-    under_overwrite_mode,
-)
+from indextables.spark.writes import abandon, finish, plan_table_write
+from indextables.table import Table
 from indextables.table.handle import open_log
 from indextables.table.planning import with_options
 from indextables.write.row_write import RowWrite
@@ -91,34 +91,53 @@ logger = logging.getLogger(__name__)
 def plan_source_write(
     options: SourceOptions, schema: StructType, *, overwrite: bool, streaming: bool = False
 ) -> RowWrite:
-    """The write that options ask for, checked against the table. What a complete output of a stream replaces is not the
-    session's to say."""
-    definition = options.text("definition")
+    """The write that options ask for, checked against the table.
+
+    What a complete output of a stream replaces does not depend on the session.
+    """
+    definition, filters = options.text("definition"), options.text("replaceFilters")
+    replace_where: Where | None = options.text("replaceWhere")
+    request = OverwriteRequest(
+        "condition" if filters is not None else "everything" if overwrite or definition is not None else "nothing",
+        option=parse_mode(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE),
+        session=False if streaming else None,
+        has_condition=replace_where is not None,
+    )
+    dynamic = request.is_dynamic()
+    partition_columns = options.names("partitionColumns")
     if definition is not None:
         defined = TableDefinition.parse(definition)
-        partly = options.text("replaceWhere") or is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE)
-        if not (defined.mode != "create" and partly):
+        if not _replaces_a_part(defined, options.settings, replace_where is not None, bool(dynamic)):
             return plan_defined_write(defined, options.settings)
-        overwrite = True  # of a part: the table stays what it is
-    replace_where: Where | None = options.text("replaceWhere")
-    filters = options.text("replaceFilters")
+        overwrite = True
+        partition_columns = partition_columns or defined.partition_columns or None
     if filters is not None:
         replace_where = all_of(parse_filters(filters, arrow_schema(schema), exactly=True))
-    dynamic_partitions = is_dynamic(options.text(OVERWRITE_MODE), key=OVERWRITE_MODE)
     return plan_table_write(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
         options.required_path(),
         arrow_schema(schema),
         overwrite=overwrite,
-        partition_by=options.names("partitionColumns"),
+        partition_by=partition_columns,
         replace_where=replace_where,
-        dynamic_partitions=bool(dynamic_partitions) if streaming else dynamic_partitions,
+        dynamic_partitions=dynamic,
         merge_schema=options.flag("mergeSchema"),
         overwrite_schema=options.flag("overwriteSchema"),
         options=with_column_case(options.settings, schema.names),
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
     )
+
+
+def _replaces_a_part(defined: TableDefinition, settings: Mapping[str, str], has_condition: bool, dynamic: bool) -> bool:
+    """Whether a write that could replace a table replaces some of its rows only: the table keeps its definition."""
+    if defined.mode == "create" or not (has_condition or dynamic):
+        return False
+    try:
+        table = Table.open(defined.path, options=settings)
+    except TableNotFoundError:
+        return False
+    return has_condition or bool(table.partition_columns)
 
 
 def _transaction_id(options: SourceOptions) -> tuple[str, int] | None:
