@@ -17,6 +17,8 @@ from indextables.log import log_files
 from indextables.model.actions import AddAction
 from indextables.storage.local import LocalStore
 from indextables.wire import version_file
+from indextables.wire.manifest import decode_file_entries
+from indextables.wire.state import decode_state
 from tests.support.fault_server import FaultServer
 from tests.support.rows import ids, rows, table_of
 from tests.support.state_logs import commit, new_state_log, state_log
@@ -402,3 +404,37 @@ def test_a_checkpoint_of_an_older_form_has_the_name_of_its_version(tmp_path: Pat
         note = json.loads((log_of(tmp_path) / "_checkpoints" / f"{2:020d}.checkpoint.json").read_bytes())
         assert (note["version"], note["size"], note["parts"]) == (2, 2, None)
         assert abs(note["createdTime"] - time.time() * 1000) < 60_000
+
+
+def test_bounds_of_a_manifest_are_the_least_and_the_greatest_value(tmp_path: Path) -> None:
+    """Where numbers have another order as texts, only the typed bounds are written: other readers compare texts."""
+    schema = pa.schema([("hour", pa.int32()), ("place", pa.string()), ("n", pa.int64())])
+    options: dict[str, object] = {"state.entriesPerManifest": 4}
+    table = Table.create(str(tmp_path), schema=schema, partition_columns=["hour", "place"], options=options)
+    hours = [2, 11, 9, 30, 7, 1, 100, 12, 3, 20]
+    table.append(pa.table({"hour": hours, "place": [f"p{h}" for h in hours], "n": hours}, schema=schema))
+    table.compact()
+    (path,) = log_of(tmp_path).glob("state-v*/_manifest.avro")
+    manifests = decode_state(path.read_bytes(), path=str(path)).manifests
+    assert [manifest.num_entries for manifest in manifests] == [4, 4, 2]
+    for manifest in manifests:
+        data = (log_of(tmp_path) / manifest.path).read_bytes()
+        entries = decode_file_entries(data, path=manifest.path, columns=["partition_values"])
+        found = [dict(row) for row in entries.column("partition_values").to_pylist()]
+        numbers, texts = [int(row["hour"]) for row in found], [row["place"] for row in found]
+        right = {"hour": (str(min(numbers)), str(max(numbers))), "place": (min(texts), max(texts))}
+        typed, shared = manifest.column_bounds or {}, manifest.partition_bounds or {}
+        assert {column: typed[column] for column in right} == right
+        assert shared == {column: right[column] for column in shared} and "place" in shared
+        assert ("hour" in shared) is (len(str(min(numbers))) == len(str(max(numbers))))
+
+
+def test_texts_in_statistics_are_cut_after_32_characters_but_not_those_of_partitions(tmp_path: Path) -> None:
+    schema = pa.schema([("place", pa.string()), ("text", pa.string())])
+    table = Table.create(str(tmp_path), schema=schema, partition_columns=["place"])
+    table.append(pa.table({"place": ["p" * 100] * 2, "text": ["a" * 100, "m" * 100]}))
+    (add,) = values(tmp_path, 1, "add")
+    assert (add["minValues"]["text"], add["maxValues"]["text"]) == ("a" * 32, "m" * 31 + "n")
+    assert add["partitionValues"] == {"place": "p" * 100}
+    assert add["minValues"].get("place", "p" * 100) == "p" * 100
+    assert table.count(where=f"text = '{'m' * 100}'") == table.count(where=f"text = '{'a' * 100}'") == 1

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from indextables.config.log import (
     CheckpointSettings,
     LogReadSettings,
     RetrySettings,
+    StateReadSettings,
     StateRetrySettings,
     StateWriteSettings,
 )
@@ -328,14 +330,15 @@ def test_whatever_base_it_is_read_from_the_list_is_the_same(tmp_path: Path) -> N
 
 
 class Meeting(StoreWrapper):
-    """A store far away; whoever reads a version waits there for others who do."""
+    """A store far away, whose reads of some files wait there for each other."""
 
-    def __init__(self, inner: Any, together: int) -> None:
+    def __init__(self, inner: Any, together: int, waits: Callable[[str], bool]) -> None:
         super().__init__(inner)
+        self.waits = waits
         self.together, self.most, self._now, self._met = together, 0, 0, threading.Condition()
 
     def get(self, path: str) -> bytes:
-        if log_files.version_of(path) is None:
+        if not self.waits(path):
             return super().get(path)
         with self._met:
             self._now += 1
@@ -360,10 +363,72 @@ def test_versions_are_read_in_parallel_by_as_many_as_the_setting_says(tmp_path: 
         commit(log, file(n))
     for pool in POOLS:
         pool.forget()  # a process that has asked for more threads before hands one more file over
-    store = Meeting(LocalStore(str(tmp_path)), together=3)
+    store = Meeting(LocalStore(str(tmp_path)), 3, lambda path: log_files.version_of(path) is not None)
     snapshot = state_log(store, read=LogReadSettings(parallelism=3)).newest()
     assert live(snapshot) == sorted(file(n).path for n in range(11))
     assert store.most == 3
+
+
+def test_manifests_are_read_in_parallel_by_as_many_as_the_setting_says(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path, state_write=StateWriteSettings(entries_per_manifest=2))
+    commit(log, *(file(n) for n in range(20)))
+    log.checkpoint()
+    for pool in POOLS:
+        pool.forget()
+    store = Meeting(LocalStore(str(tmp_path)), 3, lambda path: path.startswith(log_files.MANIFESTS))
+    snapshot = state_log(store, state_read=StateReadSettings(parallelism=3)).newest()
+    assert live(snapshot) == sorted(file(n).path for n in range(20))
+    assert store.most == 3
+
+
+class Overtaken(StoreWrapper):
+    """Just before a state is put, another writer puts one."""
+
+    def __init__(self, inner: Any, first: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.first, self.met = first, 0
+
+    def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+        if "state-v" in path and not self.met:
+            self.met += 1
+            self.first()
+        return super().put_if_absent(path, data)
+
+
+def test_a_state_write_that_loses_its_race_leaves_the_state_of_the_winner(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    for n in range(3):
+        commit(log, file(n))
+        log.checkpoint() if n == 0 else None
+    winner = state_log(LocalStore(str(tmp_path)))
+    store = Overtaken(LocalStore(str(tmp_path)), winner.checkpoint)
+    report = state_log(store).checkpoint()
+    assert (store.met, report.version) == (1, 3)
+    state = tmp_path / log_files.state_path(3)
+    before = state.read_bytes()
+    commit(log, file(3))
+    state_log(LocalStore(str(tmp_path))).checkpoint()
+    assert state.read_bytes() == before
+    for version in range(4):
+        (tmp_path / log_files.version_path(version)).unlink()
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == sorted(file(n).path for n in range(4))
+
+
+def test_a_state_that_is_overtaken_by_newer_commits_rereads_the_table(tmp_path: Path) -> None:
+    """The other writer commits and checkpoints a later version; nothing of it is lost, and the pointer stays ahead."""
+    log = new_state_log(tmp_path)
+    commit(log, file(0))
+
+    def others() -> None:
+        other = state_log(LocalStore(str(tmp_path)))
+        commit(other, file(1), removes=[file(0).path])
+        other.checkpoint()
+
+    state_log(Overtaken(LocalStore(str(tmp_path)), others)).checkpoint()
+    assert json.loads((tmp_path / log_files.POINTER).read_bytes())["version"] == 2
+    for version in range(2):
+        (tmp_path / log_files.version_path(version)).unlink()
+    assert live(state_log(LocalStore(str(tmp_path))).newest()) == [file(1).path]
 
 
 class Spoiling(StoreWrapper):

@@ -136,8 +136,9 @@ def test_giving_up_after_other_writers_says_so(tmp_path: Path) -> None:
             return super().put_if_absent(path, data)
 
     table._log.store = Racing(inner)
-    with pytest.raises(ConflictError, match="were first 1 times"):
+    with pytest.raises(ConflictError, match="were first 1 times") as caught:
         append(table, "new")
+    assert "transaction.retry.maxAttempts" in caught.value.hint
     assert "new" not in live(open_on(inner))
 
 

@@ -54,6 +54,8 @@ def test_skipped_files_are_shown_with_their_cooldown(path: str) -> None:
     assert (row["path"], row["reason"], row["operation"]) == ("splits/a.split", "cannot be read", "merge")
     assert row["skip_count"] == 1 and row["in_cooldown"]
     assert (row["retry_after"] - row["skipped_at"]).total_seconds() == 7200
+    (state,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert state["num_skipped"] == 1
 
 
 def test_invalidating_makes_the_next_read_go_to_the_store(path: str) -> None:
@@ -195,6 +197,24 @@ def test_a_checkpoint_is_written_and_described(path: str) -> None:
     assert not after["needs_compaction"] and after["protocol_version"] == 4
     (again,) = ran("CHECKPOINT INDEXTABLES $x", path).to_pylist()
     assert (again["status"], again["checkpoint_version"]) == ("no_action", 2)
+
+
+def test_a_state_with_many_tombstones_is_shown_as_one_to_compact(path: str) -> None:
+    """Written by a process that tolerates them, seen by one that does not."""
+    tolerant = {"state.compaction.tombstoneThreshold": "1"}
+    table = Table.open(path)
+    table.checkpoint()
+    with table.transaction() as tx:
+        tx.remove("splits/a.split")
+    ran("CHECKPOINT INDEXTABLES $x", path, tolerant)
+    (state,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert (state["num_files"], state["num_tombstones"], state["needs_compaction"]) == (2, 1, True)
+    assert state["tombstone_ratio"] == pytest.approx(1 / 3)
+    (seen,) = ran("DESCRIBE INDEXTABLES STATE $x", path, tolerant).to_pylist()
+    assert seen["needs_compaction"] is False
+    ran("COMPACT INDEXTABLES $x", path)
+    (after,) = ran("DESCRIBE INDEXTABLES STATE $x", path).to_pylist()
+    assert (after["num_tombstones"], after["tombstone_ratio"], after["needs_compaction"]) == (0, 0, False)
 
 
 def test_compacting_writes_the_state_anew(path: str) -> None:

@@ -18,7 +18,7 @@ def log_files(table: Table) -> set[str]:
 
 def test_only_the_newest_version_is_left(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=5)
-    splits = splits_on_disk(table.path)
+    splits, table_id = splits_on_disk(table.path), table.metadata.id
     report = table.truncate_time_travel()
     assert (report.status, report.checkpoint_version, report.versions_deleted, report.files_preserved) == (
         *("success", 5, 5, 5),
@@ -27,6 +27,7 @@ def test_only_the_newest_version_is_left(tmp_path: Path) -> None:
     fresh = Table.open(table.path)
     assert ids(fresh) == list(range(50))
     assert fresh.history().column("version").to_pylist() == [5]
+    assert fresh.metadata.id == table_id and not Path(table.path, "_transaction_log", f"{0:020d}.json").exists()
     with pytest.raises(VersionNotFoundError):
         Table.open(table.path, version=4)
     fresh.append(rows([99]))

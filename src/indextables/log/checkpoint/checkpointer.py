@@ -53,6 +53,7 @@ from indextables.model.state import StateCounts, StateManifest, compaction_reaso
 from indextables.storage.store import PutOutcome, Store
 from indextables.wire.state import (
     AVRO_STATE,
+    PARQUET,
     LastCheckpoint,
     UnusablePointer,
     decode_pointer,
@@ -76,17 +77,27 @@ def read_pointer(store: Store) -> LastCheckpoint | None:
 
 
 def move_pointer(store: Store, pointer: LastCheckpoint) -> bool:
-    """Point at a checkpoint, unless the pointer is there or further on already. Returns whether it was moved."""
+    """Point at a checkpoint, unless the pointer names it or a newer one that exists. Returns whether it was moved."""
     current = read_pointer(store)
     if (
         current is None
         or current.version < pointer.version
         or (current.version == pointer.version and current != pointer)
         or not is_same_table(current.table_id or "", pointer.table_id or "")
+        or (current.version > pointer.version and not _is_checkpoint_there(store, current))
     ):
         store.put(log_files.POINTER, encode_pointer(pointer))
         return True
     return False
+
+
+def _is_checkpoint_there(store: Store, pointer: LastCheckpoint) -> bool:
+    """Whether the checkpoint that a pointer names exists: its files are put before the pointer."""
+    if pointer.format == PARQUET:
+        return True  # it may be a folder, which an object store does not list as an object
+    folder = log_files.state_dir(pointer.version)
+    paths = [f"{folder}/{name}" for name in log_files.STATE_FILES]
+    return any(store.head(path) for path in (*paths, log_files.json_checkpoint_path(pointer.version)))
 
 
 class StateReport(Report, frozen=True):

@@ -347,6 +347,8 @@ def test_whatever_the_pointer_says_the_table_opens(tmp_path: Path, content: byte
     snapshot = state_log(LocalStore(str(tmp_path))).newest()
     assert (snapshot.version, snapshot.base.header.version) == (5, 4)
     assert live(snapshot) == sorted(file(n).path for n in range(5))
+    commit(log, file(5))
+    assert pointer(tmp_path)["version"] == states(tmp_path)[-1] == 6, "the next checkpoint puts it right"
 
 
 def test_what_was_proven_once_is_looked_at_again(tmp_path: Path) -> None:
