@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from collections.abc import Callable
@@ -397,7 +398,10 @@ def test_two_states_share_the_manifest_of_what_did_not_change(tmp_path: Path) ->
 def test_a_checkpoint_of_an_older_form_has_the_name_of_its_version(tmp_path: Path, form: str, name: str) -> None:
     table = table_of(tmp_path, appends=2, options=FORMS[form])
     table.checkpoint()
-    assert (log_of(tmp_path) / name).is_file()
+    written = (log_of(tmp_path) / name).read_bytes()
+    assert written[:4] == {"JSON lines": b"\x1f\x8b\x08\x00", "JSON object": written[:4], "Parquet": b"PAR1"}[form]
+    if form == "JSON lines":
+        assert all(len(json.loads(line)) == 1 for line in gzip.decompress(written).splitlines()[:-1])
     pointer = json.loads((log_of(tmp_path) / "_last_checkpoint").read_bytes())
     assert pointer["version"] == 2 and abs(pointer["createdTime"] - time.time() * 1000) < 60_000
     if form == "Parquet":

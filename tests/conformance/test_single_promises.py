@@ -52,6 +52,7 @@ from indextables.wire.state import decode_state, encode_state
 from tests.faults.test_lost_races import Racing
 from tests.support.rows import ids, rows, table_of
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
+from tests.support.stores import age
 from tests.support.tables import SCHEMA, append, create_on
 from tests.unit.wire.entries import plain_files
 from tests.unit.wire.test_old_checkpoints import OTHERS
@@ -200,7 +201,8 @@ def test_features_are_named_from_protocol_3_on(tmp_path: Path) -> None:
     assert named[2] == [] and named[3] in ([], named[4])
     new = Table.create(str(tmp_path / "new"), schema=SCHEMA)
     (written,) = [line["protocol"] for line in lines(new.path, 0) if "protocol" in line]
-    assert {"avroState", "multiPartCheckpoint", "schemaDeduplication"} <= set(written["readerFeatures"])
+    flags = {"avroState", "multiPartCheckpoint", "schemaDeduplication", "parquetSplits"}
+    assert flags <= set(written["readerFeatures"])
     assert written["readerFeatures"] == written["writerFeatures"]
 
 
@@ -484,6 +486,17 @@ def test_manifests_are_compressed_as_the_setting_says(tmp_path: Path, compressio
     assert (StateWriteSettings().compression, StateWriteSettings().level) == ("zstd", 3)
 
 
+def test_manifests_are_compressed_at_the_level_that_is_set(tmp_path: Path) -> None:
+    sizes = {}
+    for level in (1, 3, 19):
+        log = new_state_log(tmp_path / str(level), state_write=StateWriteSettings(level=level))
+        commit(log, *(file(n) for n in range(3_000)))
+        log.checkpoint()
+        (manifest,) = (tmp_path / str(level) / log_files.MANIFESTS).glob("*.avro")
+        sizes[level] = manifest.stat().st_size
+    assert len(set(sizes.values())) == 3 and sizes[19] < sizes[1], sizes
+
+
 def test_compaction_begins_beyond_a_tenth_of_tombstones_and_twenty_manifests(tmp_path: Path) -> None:
     """By the defaults."""
     log = new_state_log(tmp_path / "a")
@@ -619,3 +632,39 @@ def test_a_renamed_column_keeps_its_name_in_the_splits(tmp_path: Path) -> None:
     for ref in table.files().column("doc_mapping_ref").to_pylist():
         names = [column["name"] for column in json.loads(table._snapshot.schema_registry[ref])["columns"]]
         assert names == ["id", "day", "level", "message"]
+
+
+def test_a_removal_without_time_values_and_size_counts_from_its_version(tmp_path: Path) -> None:
+    """The least that another writer must say of a removal."""
+    table = table_of(tmp_path, appends=2)
+    age(tmp_path, hours=24 * 100)
+    (gone,) = [line["add"]["path"] for line in lines(tmp_path, 1) if "add" in line]
+    bare = {"remove": {"path": gone, "dataChange": True}}
+    path = tmp_path / log_files.version_path(3)
+    path.write_text(json.dumps({"commitInfo": {"timestamp": int(time.time() * 1000)}}) + "\n" + json.dumps(bare) + "\n")
+    table.invalidate_cache()
+    assert ids(Table.open(str(tmp_path))) == list(range(10, 20))
+    assert Table.open(str(tmp_path)).purge().orphaned_files_deleted == 0, "removed just now, however old the file is"
+    assert (tmp_path / gone).exists()
+    path.write_text(json.dumps({"commitInfo": {"timestamp": 1_700_000_000_000}}) + "\n" + json.dumps(bare) + "\n")
+    age(tmp_path, hours=24 * 8, paths=[log_files.version_path(3)])
+    table.invalidate_cache()
+    assert Table.open(str(tmp_path)).purge().orphaned_files_deleted == 1
+    assert not (tmp_path / gone).exists() and ids(Table.open(str(tmp_path))) == list(range(10, 20))
+
+
+def test_a_purge_deletes_checkpoints_that_a_newer_one_supersedes(tmp_path: Path) -> None:
+    options: dict[str, object] = {
+        "state.format": "json",
+        "checkpoint.interval": 1,
+        "checkpoint.async.enabled": False,
+        "cleanup.enabled": False,
+    }
+    table = table_of(tmp_path, appends=4, options=options)
+    age(tmp_path, hours=24 * 100)
+    before = sorted(path.name for path in (tmp_path / log_files.LOG).glob("*.checkpoint.json"))
+    assert len(before) == 4
+    table.purge()
+    after = sorted(path.name for path in (tmp_path / log_files.LOG).glob("*.checkpoint.json"))
+    assert after and after[-1] == before[-1] and len(after) < 4
+    assert ids(Table.open(str(tmp_path))) == list(range(40))
