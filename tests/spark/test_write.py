@@ -49,6 +49,20 @@ def test_the_table_is_created_with_its_layout(spark: SparkSession, path: str, ro
     assert_same_rows(its.table(spark, path), rows)
 
 
+def test_arguments_name_the_columns_that_are_searched_by_words_and_parts(path: str, rows: DataFrame) -> None:
+    its.write(rows, path, text=["message"], substring=["message"])
+    its.write(rows, path, text=["message"])
+    table = Table.open(path)
+    assert table.count(query="message:77") == 2
+    assert table.count(where="message LIKE '%e 7%'") == 22
+    with pytest.raises(InvalidInputError, match="text names 'mesage', which is not a column"):
+        its.write(rows, f"{path}2", text=["mesage"])
+    its.write(rows, f"{path}3")
+    with pytest.raises(InvalidInputError, match="indexes it as string"):
+        its.write(rows, f"{path}3", text=["message"])
+    assert Table.open(f"{path}3").count() == 100
+
+
 def test_no_mode_appends(spark: SparkSession, path: str, rows: DataFrame) -> None:
     assert its.write(rows, path) == 1
     assert its.write(rows, path) == 2

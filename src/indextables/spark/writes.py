@@ -32,6 +32,7 @@ from indextables.model.predicate import Where
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.schemas import arrow_schema, quoted
 from indextables.spark.settings import check_workers, has_jvm, session_of, with_session
+from indextables.table.frame_writer import index_settings
 from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows
 from indextables.write.row_write import RowWrite
@@ -168,6 +169,8 @@ def write(
     path: str,
     *,
     mode: str = "append",
+    text: Sequence[str] = (),
+    substring: Sequence[str] = (),
     partition_by: str | Sequence[str] | None = None,
     replace_where: str | None = None,
     dynamic_partition_overwrite: bool | None = None,
@@ -178,19 +181,23 @@ def write(
 ) -> int | None:
     """Write `df` to the table at `path`, which is created if need be. Returns the version, None if nothing was to be done.
 
-    `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
+    `text` names the string columns of a new table that are searched by their words, `substring` those whose parts are
+    indexed. `mode` is append, overwrite, error (also: errorifexists) or ignore; the last two concern a table that exists. An
     overwrite replaces everything, what matches `replace_where`, or with `dynamic_partition_overwrite` the partitions
     that the data has; None leaves that to the option `partitionOverwriteMode`, then to the session's
     `spark.sql.sources.partitionOverwriteMode`. `partition_by` names the partition columns of a new table; `merge_schema`,
     `user_metadata` and `txn=(app_id, version)`, which makes the write exactly-once, are as for `Table.append`. `options`
     are settings, over those of the session. Raises TableExistsError, SchemaMismatchError and ConflictError.
 
-        its.write(df, "/data/logs", mode="overwrite", replace_where="day = '2026-11-02'")
+        its.write(df, "/data/logs", text=["message"], partition_by=["day"])
     """
     if mode not in MODES:
         raise InvalidInputError(f"There is no mode {mode!r}.", hint=f"Use {', '.join(MODES)}.", mode=mode)
     spark = session_of(df)
     settings = with_session(spark, options)
+    schema = arrow_schema(df.schema)
+    if text or substring:
+        settings = dict(index_settings(path, schema, settings, text=text, substring=substring))
     request = OverwriteRequest(
         "everything" if mode == "overwrite" else "nothing",
         option=_dynamic(dynamic_partition_overwrite, settings),
@@ -200,7 +207,7 @@ def write(
     try:
         plan = plan_table_write(
             path,
-            arrow_schema(df.schema),
+            schema,
             overwrite=mode == "overwrite",
             partition_by=_names(partition_by),
             replace_where=replace_where,

@@ -80,6 +80,24 @@ def write_table(
     return table
 
 
+def index_settings(
+    path: str,
+    schema: pa.Schema,
+    options: Mapping[str, object] | None,
+    *,
+    text: Sequence[str],
+    substring: Sequence[str],
+) -> Mapping[str, object]:
+    """Return the options of a write with the columns to index; an existing table must index them so already."""
+    columns = names_list("text", text), names_list("substring", substring)
+    try:
+        table = Table.open(path, options=options)
+    except TableNotFoundError:
+        return definition.index_options(options, schema, text=columns[0], substring=columns[1])
+    _check_indexed(table, *columns)
+    return options or {}
+
+
 def _create(
     path: str,
     data: Any,
