@@ -301,7 +301,7 @@ class DyingStore(StoreWrapper):
         self._live()
         return self.inner.list(prefix, start_after=start_after)
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         self._live()
         self.inner.delete(paths)
 

@@ -34,7 +34,7 @@ from indextables.model.retention import (
     RetentionPolicy,
     find_expired,
 )
-from indextables.storage.store import ObjectInfo, Store
+from indextables.storage.store import ObjectInfo, Store, is_same_object
 from indextables.wire.old_checkpoints import MultiPartManifest, decode_checkpoint, parquet_parts
 
 logger = logging.getLogger(__name__)
@@ -180,12 +180,14 @@ class Cleaner(Struct, frozen=True):
             batch = expiry.expired[at : at + _BATCH]
             try:
                 if not self._still_covered(expiry):
-                    failures.append(f"the checkpoint of version {expiry.anchor} has gone")
+                    failures.append(
+                        f"the checkpoint of version {expiry.anchor} has gone, or another table was created in its place"
+                    )
                     break
                 if not self.tagged() <= expiry.tagged:
                     failures.append("a version was tagged meanwhile; the next cleaning goes on from here")
                     break
-                self._delete(batch)
+                self._delete(batch, expiry)
                 deleted += batch
                 for file in batch:
                     METRICS.count("log_files_cleaned_total", self.store.url, file.kind)
@@ -198,25 +200,22 @@ class Cleaner(Struct, frozen=True):
                 failures.append(failure.message)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
 
-    def _delete(self, batch: Sequence[ExpiredFile]) -> None:
+    def _delete(self, batch: Sequence[ExpiredFile], expiry: Expiry) -> None:
         """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a
         writer that finds the version before its own still there must be able to trust that its own was never deleted.
+
+        Rule C11: each file goes only if it is still the one that was listed. A cleaner that slept may find a table that was
+        created in the place of the one it read, with files of the same names.
         """
         for file in batch:
             if file.kind == "version":
-                self.store.delete([file.path])
-        self.store.delete([file.path for file in batch if file.kind != "version"])
+                self.store.delete([_info(expiry.objects[file.path])])
+        self.store.delete([_info(expiry.objects[file.path]) for file in batch if file.kind != "version"])
 
     def _still_covered(self, expiry: Expiry) -> bool:
-        if expiry.anchor is None:
-            return False
-        anchor = expiry.anchor
-        candidates = [
-            *(f"{log_files.state_dir(anchor)}/{name}" for name in log_files.STATE_FILES),
-            log_files.json_checkpoint_path(anchor),
-            log_files.parquet_checkpoint_path(anchor),
-        ]
-        return any(self.store.head(path) is not None for path in candidates)
+        """Rule C11: whether the checkpoint that stands for what is deleted, and its version, are the files that were read."""
+        found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]
+        return bool(found) and all(info is not None and is_same_object(info, listed) for info, listed in found)
 
     def _manifests(self, version: int, files: Iterable[ObjectInfo]) -> frozenset[str] | None:
         info = min(files, key=lambda f: f.path)
@@ -282,4 +281,8 @@ class _FilesByKind(Struct):
 
 
 def _object(info: ObjectInfo) -> LogObject:
-    return LogObject(info.path, info.size, info.last_modified_ms)
+    return LogObject(info.path, info.size, info.last_modified_ms, info.tag)
+
+
+def _info(file: LogObject) -> ObjectInfo:
+    return ObjectInfo(file.path, file.size, file.last_modified_ms, file.tag)

@@ -26,6 +26,8 @@ R14 What was written for a commit that failed is deleted only after the versions
 R15 A table is known by its id, and a version of it by its transaction: a log that was put back to an older one has been
     continued with the same numbers. A version that was created in another table of the same path, or on another version
     than it was planned on, is taken back; one that another writer created there is not, though it has the same number.
+R20 A commit is acknowledged only if every version between the checkpoint that the table is read from and the new one is
+    there. Otherwise the new one is taken back and LogGapError names the version that is missing.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ from indextables.errors import (
     ConflictError,
     CorruptTableError,
     IndexTablesError,
+    LogGapError,
     StorageError,
     StorageFullError,
     TableNotFoundError,
@@ -79,7 +82,7 @@ from indextables.model.protocol import (
 from indextables.model.schema_registry import recorded, without_registry
 from indextables.model.snapshot import CommittedVersion, Snapshot, replay
 from indextables.storage.local import Turn
-from indextables.storage.store import ObjectInfo, PutOutcome, Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store, is_same_object
 from indextables.wire.version_file import encode_verified
 
 READ_BACKS = 3
@@ -242,7 +245,9 @@ class Committer(Struct, frozen=True):
             try:
                 outcome, winner = self._create(offer, txn_id)
                 doubtful = outcome is not PutOutcome.EXISTS
-                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(ground.listed_version):
+                if outcome is PutOutcome.CREATED and self._is_part_of_the_table(
+                    ground.listed_version, base.base.header.version, offer.version.version
+                ):
                     snapshot = replay(base, [offer.version])
                     return CommitResult(snapshot, snapshot.version, attempt, offer.version, offer.version)
                 if outcome is PutOutcome.CREATED:
@@ -259,6 +264,12 @@ class Committer(Struct, frozen=True):
                     take_back(self.reader, offer.version.version, txn_id)
             except _OtherTableError as error:
                 raise error.conflict from None
+            except LogGapError:
+                if outcome is PutOutcome.UNKNOWN:
+                    raise self._unknown(offer, txn_id) from None
+                if outcome is PutOutcome.CREATED:
+                    take_back(self.reader, offer.version.version, txn_id)
+                raise
             except IndexTablesError as error:
                 if not doubtful or isinstance(error, CommitUnknownError):
                     raise
@@ -379,16 +390,24 @@ class Committer(Struct, frozen=True):
                 return PutOutcome.EXISTS, existing
         return PutOutcome.UNKNOWN, None
 
-    def _is_part_of_the_table(self, listed_version: int) -> bool:
+    def _is_part_of_the_table(self, listed_version: int, after: int | None = None, until: int = 0) -> bool:
         """R4: whether what follows a version that was listed plainly continues the log that was read.
 
-        Versions go oldest first: where this one is still there, all that follow it are, and none of their numbers was
-        used before.
+        Cleaners delete versions oldest first: where this one is still there, none of the numbers that follow it was used
+        before. With `after` and `until` every version between them must be there too: one that was deleted by hand, or lost,
+        would make all that follow it unreadable.
         """
         if listed_version < 0:
             return True
-        info, read = self.store.head(log_files.version_path(listed_version)), self.listed(listed_version)
-        return info is not None and (read is None or _is_same_file(info, read))
+        read = self.listed(listed_version)
+        if after is None:
+            info = self.store.head(log_files.version_path(listed_version))
+        else:
+            found = log_files.list_versions(self.store, min(after + 1, listed_version), until)
+            if any(number not in found for number in range(after + 1, until)):
+                return False
+            info = found.get(listed_version)
+        return info is not None and (read is None or is_same_object(info, read))
 
     def _landed_version(self, newest: Snapshot, offer: _Offer, txn_id: str) -> int | None:
         """R13: the version under which this transaction is part of the table, or None if it surely is not.
@@ -560,10 +579,3 @@ def _is_in(newest: Snapshot, version: CommittedVersion) -> bool:
     same_metadata = metadata is None or without_registry(metadata) == without_registry(newest.metadata)
     added = all(path in live and live[path] == vector for path, vector in version.vectors.items())
     return same_metadata and added and not (version.removed - version.added) & live.keys()
-
-
-def _is_same_file(info: ObjectInfo, listed: ObjectInfo) -> bool:
-    """Whether a look at one file and a listing show the same; some stores tell just one of the two in milliseconds."""
-    times, tags = (info.last_modified_ms, listed.last_modified_ms), (info.tag, listed.tag)
-    same_time = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
-    return info.size == listed.size and same_time and (None in tags or info.tag == listed.tag)

@@ -182,6 +182,18 @@ class LogListing(Struct, frozen=True):
         return list(islice(holes, MOST_HOLES))
 
 
+def list_versions(store: Store, first: int, until: int) -> dict[int, ObjectInfo]:
+    """The version files from one version up to another, which is left out. What sorts after them is not listed."""
+    found: dict[int, ObjectInfo] = {}
+    for info in store.list(LOG, start_after=before_version(first)):
+        number = version_of(info.path)
+        if not info.path.removeprefix(f"{LOG}/")[:1].isdigit() or (number is not None and number >= until):
+            break
+        if number is not None:
+            found[number] = info
+    return found
+
+
 def list_log(store: Store, *, first_version: int = 0) -> LogListing:
     """List the log from a version on. States and checkpoints are always all listed: their names sort after the versions."""
     start_after = before_version(first_version) if first_version else None

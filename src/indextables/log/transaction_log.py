@@ -35,6 +35,7 @@ from indextables.errors import (
     ConflictError,
     CorruptTableError,
     IndexTablesError,
+    LogGapError,
     NotFoundError,
     StorageError,
     TableNotFoundError,
@@ -119,6 +120,8 @@ class UpkeepCounts(Struct):
     failed_last: bool = False
     cleanup_failure: CleanupError | None = None
     """What went wrong with cleaning, for the table to raise (`cleanup.failurePolicy=fail`)."""
+    has_gap: bool = False
+    """Whether a checkpoint found a version of the log missing: the next commit looks for it first."""
     overdue_since: tuple[int, int] | None = None
     """The checkpoint that is missing its successor, and when that was first noticed (ms)."""
 
@@ -127,7 +130,10 @@ class UpkeepCounts(Struct):
         self.failures += 1
         self.last_failure = str(failure)
         METRICS.count(metric, url)
-        logger.warning("%s was committed, but not %s: %s", url, what, failure, exc_info=failure)
+        is_understood = isinstance(failure.__cause__, LogGapError)
+        logger.warning(
+            "%s was committed, but not %s: %s", url, what, failure, exc_info=None if is_understood else failure
+        )
 
     def falls_to_us(self, snapshot: Snapshot, interval: int, now_ms: int) -> bool:
         """Whether this commit is the one to checkpoint at: of many writers at once, one does the work.
@@ -487,7 +493,13 @@ class TransactionLog(CommitLog, dict=True):
         written: Sequence[str] = (),
         keep_up: bool = True,
     ) -> CommitResult:
-        """The same; then checkpoint and clean up if it is time, unless `keep_up` is False."""
+        """The same; then checkpoint and clean up if it is time, unless `keep_up` is False.
+
+        LogGapError if a checkpoint that was due found a version missing, and it still is: nothing is committed.
+        """
+        if self.upkeep.has_gap:
+            self.upkeep.has_gap = False
+            self.reload()
         committed = super().commit(read, proposal, txn_id=txn_id, written=written)
         if keep_up and committed.written is not None:
             self._keep_up(committed, read)
@@ -654,10 +666,9 @@ class TransactionLog(CommitLog, dict=True):
                     "version %d of %s gets no checkpoint: the table was removed", snapshot.version, self.store.url
                 )
                 return
-            self.upkeep.count_failure(
-                self.store.url, _write_error(self.store.url, snapshot.version, failure), "checkpointed"
-            )
-            self.upkeep.failed_last = True
+            error = _write_error(self.store.url, snapshot.version, failure)
+            self.upkeep.count_failure(self.store.url, error, "checkpointed")
+            self.upkeep.failed_last, self.upkeep.has_gap = True, isinstance(failure, LogGapError)
             return
         if self.settings.cleanup.enabled:
             self._clean_up(snapshot.version)
@@ -737,7 +748,10 @@ def _counted(report: CheckpointReport, url: str, seconds: float) -> None:
 def _write_error(url: str, version: int, failure: Exception) -> CheckpointWriteError:
     why = failure.message if isinstance(failure, IndexTablesError) else failure
     error = CheckpointWriteError(
-        f"The checkpoint of version {version} of {url} failed: {why}", path=url, version=version
+        f"The checkpoint of version {version} of {url} failed: {why}",
+        hint=failure.hint if isinstance(failure, LogGapError) else None,
+        path=url,
+        version=version,
     )
     error.__cause__ = failure
     return error

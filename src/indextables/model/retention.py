@@ -21,6 +21,7 @@ class LogObject(Struct, frozen=True):
     path: str
     size: int
     last_modified_ms: int | None
+    tag: str | None = None
 
 
 class CheckpointFiles(Struct, frozen=True):
@@ -44,13 +45,17 @@ class LogInventory(Struct, frozen=True):
     @property
     def newest_ms(self) -> int:
         """When the youngest file of the log was written, by the store's clock."""
+        return max((file.last_modified_ms or 0 for file in self.by_path().values()), default=0)
+
+    def by_path(self) -> dict[str, LogObject]:
+        """Every file."""
         checkpoint_files = (
             file
             for checkpoint in (*self.states.values(), *self.legacy_checkpoints.values())
             for file in checkpoint.files
         )
         files = (*self.versions.values(), *self.manifests.values(), *self.parts.values(), *checkpoint_files)
-        return max((file.last_modified_ms or 0 for file in files), default=0)
+        return {file.path: file for file in files}
 
     def without(self, damaged: Collection[int]) -> LogInventory:
         """The same, with the checkpoints of some versions known to be of no use."""
@@ -108,6 +113,10 @@ class Expiry(Struct, frozen=True):
     """The versions with a name that it leaves readable."""
     own_checkpoints: frozenset[int] = frozenset()
     """Those of them that are read from a checkpoint of their own."""
+    objects: Mapping[str, LogObject] = field(default_factory=dict)
+    """The files that may be deleted as they were listed, by path."""
+    cover: tuple[LogObject, ...] = ()
+    """The files of the anchor and of its version as they were listed."""
 
     @property
     def covers(self) -> frozenset[int]:
@@ -142,7 +151,19 @@ def find_expired(log: LogInventory, policy: RetentionPolicy, *, now_ms: int) -> 
         *search.unnamed(log.legacy_checkpoints, gone_checkpoints, log.parts, "checkpoint part"),
         *search.unnamed(log.states, gone_states, log.manifests, "manifest"),
     ]
-    return Expiry(checkpoints[-1], tuple(expired), start, log.tagged, own)
+    anchor, objects = checkpoints[-1], log.by_path()
+    covering = [found for found in (log.states.get(anchor), log.legacy_checkpoints.get(anchor)) if found is not None]
+    cover = [file for found in covering for file in found.files]
+    cover += [log.versions[anchor]] if anchor in log.versions else []
+    return Expiry(
+        anchor=anchor,
+        expired=tuple(expired),
+        start=start,
+        tagged=log.tagged,
+        own_checkpoints=own,
+        objects={file.path: objects[file.path] for file in expired},
+        cover=tuple(cover),
+    )
 
 
 def _is_complete(checkpoint: CheckpointFiles, present: Mapping[str, LogObject]) -> bool:

@@ -29,7 +29,7 @@ from indextables.errors import (
 from indextables.storage.local import TEMP_PREFIX
 from indextables.storage.location import Location, check, check_folder
 from indextables.storage.remote import note_use
-from indextables.storage.store import ObjectInfo, PutOutcome, check_range
+from indextables.storage.store import ObjectInfo, PutOutcome, check_range, paths_to_delete
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
@@ -172,9 +172,9 @@ class HdfsStore:
             if not status.isdir and _is_temporary(status.path):
                 yield self._info(status)
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """Delete these files; the folders they were in stay."""
-        for path in paths:
+        for path in paths_to_delete(self, paths):
             full = self._full(path, may_be_temporary=True)
             status = self._status(path, full)
             if status is not None and not status.isdir:

@@ -32,7 +32,7 @@ from indextables.errors import (
     UnavailableError,
 )
 from indextables.storage.location import check, check_folder
-from indextables.storage.store import ObjectInfo, PutOutcome, check_range
+from indextables.storage.store import ObjectInfo, PutOutcome, check_range, is_same_object, path_of
 
 TEMP_PREFIX = ".indextables-tmp-"
 TURN_SECONDS = 0.2
@@ -219,11 +219,15 @@ class LocalStore:
         except OSError as error:
             raise self._failure("list", "", error) from error
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """Delete these files; the folders they were in stay."""
-        for path in paths:
+        for item in paths:
+            path = path_of(item)
             full = self._full(path, may_be_temporary=True)
             try:
+                if isinstance(item, ObjectInfo):
+                    _unlink_listed(full, item)
+                    continue
                 _drop_checksum(full)
                 os.unlink(full)
             except _ABSENT:
@@ -400,6 +404,16 @@ def _drop_checksum(full: str) -> None:
     folder, name = os.path.split(full)
     with suppress(*_ABSENT):
         os.unlink(f"{folder}/.{name}.crc")
+
+
+def _unlink_listed(full: str, info: ObjectInfo) -> None:
+    """Delete a file if it is the one that was listed, in the folder in which it is found to be: no other can slip in."""
+    folder, name = os.path.split(full)
+    with _folder_descriptor(folder) as handle:
+        if is_same_object(info_of(info.path, os.stat(name, dir_fd=handle)), info):
+            with suppress(*_ABSENT):
+                os.unlink(f".{name}.crc", dir_fd=handle)
+            os.unlink(name, dir_fd=handle)
 
 
 def _descriptor(full: str, flags: int) -> int:

@@ -52,7 +52,7 @@ from indextables.errors import (
     UnavailableError,
 )
 from indextables.storage.location import check, check_folder, is_path
-from indextables.storage.store import ObjectInfo, PutOutcome, check_range
+from indextables.storage.store import ObjectInfo, PutOutcome, check_range, paths_to_delete
 
 T = TypeVar("T")
 
@@ -367,9 +367,9 @@ class RemoteStore:
         """None: an object appears when it is complete, and parts of uploads are the service's to clear away."""
         return iter(())
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """Delete these objects, many in a request where the store can."""
-        remaining = iter(paths)
+        remaining = paths_to_delete(self, paths)
         while batch := [self._full(path) for path in islice(remaining, _PAGE)]:
             self._delete_batch(batch)
 

@@ -106,7 +106,7 @@ class MeteredStore:
         """See `Store.unfinished`."""
         return self.inner.unfinished()
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """See `Store.delete`."""
         self._asked("delete", lambda: self.inner.delete(paths))
 

@@ -41,6 +41,30 @@ class ObjectInfo(Struct, frozen=True):
     """What tells two objects apart that had the same path, size and second; None if the store has nothing of the kind."""
 
 
+def is_same_object(one: ObjectInfo, other: ObjectInfo) -> bool:
+    """Whether two descriptions of an object at one path are of the same one.
+
+    Some stores tell only one of a listing and a `head` in milliseconds, so times are compared in seconds.
+    """
+    times, tags = (one.last_modified_ms, other.last_modified_ms), (one.tag, other.tag)
+    same_time = None in times or len({(ms or 0) // 1_000 for ms in times}) == 1
+    return one.size == other.size and same_time and (None in tags or one.tag == other.tag)
+
+
+def path_of(item: str | ObjectInfo) -> str:
+    """The path of an object that is named by its path, or as it was listed."""
+    return item if isinstance(item, str) else item.path
+
+
+def paths_to_delete(store: Store, items: Iterable[str | ObjectInfo]) -> Iterator[str]:
+    """The paths of objects to delete: of those that are given as they were listed, the ones that are still the same."""
+    for item in items:
+        if isinstance(item, str):
+            yield item
+        elif (found := store.head(item.path)) is not None and is_same_object(found, item):
+            yield item.path
+
+
 @runtime_checkable
 class Store(Protocol):
     """An object store rooted at a table (or any other) folder."""
@@ -92,8 +116,12 @@ class Store(Protocol):
         """Leftovers of writers, dead or still at work, that no listing shows; none where objects appear whole."""
         ...
 
-    def delete(self, paths: Iterable[str]) -> None:
-        """Delete these objects, unfinished ones too; one that is not there is no error."""
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
+        """Delete these objects, unfinished ones too; one that is not there is no error.
+
+        An object that is given as it was listed is deleted only if it is still that one: what another process has put in
+        its place since stays.
+        """
         ...
 
     def local_path(self, path: str) -> Path | None:

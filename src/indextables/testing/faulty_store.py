@@ -22,7 +22,7 @@ from typing import TypeVar
 from msgspec import Struct, field
 
 from indextables.errors import IndexTablesError, UnavailableError
-from indextables.storage.store import ObjectInfo, PutOutcome, Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store, path_of
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class StoreWrapper:
         """See `Store.unfinished`."""
         return self.inner.unfinished()
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """See `Store.delete`."""
         self.inner.delete(paths)
 
@@ -150,7 +150,7 @@ class CountingStore(StoreWrapper):
         self._count("list")
         return self._listed(self.inner.list(prefix, start_after=start_after))
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """One `delete`, of however many objects."""
         named = [*paths]
         self._count("delete", deleted=len(named))
@@ -229,10 +229,10 @@ class LoggingStore(StoreWrapper):
                 call.outcome = f"after {start_after!r}: {count} objects"
                 yield info
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """A logged `delete`."""
         named = [*paths]
-        with _Logged("delete", self.url, named[0] if len(named) == 1 else "") as call:
+        with _Logged("delete", self.url, path_of(named[0]) if len(named) == 1 else "") as call:
             call.outcome = f"{len(named)} objects"
             self.inner.delete(named)
 
@@ -362,10 +362,10 @@ class FaultyStore(StoreWrapper):
             return listing
         return _broken(listing, fault.entries if fault.effect is Effect.FAIL_AFTER else 0, fault.error)
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """`delete`, or the fault planned for it."""
         named = [*paths]
-        self._run("delete", " ".join(named), lambda: self.inner.delete(named))
+        self._run("delete", " ".join(map(path_of, named)), lambda: self.inner.delete(named))
 
     def _run(self, verb: str, path: str, call: Callable[[], T]) -> T:
         return self._with(self._called(verb, path), call)

@@ -90,10 +90,10 @@ class SteppedStore:
         """Nothing is ever half there."""
         return iter(())
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         """Each deletion is a step of its own."""
-        for path in paths:
-            self._call(("delete", path))
+        for item in paths:
+            self._call(("delete", item) if isinstance(item, str) else ("delete", item.path, item))
 
     def local_path(self, path: str) -> Path | None:  # noqa: ARG002
         """Never on disk."""
@@ -386,6 +386,8 @@ def outcomes(store: dict[str, bytes], call: Call) -> list[tuple[dict[str, bytes]
         return [(store, _listed(store, path, rest[0]), 0, "")]
     if verb == "put":
         return [({**store, path: rest[0]}, None, 0, "")]
+    if verb == "delete" and rest and path in store and _info(path, store[path]) != rest[0]:
+        return [(store, None, 0, "")]
     if verb == "delete":
         return [({p: b for p, b in store.items() if p != path}, None, 0, "")]
     if path in store:

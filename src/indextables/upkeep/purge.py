@@ -33,6 +33,7 @@ from msgspec.structs import asdict, replace
 from indextables.config.log import CleanupSettings, RetentionSettings
 from indextables.config.upkeep import PurgeSettings
 from indextables.errors import (
+    ConflictError,
     CorruptTableError,
     IndexTablesError,
     InvalidInputError,
@@ -557,6 +558,7 @@ class _Newest:
 
     def __init__(self, log: TransactionLog, planned: PurgePlan, fence: CommittedVersion) -> None:
         self._log = log
+        self._fence = fence
         self._retains = planned.retention_hours > 0
         # The fence itself adds nothing; where it came right after what the plan read there is nothing in between.
         at = planned.read.version
@@ -578,11 +580,25 @@ class _Newest:
 
     def _live(self) -> frozenset[str]:
         newest = self._log.fresh()
+        self._check_fence(newest)
         self._look_back(newest.version)
         if newest.version != self._live_paths[0]:
             live = listed_paths(newest.files(columns=REACHED_COLUMNS))
             self._live_paths = newest.version, live | tagged_files(self._log, newest)
         return self._live_paths[1]
+
+    def _check_fence(self, newest: Snapshot) -> None:
+        """ConflictError if the log does not come from the fence any more: what the plan calls unneeded may be needed."""
+        txn_id, txn_ids = self._fence.info.txn_id, newest.header.recent_txn_ids
+        since = newest.version - self._fence.version
+        if since < 0 or (txn_id and since < len(txn_ids) and txn_id not in txn_ids):
+            raise ConflictError(
+                f"The log of {self._log.store.url} was replaced while it was purged: version {self._fence.version}, which "
+                "records the purge, is not part of it.",
+                hint="The purge has stopped. Run it again.",
+                path=self._log.store.url,
+                version=newest.version,
+            )
 
     def _look_back(self, newest: int) -> None:
         if newest <= self._checked_until:

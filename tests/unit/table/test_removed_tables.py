@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from indextables.errors import ConflictError, IndexTablesError, NotFoundError
 from indextables.log.cache import LogCache
 from indextables.log.checkpoint.checkpointer import CheckpointQueue
 from indextables.log.transaction_log import PROCESS_CACHE, TransactionLog
-from indextables.storage.spec import StoreSpec, open_table_store
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.spec import StoreSpec, open_store, open_table_store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store, path_of
 from indextables.table.handle import log_settings
 from indextables.testing.faulty_store import StoreWrapper
 from tests.support.rows import ids, rows, table_of
@@ -205,5 +206,94 @@ def test_a_state_of_an_older_release_is_still_believed_where_nothing_contradicts
     root = tmp_path / "t"
     table_of(root, appends=3).checkpoint()
     (root / "_transaction_log" / f"{3:020d}.json").unlink()
+    PROCESS_CACHE.invalidate()
+    assert ids(Table.open(str(root))) == list(range(30))
+
+
+class Cleaner(StoreWrapper):
+    """Stops once, right before its n-th deletion in the log."""
+
+    def __init__(self, inner: Store, at: int, meanwhile: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self.left = at
+        self._meanwhile = meanwhile
+
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
+        items = [*paths]
+        if any(path_of(item).startswith("_transaction_log") for item in items):
+            self.left -= 1
+            if self.left == 0:
+                self._meanwhile()
+        self.inner.delete(items)
+
+
+CLEANING: dict[str, Callable[[Table], object]] = {
+    "truncate": lambda t: t.truncate_time_travel(),
+    "purge": lambda t: t.purge(older_than_hours=0, log_retention_hours=0),
+}
+
+
+@pytest.mark.parametrize("at", [1, 4])
+@pytest.mark.parametrize("appends", [6, 9, 15])
+@pytest.mark.parametrize("verb", CLEANING)
+def test_a_cleaner_that_slept_deletes_no_file_of_the_table_that_was_created_again(
+    tmp_path: Path, verb: str, appends: int, at: int
+) -> None:
+    root = tmp_path / "t"
+    table_of(root, appends=9, options={"checkpoint.enabled": False}).checkpoint()
+    new_files: list[str] = []
+
+    def recreate() -> None:
+        recreated(root, appends)
+        new_files.extend(files_below(root))
+
+    options = {**KEEPS_NOTHING, "checkpoint.enabled": True}
+    table = Table.open(str(root), options=options)
+    store = Cleaner(open_table_store(StoreSpec.from_url(str(root))), at, recreate)
+    log = TransactionLog(store, log_settings(table.settings), cache=LogCache(1 << 26))
+    with suppress(ConflictError):
+        CLEANING[verb](Table(log, log.newest(), options))
+    assert store.left <= 0
+    assert set(new_files) <= set(files_below(root))
+    PROCESS_CACHE.invalidate()
+    seen = Table.open(str(root))
+    assert (seen.version, seen.count()) == (appends, appends)
+
+
+@pytest.mark.parametrize("place", ["s3_place", "memory_place"])
+def test_an_object_that_another_process_has_replaced_is_not_deleted_as_it_was_listed(
+    place: str, request: pytest.FixtureRequest
+) -> None:
+    store = open_store(request.getfixturevalue(place).spec)
+    store.put("a", b"one")
+    store.put("b", b"one")
+    listed = [*store.list()]
+    store.put("a", b"two")
+    store.delete(listed)
+    assert [info.path for info in store.list()] == ["a"]
+
+
+def test_a_purge_that_slept_deletes_no_split_of_a_log_that_was_put_back(tmp_path: Path) -> None:
+    """What the purge found to be unneeded is live in the older log that an operator has put in place meanwhile."""
+    root = tmp_path / "t"
+    table = table_of(root, appends=3, options={"checkpoint.enabled": False})
+    backup = shutil.copytree(root / "_transaction_log", tmp_path / "backup")
+    table.delete(where="id < 20")
+    slept: list[bool] = []
+
+    class Purger(StoreWrapper):
+        def put_if_absent(self, path: str, data: bytes) -> PutOutcome:
+            outcome = self.inner.put_if_absent(path, data)
+            if not slept and data and path.endswith(f"{5:020d}.json"):
+                slept.append(True)
+                shutil.rmtree(root / "_transaction_log")
+                shutil.copytree(backup, root / "_transaction_log")
+            return outcome
+
+    store = Purger(open_table_store(StoreSpec.from_url(str(root))))
+    log = TransactionLog(store, log_settings(table.settings), cache=LogCache(1 << 26))
+    with pytest.raises(IndexTablesError):
+        Table(log, log.newest(), KEEPS_NOTHING).purge(older_than_hours=0)
+    assert slept
     PROCESS_CACHE.invalidate()
     assert ids(Table.open(str(root))) == list(range(30))
