@@ -138,8 +138,8 @@ class RowFiles(Struct, frozen=True):
             return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
 
     def rows_of(self, file: BinaryIO, place: Path, table_schema: pa.Schema | None) -> Any:
-        """The rows of a part of a file that is read line by line."""
-        if self._kind(str(place)) == "text":
+        """The rows of a part of a file that is read line by line; a rotated file has the format of the first."""
+        if self._kind(self.places[0]) == "text":
             return TextLines(file, table_schema, self.text, name=str(place))
         return JsonLines(file, table_schema, name=str(place))
 

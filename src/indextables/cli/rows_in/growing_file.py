@@ -1,33 +1,45 @@
-"""A file that grows, followed: every line of it becomes a row of a table once, restarts included.
+"""A log that grows and rotates, followed: every line of it becomes a row of a table once, restarts included.
 
-What was read is committed together with its rows: the offset behind them is the version of a transaction whose writer is
-the file. After a crash the table itself says where to go on, so no line is lost and none is there twice. A file that was
-rotated away (another file has its name) is read to its end first, and the new one from its start.
+What was read is committed together with its rows: the position behind them is the version of a transaction whose writer is
+the file. After a crash the table itself records where to go on, so no line is lost and none is there twice.
+
+| what happens to the log | what the follower does |
+|---|---|
+| it is renamed, and a new file takes its name | reads both files; the old one as long as it is written to |
+| it is rotated, once or often, while nothing follows | finds the rotated files by name, and reads on where it stopped |
+| it is copied and truncated in place | finds the copy by its content, reads it to its end, then the file from its start |
+| it is truncated without a copy, or its inode is reused | reads the file from its start, and reports what may be missing |
+
+What cannot be known is reported, on stderr and in the history of the table.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import os
 import time
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from indextables.cli.rows_in.files import STDIN, RowFiles, reading
-from indextables.errors import InvalidInputError, TableNotFoundError
+from indextables.cli.rows_in.files import STDIN, RowFiles
+from indextables.cli.rows_in.log_files import Key, LogFile, Position, Positions, key_of, rotated_files
+from indextables.errors import IndexTablesError, InvalidInputError, TableNotFoundError
 from indextables.model.report import Progress
 from indextables.table import Table
 from indextables.table.planning import create_with_rows
 
-_MOST = 64 << 20
-"""Bytes that one version takes of a file that is followed."""
 _LINE_FORMATS = ("text", "jsonl")
+_IDLE_LOOKS, _IDLE_AT_LEAST_S = 5, 0.5
+"""A file that was rotated is complete when nothing was written to it for so many intervals, and seconds."""
+_CLOCK_SLACK_S, _CLOCK_TICK_S = 5.0, 0.05
+_UNREADABLE = (OSError, EOFError, zlib.error, pa.ArrowException, IndexTablesError)
+"""What a packed file raises while it is still being written."""
 
 
 class RowTarget(Struct, frozen=True):
@@ -73,77 +85,279 @@ class RowTarget(Struct, frozen=True):
         return {**{f"indexing.typemap.{name}": "text" for name in self.text}, **self.options}
 
 
-class GrowingFile:
-    """A file that others write to, opened once: it stays the same file when another takes its name."""
+def follow_file(
+    rows: RowFiles, target: RowTarget, *, interval: float, report: Callable[[str], None]
+) -> Iterator[tuple[Table, int | None]]:
+    """The table after each version that was made of new lines; ends only when it is stopped.
 
-    def __init__(self, path: Path) -> None:
-        with reading(path):
-            self._file: BinaryIO = path.open("rb")
-        self.path = path
-        found = os.fstat(self._file.fileno())
-        self.identity = found.st_dev, found.st_ino
-        digest = hashlib.sha256(f"{path.absolute()}:{self.identity}".encode()).hexdigest()[:16]
-        self.writer = f"file:{path.name}:{digest}"
-
-    def lines_after(self, offset: int, *, whole: bool = False) -> bytes:
-        """The whole lines behind an offset; with `whole` a last line without an end, too."""
-        if os.fstat(self._file.fileno()).st_size < offset:
-            raise InvalidInputError(
-                f"{self.path} was read up to byte {offset} and is shorter now: it was cut.",
-                hint="Rotate a log by renaming it; what is cut off and written anew cannot be told from what was there.",
-                path=str(self.path),
-                offset=offset,
-            )
-        self._file.seek(offset)
-        part = self._file.read(_MOST)
-        return part if whole else part[: part.rfind(b"\n") + 1]
-
-    def is_replaced(self) -> bool:
-        """Whether another file has the name now."""
-        try:
-            found = self.path.stat()
-        except FileNotFoundError:
-            return False
-        return (found.st_dev, found.st_ino) != self.identity
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
-
-
-def follow_file(rows: RowFiles, target: RowTarget, *, interval: float) -> Iterator[tuple[Table, int | None]]:
-    """The table after each version that was made of new lines; ends only when it is stopped."""
+    Args:
+        rows: The file, and how its lines are read.
+        target: The table.
+        interval: Seconds between two scans.
+        report: Called with what the user must know, such as lines that may be missing.
+    """
     place = rows.places[0]
     if len(rows.places) != 1 or place == STDIN or rows._kind(place) not in _LINE_FORMATS or Path(place).suffix == ".gz":
         hint = "Follow one plain file of text or JSON lines; run a command for each file."
         raise InvalidInputError("Only one growing file can be followed.", hint=hint, files=list(rows.places))
     if rows.text.continuation is not None:
-        hint = "Leave one of them out: nobody can tell whether the last record of a growing file is complete."
+        hint = "Leave one of them out: the last record of a growing file may be incomplete."
         raise InvalidInputError("--continuation does not go with --follow.", hint=hint)
-    file = GrowingFile(Path(place))
+    follower = _Follower(rows, target, Path(place), interval=interval, report=report)
     try:
         while True:
-            replaced = file.is_replaced()
-            yield from _new_lines(file, rows, target, whole=replaced)
-            if replaced:
-                file.close()
-                file = GrowingFile(Path(place))
-            else:
-                time.sleep(interval)
+            yield from follower.scan()
+            time.sleep(interval)
     finally:
+        follower.close()
+
+
+class _Follower:
+    """The open files of one log, and what is done at each scan of them."""
+
+    def __init__(
+        self, rows: RowFiles, target: RowTarget, path: Path, *, interval: float, report: Callable[[str], None]
+    ) -> None:
+        self._rows, self._target, self._path, self._report = rows, target, path, report
+        self._idle_s = max(_IDLE_AT_LEAST_S, _IDLE_LOOKS * interval)
+        self._files: dict[Key, LogFile] = {}
+        self._starts: dict[Key, int] = {}
+        """Where reading begins in a file of which the table records nothing."""
+        self._ignored: set[Key] = set()
+        self._holes: dict[Key, int] = {}
+        self._first_scan_s = time.time()
+        self._last_scan_s: float | None = None
+        first = LogFile(path)
+        self._files[first.key] = first
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            file.close()
+
+    def scan(self) -> Iterator[tuple[Table, int | None]]:
+        """Find the files of the log as they are now, and read their new lines."""
+        scan_s = time.time()
+        table = self._target.open()
+        before = self._positions(table)
+        current = self._open_current()
+        lost = self._lost(before) if self._last_scan_s is None else []
+        if table is not None:
+            self._note_start(table)
+            self._check_files(table)
+        self._find_rotated(table, before)
+        for position in lost:
+            self._report(
+                f"The file of {self._path} that was read up to byte {position.offset} is gone, and no rotated file holds "
+                "what was read of it: lines that were written to it after that may be missing."
+            )
+        self._last_scan_s = scan_s
+        for file in sorted(self._files.values(), key=lambda file: (file.key == current, file.modified_s)):
+            yield from self._new_lines(file, whole=file.key != current and file.is_idle(self._idle_s))
+        self._close_complete(current)
+
+    def _open_current(self) -> Key | None:
+        """Open the file that has the name of the log now, if it is another one than before."""
+        current = key_of(self._path)
+        if current is None or current in self._files:
+            return current
+        file = _opened(self._path)
+        if file is None:  # renamed in between: the next scan finds it
+            return None
+        self._files.setdefault(file.key, file)
+        return file.key
+
+    def _positions(self, table: Table | None) -> Positions:
+        return Positions.of(self._path, {} if table is None else table._snapshot.header.txns)
+
+    def _record(self, table: Table, position: Position, why: str | None = None) -> None:
+        """Commit a position without rows."""
+        txn = self._positions(table).writer(position), position.version
+        with table.transaction(txn=txn, user_metadata=why or self._target.note):
+            pass
+
+    def _note_start(self, table: Table) -> None:
+        """Record when the log was followed first: files that were complete by then are not read."""
+        positions = self._positions(table)
+        if positions.started_s is None:
+            txn = positions.prefix, int(self._first_scan_s * 1000)
+            with table.transaction(txn=txn, user_metadata=self._target.note):
+                pass
+
+    # Which files there are.
+
+    def _check_files(self, table: Table) -> None:
+        """Give new files a position; let files that were truncated in place begin again."""
+        for key, file in list(self._files.items()):
+            position = self._positions(table).of_file(key)
+            if position is None:
+                start = self._starts.get(key, self._start_of_older_release(table, file))
+                self._record(table, Position(key, 0, start, file.checksum(start), 0))
+            elif not file.holds(position):
+                self._restart(table, file, position)
+
+    def _restart(self, table: Table, file: LogFile, position: Position) -> None:
+        """Read a file from its start that does not hold any more what was read of it."""
+        copy = self._copy_of(position)
+        if copy is not None:
+            why = (
+                f"{file.path} was truncated after it was copied to {copy.name}. The copy is read to its end; lines that were "
+                "written between the copy and the truncation are in neither."
+            )
+        else:
+            why = _truncated(file.path, position.offset)
+        self._report(why)
+        self._record(table, Position(file.key, position.generation + 1, 0, 0, 0), why)
+
+    def _copy_of(self, position: Position) -> Path | None:
+        """The rotated file that holds what was read up to a position."""
+        for path, status in rotated_files(self._path):
+            key = status.st_dev, status.st_ino
+            file = None if key in self._files or key in self._ignored else _opened(path)
+            if file is None:
+                continue
+            holds = position.offset > 0 and file.holds(position)
+            file.close()
+            if holds:
+                return path
+        return None
+
+    def _lost(self, positions: Positions) -> list[Position]:
+        """The positions of the last files that were read, if no file holds what was read up to them."""
+        newest = positions.newest
+        if newest is None:
+            return []
+        recent_s = newest.updated_s - self._idle_s - _CLOCK_SLACK_S
+        lost = {p for p in positions.all if p == positions.of_file(p.key) and p.updated_s >= recent_s}
+        lost = {p for p in lost if p.key not in self._files}
+        for path, status in rotated_files(self._path):
+            # A file of which nothing was read cannot be recognised; one that was written to since is read from its start.
+            fresh = {p for p in lost if not p.offset and status.st_mtime >= p.updated_s - _CLOCK_SLACK_S}
+            lost -= fresh
+            file = _opened(path) if lost else None
+            if file is not None:
+                lost = {p for p in lost if not file.holds(p) or (not p.offset and p.key != file.key)}
+                file.close()
+        return sorted(lost, key=lambda position: position.updated_s)
+
+    def _start_of_older_release(self, table: Table, file: LogFile) -> int:
+        """The offset that an older release recorded for the file."""
+        digest = hashlib.sha256(f"{self._path.absolute()}:{file.key}".encode()).hexdigest()[:16]
+        recorded = table._snapshot.header.txns.get(f"file:{self._path.name}:{digest}")
+        if recorded is None:
+            return 0
+        if recorded.version > file.size:
+            self._report(_truncated(file.path, recorded.version))
+            return 0
+        return recorded.version
+
+    def _find_rotated(self, table: Table | None, before: Positions) -> None:
+        """Open the rotated files that hold lines which were not read; `before` is what was recorded before this scan."""
+        started_s = self._first_scan_s if before.started_s is None else before.started_s
+        since_s = self._last_scan_s
+        if since_s is None:
+            since_s = started_s if before.newest is None else before.newest.updated_s
+        from_s = max(started_s - _CLOCK_TICK_S, since_s - _CLOCK_SLACK_S)
+        listed = {(status.st_dev, status.st_ino): (path, status) for path, status in rotated_files(self._path)}
+        for key, (path, status) in listed.items():
+            positions = self._positions(table)
+            known = positions.of_file(key)
+            if key in self._files or key in self._ignored or (known is not None and known.offset == status.st_size):
+                continue
+            file = _opened(path)
+            if file is None:
+                continue
+            start = self._start_in(file, positions, listed, from_s=from_s) if file.key == key else None
+            if start is None:
+                file.close()
+                continue
+            self._files[key] = file
+            if known is None or not file.holds(known):
+                self._starts[key] = start
+                if table is not None:
+                    generation = 0 if known is None else known.generation + 1
+                    self._record(table, Position(key, generation, start, file.checksum(start), 0))
+
+    def _start_in(
+        self, file: LogFile, positions: Positions, listed: Mapping[Key, tuple[Path, Any]], *, from_s: float
+    ) -> int | None:
+        """Where to begin in a rotated file; None if nothing of it is to be read, for now or for good."""
+        known = positions.of_file(file.key)
+        if known is not None and file.holds(known):
+            if file.size > known.offset:
+                return known.offset
+            self._ignored.add(file.key)  # packed: its size in the folder is another one
+            return None
+        if not file.size or any(other.begins_with(file) for other in self._files.values()):
+            return None  # empty, or a copy of a file that is not truncated yet
+        # A copy holds what was read of a file that was truncated since, a packed file what was read of a removed one.
+        read = [position for position in positions.all if position.offset and file.holds(position)]
+        gone = [position for position in read if not self._is_there(position, listed)]
+        if any(position.key in self._files and position == positions.of_file(position.key) for position in gone):
+            return None  # truncated during this scan: the next one restarts it first
+        if gone:
+            return max(position.offset for position in gone)
+        if file.modified_s < from_s or (file.is_packed and self._is_open(file, positions)):
+            self._ignored.add(file.key)
+            return None
+        self._report(f"{file.path} was rotated before any of it was read; it is read from its start.")
+        return 0
+
+    def _is_there(self, position: Position, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
+        """Whether the file of a position still holds what was read of it."""
+        if position.key in self._files:
+            return self._files[position.key].holds(position)
+        file = _opened(listed[position.key][0]) if position.key in listed else None
+        if file is None:
+            return False
+        holds = file.holds(position)
         file.close()
+        return holds
 
+    def _is_open(self, file: LogFile, positions: Positions) -> bool:
+        """Whether a packed file was made of one that is still open here."""
+        recorded = (positions.of_file(key) for key in self._files)
+        return any(position is not None and position.offset and file.holds(position) for position in recorded)
 
-def _new_lines(
-    file: GrowingFile, rows: RowFiles, target: RowTarget, *, whole: bool
-) -> Iterator[tuple[Table, int | None]]:
-    while True:
-        table = target.open()
-        offset = 0 if table is None else offset_of(table, file.writer)
-        part = file.lines_after(offset, whole=whole)
-        if not part:
-            return
-        source = rows.rows_of(io.BytesIO(part), file.path, None if table is None else table.schema)
+    def _close_complete(self, current: Key | None) -> None:
+        """Let go of rotated files that are complete. One that grows later is found again by its name."""
+        positions = self._positions(self._target.open())
+        for key, file in list(self._files.items()):
+            position = positions.of_file(key)
+            read = 0 if position is None else position.offset
+            if key != current and read == file.size and file.is_idle(self._idle_s):
+                file.close()
+                del self._files[key]
+
+    # New lines.
+
+    def _new_lines(self, file: LogFile, *, whole: bool) -> Iterator[tuple[Table, int | None]]:
+        while True:
+            table = self._target.open()
+            position = self._positions(table).of_file(file.key)
+            if position is None:
+                position = Position(file.key, 0, self._starts.get(file.key, 0), None, 0)
+            start = position.offset or self._first_data(file)
+            part = file.lines_after(start, whole=whole)
+            end = start + len(part)
+            check = file.checksum(end)
+            if not part or check is None or not file.holds(position) or file.read_at(start, len(part)) != part:
+                return  # nothing new, or truncated while it was read: the next scan sees it
+            yield self._append(table, file, part, replace(position, offset=end, check=check))
+
+    def _first_data(self, file: LogFile) -> int:
+        start = file.first_data()
+        if start > self._holes.get(file.key, 0):
+            self._holes[file.key] = start
+            self._report(
+                f"{file.path} begins with {start:,} bytes that were never written: the file was truncated, and its writer "
+                "does not append. Reading begins behind them."
+            )
+        return start
+
+    def _append(self, table: Table | None, file: LogFile, part: bytes, position: Position) -> tuple[Table, int | None]:
+        target = self._target
+        source = self._rows.rows_of(io.BytesIO(part), file.path, None if table is None else table.schema)
         batches = [pa.RecordBatch.from_pylist([], schema=source.schema), *source]
         if table is None:
             table = Table.create(
@@ -153,16 +367,25 @@ def _new_lines(
                 options=target.table_options(),
                 exist_ok=True,
             )
-        txn = file.writer, offset + len(part)
+            self._note_start(table)
+        txn = self._positions(table).writer(position), position.version
         version = table.append(batches, merge_schema=target.merge_schema, user_metadata=target.note, txn=txn)
         if version is None:
             # Lines without a row, such as empty ones: that they were read is committed all the same.
-            with table.transaction(txn=txn, user_metadata=target.note):
-                pass
-        yield table, version
+            self._record(table, position)
+        return table, version
 
 
-def offset_of(table: Table, writer: str) -> int:
-    """Up to where a file is in a table."""
-    recorded = table._snapshot.header.txns.get(writer)
-    return 0 if recorded is None else recorded.version
+def _truncated(path: Path, offset: int) -> str:
+    return (
+        f"{path} was truncated, or replaced in place, after byte {offset} of it was read. Lines that were written after that "
+        "and before the truncation may be missing. Reading goes on at its start."
+    )
+
+
+def _opened(path: Path) -> LogFile | None:
+    """A rotated file; None while it cannot be read, such as a packed file that is still being written."""
+    try:
+        return LogFile(path)
+    except _UNREADABLE:
+        return None

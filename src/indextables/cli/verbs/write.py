@@ -252,7 +252,7 @@ def append(
         note=note,
     )
     if follow:
-        for followed in follow_file(rows, target, interval=interval):
+        for followed in follow_file(rows, target, interval=interval, report=output.note):
             _report_write(*followed, as_json=json)
         return
     with progress_bar("Appending") as progress:
