@@ -157,6 +157,7 @@ REFUSED = [
     ),
     Step("CREATE TABLE r USING indextables LOCATION '{home}/nothing'", says=["no columns are given"]),
     Step("CREATE TABLE r (id INT DEFAULT 7) USING indextables", says=["default", "INSERT INTO"]),
+    Step("CREATE TABLE lake.db.r (id INT DEFAULT 7)", says=["INDEXTABLES_UNSUPPORTED", "default", "INSERT INTO"]),
     Step("CREATE TABLE lake.db.r (id INT) USING parquet", says=["USING indextables"]),
     Step("CREATE TABLE lake.db.r (id INT) LOCATION '{home}/elsewhere'", says=["LOCATION"]),
     Step("SELECT * FROM indextables.`{home}/nothing`", says=["INDEXTABLES_TABLE_NOT_FOUND", "{home}/nothing"]),

@@ -14,6 +14,7 @@ import org.apache.spark.sql.connector.catalog.NamespaceChange;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -39,6 +40,11 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
 
   public String name() {
     return name;
+  }
+
+  /** Defaults of columns reach `createTable`, which refuses them with what to write instead, as the session's catalog does. */
+  public java.util.Set capabilities() {
+    return Collections.singleton(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE);
   }
 
   // Places
