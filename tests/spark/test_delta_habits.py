@@ -329,9 +329,9 @@ CHANGING = [
     ),
     Step("DELETE FROM {t} WHERE v TEXTSEARCH 'changed'", returns=[(3, 0, 3, 0)]),
     Step("DELETE FROM {t} WHERE v TEXTSEARCH 'row' AND id = 5", says=["INDEXTABLES_UNSUPPORTED", "its.delete"]),
-    Step("UPDATE {t} SET nothing = 1", says=["INDEXTABLES_INVALID_INPUT", "nothing"]),
+    Step("UPDATE {t} SET nothing = 1", says=["UNRESOLVED_COLUMN", "nothing"]),
     Step("UPDATE {t} SET v = nothing", says=["UNRESOLVED_COLUMN"]),
-    Step("UPDATE {t} SET id = 'no number'", says=["CAST_INVALID_INPUT"]),
+    Step("UPDATE {t} SET id = 'no number'", says=["CANNOT_SAFELY_CAST"]),
     Step(
         "MERGE INTO {t} t USING (SELECT id, 'merged' AS v, 'd1' AS day FROM range(8, 12)) s ON t.id = s.id "
         "WHEN MATCHED AND s.id = 8 THEN DELETE WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",

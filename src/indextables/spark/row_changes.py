@@ -15,9 +15,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from indextables.config.upkeep import DeleteSettings
-from indextables.errors import InvalidInputError, SchemaMismatchError, UnsupportedError
+from indextables.errors import InvalidInputError, UnsupportedError
 from indextables.log.transaction import Changes, RowDeletion
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
@@ -36,6 +35,7 @@ from indextables.model.predicate import Constant, Predicate
 from indextables.model.report import Report
 from indextables.scan.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
+from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.spark.source.reader import parquet_splits
@@ -46,7 +46,7 @@ from indextables.table import Table
 from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
 from indextables.write.row_write import RowWrite
 
-FILE, ROW, SOURCE, ACTION = "__file", "__row", "__source", "__action"
+FILE, ROW, SOURCE, ACTION = (f"__indextables_{name}" for name in ("file", "row", "source", "action"))
 _BROADCAST_ROWS = 500_000
 """Up to so many rows a source is sent to every task, so that the target is not shuffled."""
 _VECTOR = "deletion_vector"
@@ -64,26 +64,16 @@ class RowChangeReport(Report, frozen=True):
     version: int | None
 
 
-@dataclass(frozen=True)
-class Clause:
-    """What becomes of rows for which a condition holds. Without `values` every column is taken from the source."""
-
-    kind: Literal["update", "delete", "insert"]
-    condition: Column | None = None
-    values: Mapping[str, Column] | None = None
-
-
 @dataclass
 class MergeTarget:
-    """A table whose rows change, at the version that was read, and the name that conditions call it by."""
+    """A table whose rows change, at the version that was read."""
 
     spark: SparkSession
     table: Table
-    alias: str
     options: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, spark: SparkSession, path: str, alias: str, options: Mapping[str, object]) -> MergeTarget:
+    def open(cls, spark: SparkSession, path: str, options: Mapping[str, object]) -> MergeTarget:
         """Open the table; what Spark cannot read itself is refused, since only its own scan knows where rows are."""
         table = Table.open(path, options=options)
         reason = why_not_native(spark, table) if has_jvm(spark) else "this session has no access to Spark's driver"
@@ -93,7 +83,7 @@ class MergeTarget:
                 hint="Use Table.delete, Table.update and Table.upsert.",
                 path=table.path,
             )
-        return cls(spark, table, alias, options)
+        return cls(spark, table, options)
 
     @property
     def schema(self) -> StructType:
@@ -110,21 +100,28 @@ class MergeTarget:
         """Which of them Spark reads itself; of splits of another engine that takes a look at each."""
         return parquet_splits(self.table, self.files)
 
-    def rows(self, files: pa.Table | None = None) -> DataFrame:
-        """The rows of all splits or of some, each with its file and its place there."""
+    def rows(self, files: pa.Table | None = None, *, metadata: bool = False) -> DataFrame:
+        """The rows of all splits or of some, each with its file and its row number; with `metadata`, of Spark's too."""
         chosen = self.files if files is None else files
         # Spark reads the splits by the names that these have; what people call the columns is laid over it.
         view = physical_view(self.table)
-        places = (f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW))
+        places = [f.col("_metadata.file_name").alias(FILE), f.col("_metadata.row_index").alias(ROW)]
         ours = self._ours if files is None else parquet_splits(self.table, files)
         rows = native_scan(self.spark, view, chosen.filter(ours), {}).select("*", *places)
         theirs = chosen.filter(pc.invert(ours))
+        if metadata and theirs.num_rows:
+            raise UnsupportedError(
+                f"{self.table.path} has splits of another engine, whose rows have no _metadata.",
+                hint="Merge them first: MERGE SPLITS 'path'.",
+            )
+        if metadata:
+            rows = rows.select(*rows.columns, "_metadata")
         if theirs.num_rows:
             only = "foreign" if files is None else json.dumps(theirs["path"].to_pylist())
             foreign = through_source(self.spark, view, self.options, only=only, places=_PLACE_FIELDS)
             foreign = foreign.select(*[quoted(name) for name in foreign.columns[:-1]], *places)
             rows = foreign if len(theirs) == len(chosen) else rows.unionByName(foreign)
-        return with_names(rows, self.schema).alias(self.alias)
+        return with_names(rows, self.schema)
 
 
 PLACES = pa.schema([(FILE, pa.string()), (ROW, pa.int64())])
@@ -146,44 +143,27 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
         stored.unpersist()
 
 
-def delete_rows(target: MergeTarget, condition: Column | None) -> RowChangeReport:
-    """Delete the rows for which a condition holds, or all."""
-    rows = target.rows()
-    if condition is not None:
-        rows = rows.filter(condition)
+def plan_rows(target: MergeTarget, plan: RowPlan) -> DataFrame:
+    """The rows of the target as the expressions of a statement read them, each with its file and row number."""
+    return plan.rows(target.rows(metadata=plan.reads_metadata), (FILE, ROW))
+
+
+def delete_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
+    """Delete the rows for which the condition of a DELETE holds, or all."""
+    rows = plan_rows(target, plan)
+    if plan.condition is not None:
+        rows = rows.filter(plan.condition)
     places = rows.select(FILE, ROW).toArrow()
     return commit_rows(target, Operation.DELETE, places, NewRows(), counts={"delete": places.num_rows})
 
 
-def update_rows(target: MergeTarget, values: Mapping[str, Column], condition: Column | None) -> RowChangeReport:
-    """Give columns new values in the rows for which a condition holds, or in all."""
-    columns = assigned(target, values)
-    rows = target.rows()
-    with kept(rows if condition is None else rows.filter(condition)) as matching:
+def update_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
+    """Give columns the values of an UPDATE in the rows for which its condition holds, or in all."""
+    rows = plan_rows(target, plan)
+    with kept(rows if plan.condition is None else rows.filter(plan.condition)) as matching:
         places = matching.select(FILE, ROW).toArrow()
-        new = matching.select(*[columns.get(name, target_column(target, name)) for name in target.schema.names])
+        new = matching.select(*plan.values)
         return commit_rows(target, Operation.UPDATE, places, NewRows(new), counts={"update": places.num_rows})
-
-
-def assigned(target: MergeTarget, values: Mapping[str, Column]) -> dict[str, Column]:
-    """New values by column, each of the column's type; a column that is not there, or twice, is an error."""
-    spelling = {name.lower(): name for name in target.schema.names}
-    columns: dict[str, Column] = {}
-    for given, value in values.items():
-        name = spelling.get(given.lower())
-        if name is None:
-            raise InvalidInputError(
-                f"{target.table.path} has no column {given!r}.", hint=f"Columns: {', '.join(target.schema.names)}."
-            )
-        if name in columns:
-            raise InvalidInputError(f"Column {name!r} is given two values.", column=name)
-        columns[name] = value.cast(target.schema[name].dataType).alias(name)
-    return columns
-
-
-def target_column(target: MergeTarget, name: str) -> Column:
-    """A column of the target, whatever the source calls its own."""
-    return f.col(f"{quoted(target.alias)}.{quoted(name)}").alias(name)
 
 
 @dataclass(frozen=True)
@@ -191,23 +171,33 @@ class RowMerge:
     """A MERGE INTO: what becomes of rows of the target, and of the source, that match and that do not."""
 
     target: MergeTarget
-    source: DataFrame
-    source_alias: str
-    on: Column
-    matched: Sequence[Clause] = ()
-    not_matched: Sequence[Clause] = ()
-    not_matched_by_source: Sequence[Clause] = ()
+    plan: RowPlan
     merge_schema: bool = False
+
+    @cached_property
+    def matched(self) -> list[RowAction]:
+        """The WHEN MATCHED clauses."""
+        return self.plan.matched
+
+    @cached_property
+    def not_matched(self) -> list[RowAction]:
+        """The WHEN NOT MATCHED clauses."""
+        return self.plan.not_matched
+
+    @cached_property
+    def not_matched_by_source(self) -> list[RowAction]:
+        """The WHEN NOT MATCHED BY SOURCE clauses."""
+        return self.plan.not_matched_by_source
 
     def run(self) -> RowChangeReport:
         """Carry it out."""
         self._check()
         # Read once: a source that answers differently a second time would lose rows or double them.
-        source = self.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
+        source = self.plan.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
         count = source.count()
-        source = source.alias(self.source_alias)
         other = f.broadcast(source) if count <= _BROADCAST_ROWS else source
-        pairs = self.target.rows().join(other, self.on, "inner").select("*", action(self.matched).alias(ACTION))
+        pairs = plan_rows(self.target, self.plan).join(other, self.plan.on, "inner")
+        pairs = pairs.select("*", action(self.matched).alias(ACTION))
         # What is kept is all that is asked for later, so that the scan leaves out the columns that no clause takes.
         with kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._made(self.matched))) as matches:
             return self._commit(source, matches)
@@ -223,7 +213,7 @@ class RowMerge:
             counts["insert"] += inserted.count()
             added.append(self._new_rows(inserted, self.not_matched))
         if self.not_matched_by_source:
-            rest = without_places(self.target.rows(), matches.select(FILE, ROW))
+            rest = without_places(plan_rows(self.target, self.plan), matches.select(FILE, ROW))
             rest = self._acted(rest, self.not_matched_by_source)
             alone_places = rest.select(FILE, ROW, ACTION).toArrow()
             self._count(counts, alone_places[ACTION], self.not_matched_by_source)
@@ -240,10 +230,11 @@ class RowMerge:
             merge_schema=self.merge_schema,
         )
 
-    def _acted(self, rows: DataFrame, clauses: Sequence[Clause]) -> DataFrame:
+    def _acted(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame:
         """The rows that a clause concerns, with their places where they have any, and as the clause makes them."""
+        places = [name for name in (FILE, ROW) if name in rows.columns]
         chosen = rows.select("*", action(clauses).alias(ACTION)).filter(f.col(ACTION) >= 0)
-        return chosen.select(*[name for name in (FILE, ROW) if name in rows.columns], ACTION, *self._made(clauses))
+        return chosen.select(*places, ACTION, *self._made(clauses))
 
     def _matched_places(self, matches: DataFrame) -> tuple[pa.Table, dict[str, int]]:
         """The places of matched rows that change or go, each once, and how many rows each kind of clause concerns."""
@@ -256,7 +247,7 @@ class RowMerge:
         self._count(counts, places[ACTION], self.matched)
         return places.select([FILE, ROW]).cast(PLACES), counts
 
-    def _count(self, counts: dict[str, int], actions: pa.ChunkedArray, clauses: Sequence[Clause]) -> None:
+    def _count(self, counts: dict[str, int], actions: pa.ChunkedArray, clauses: Sequence[RowAction]) -> None:
         for entry in pc.value_counts(actions).to_pylist():
             counts[clauses[entry["values"]].kind] += entry["counts"]
 
@@ -270,9 +261,6 @@ class RowMerge:
                         "Only the last WHEN clause of its kind may be without a condition.",
                         hint="Rows take the first clause that fits.",
                     )
-        for name in (FILE, ROW, SOURCE, ACTION):
-            if name in (*self.source.columns, *self.target.schema.names):
-                raise InvalidInputError(f"A column cannot be called {name!r} here.", column=name)
 
     def _check_once(self, doubled: int) -> None:
         # Several source rows may delete one row of the target, which is then deleted once.
@@ -286,68 +274,29 @@ class RowMerge:
                 rows=doubled,
             )
 
-    def _new_rows(self, rows: DataFrame, clauses: Sequence[Clause]) -> DataFrame | None:
+    def _new_rows(self, rows: DataFrame, clauses: Sequence[RowAction]) -> DataFrame | None:
         """The rows as clauses make them; None if these only delete."""
         made = [place for place, clause in enumerate(clauses) if clause.kind != "delete"]
         if not made:
             return None
-        return rows.filter(f.col(ACTION).isin(made)).select(*[quoted(name) for name in self._columns()])
+        return rows.filter(f.col(ACTION).isin(made)).select(*[quoted(name) for name in self.plan.schema.names])
 
-    def _made(self, clauses: Sequence[Clause]) -> list[Column]:
+    def _made(self, clauses: Sequence[RowAction]) -> list[Column]:
         """Every column as clauses make it of the rows that they concern; none if these only delete."""
-        values = {place: self._values(clause) for place, clause in enumerate(clauses) if clause.kind != "delete"}
-        if not values:
+        makers = [(f.col(ACTION) == place, clause.values) for place, clause in enumerate(clauses) if clause.values]
+        if not makers:
             return []
         columns = []
-        for name in self._columns():
+        for place, name in enumerate(self.plan.schema.names):
             # Only the values of the clause that a row takes are worked out: those of another may be an error.
-            choices = [(f.col(ACTION) == place, value[name]) for place, value in values.items()]
-            chosen = reduce(lambda branches, choice: branches.when(*choice), choices[1:], f.when(*choices[0]))
+            chosen = f.when(makers[0][0], makers[0][1][place])
+            for condition, values in makers[1:]:
+                chosen = chosen.when(condition, values[place])
             columns.append(chosen.alias(name))
         return columns
 
-    def _columns(self) -> list[str]:
-        """The columns of the target, and those that a merged schema takes from the source."""
-        names = list(self.target.schema.names)
-        stars = any(c.values is None and c.kind != "delete" for c in (*self.matched, *self.not_matched))
-        if self.merge_schema and stars:
-            known = {name.lower() for name in names}
-            names += [name for name in self.source.columns if name.lower() not in known]
-        return names
 
-    def _values(self, clause: Clause) -> dict[str, Column]:
-        """What a clause gives to every column."""
-        spelling = {name.lower(): name for name in self.source.columns}
-        given = {} if clause.values is None else assigned(self.target, clause.values)
-        types = {field.name: field.dataType for field in self.target.schema}
-        result = {}
-        for name in self._columns():
-            known = name in types
-            type_ = types[name] if known else self.source.schema[name].dataType
-            if name in given:
-                result[name] = given[name]
-            elif clause.values is None and name.lower() in spelling:
-                source = f.col(f"{quoted(self.source_alias)}.{quoted(spelling[name.lower()])}")
-                result[name] = source.cast(type_)
-            elif clause.kind == "update" and known:
-                if clause.values is None and not self.merge_schema:
-                    raise self._missing(name)
-                result[name] = target_column(self.target, name)
-            else:
-                if clause.values is None and known and not self.merge_schema:
-                    raise self._missing(name)
-                result[name] = f.lit(None).cast(type_)
-        return result
-
-    def _missing(self, name: str) -> SchemaMismatchError:
-        return SchemaMismatchError(
-            f"The source has no column {name!r}, which * would take from it.",
-            hint="Name the columns: UPDATE SET a = s.a, INSERT (a) VALUES (s.a); or write MERGE WITH SCHEMA EVOLUTION.",
-            column=name,
-        )
-
-
-def action(clauses: Sequence[Clause]) -> Column:
+def action(clauses: Sequence[RowAction]) -> Column:
     """The number of the first clause whose condition holds, -1 for none; an unknown condition does not hold."""
     result: Column = f.lit(-1)
     for place in reversed(range(len(clauses))):
@@ -484,15 +433,19 @@ def update(
 
         its.update(spark, "/data/logs", set={"level": "'WARN'"}, where="level = 'WARNING'")
     """
-    target = MergeTarget.open(spark, path, "target", with_session(spark, options))
-    return update_rows(target, {name: _column(value) for name, value in set.items()}, _condition(where))
+    target = MergeTarget.open(spark, path, with_session(spark, options))
+    check_columns(list(set), target.schema, target.table.path)
+    parsed = update_plan(spark, "target", _columns(set), _condition(where))
+    return update_rows(target, RowPlan.of(spark, parsed, target.table.path, target.schema))
 
 
 class MergeBuilder:
     """A merge that is being described: `merge_into(...)`, the clauses, then `execute()`. Rows take the first that fits."""
 
-    def __init__(self, merge: RowMerge) -> None:
-        self._merge = merge
+    def __init__(self, target: MergeTarget, source: _MergeSource, clauses: Mapping[str, Sequence[Clause]]) -> None:
+        self._target = target
+        self._source = source
+        self._clauses = clauses
 
     def when_matched_update(
         self,
@@ -536,11 +489,29 @@ class MergeBuilder:
 
     def execute(self) -> RowChangeReport:
         """Carry the merge out, in one version."""
-        return self._merge.run()
+        given, target = self._source, self._target
+        for clauses in self._clauses.values():
+            for clause in clauses:
+                if given.evolves or clause.values is None:
+                    continue
+                check_columns(list(clause.values), target.schema, target.table.path)
+        parsed = merge_plan(given.rows, (given.target, given.name), given.on, self._clauses)
+        plan = RowPlan.of(target.spark, parsed, target.table.path, target.schema, evolves=given.evolves)
+        return RowMerge(target, plan, merge_schema=given.evolves).run()
 
     def _with(self, kind: str, clause: Clause) -> MergeBuilder:
-        clauses: dict[str, Any] = {kind: (*getattr(self._merge, kind), clause)}
-        return MergeBuilder(replace(self._merge, **clauses))
+        return MergeBuilder(self._target, self._source, {**self._clauses, kind: [*self._clauses[kind], clause]})
+
+
+@dataclass(frozen=True)
+class _MergeSource:
+    """The rows of a merge, the condition, and the names of the two sides in it."""
+
+    rows: DataFrame
+    on: Column
+    target: str
+    name: str
+    evolves: bool
 
 
 def merge_into(
@@ -563,8 +534,9 @@ def merge_into(
         its.merge_into(df, "/data/users", on="target.id = source.id").when_matched_update_all().execute()
     """
     spark = session_of(df)
-    opened = MergeTarget.open(spark, path, target, with_session(spark, options))
-    return MergeBuilder(RowMerge(opened, df, source, _column(on), merge_schema=merge_schema))
+    opened = MergeTarget.open(spark, path, with_session(spark, options))
+    rows = _MergeSource(df, _column(on), target, source, evolves=merge_schema)
+    return MergeBuilder(opened, rows, {"matched": [], "not_matched": [], "not_matched_by_source": []})
 
 
 def _column(value: str | Column) -> Column:

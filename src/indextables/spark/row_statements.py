@@ -7,16 +7,14 @@ any query. (`java/RowChangeCommand.java` recognises the statements.)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.classic.column import Column as ClassicColumn
-from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql import SparkSession
 
 from indextables.errors import UnsupportedError
 from indextables.scan.plan import SearchOperator, query_fields, searched
-from indextables.spark.row_changes import Clause, MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
+from indextables.spark.row_changes import MergeTarget, RowChangeReport, RowMerge, delete_rows, update_rows
+from indextables.spark.row_plans import RowPlan
 from indextables.spark.settings import session_settings
 from indextables.spark.upkeep import delete
 from indextables.table import Table
@@ -30,34 +28,30 @@ def escaped(column: str) -> str:
 _SEARCHES = ("textsearch", "fieldmatch", "indexquery", "indexqueryall", "fieldmatchall")
 
 
-def change_rows(spark: SparkSession, path: str, alias: str, plan: Any) -> RowChangeReport:
-    """Carry out a statement that Spark has parsed, on the table at a path."""
+def change_rows(spark: SparkSession, path: str, name: str, plan: Any) -> RowChangeReport:
+    """Carry out a statement that Spark has parsed, on the table at a path; errors call it by its name."""
     kind = _name(plan)
-    statement = _Statement(spark, path, alias)
+    statement = _Statement(spark, path, name)
     if kind == "DeleteFromTable":
         return statement.delete(plan)
     return statement.update(plan) if kind == "UpdateTable" else statement.merge(plan)
 
 
 class _Statement:
-    def __init__(self, spark: SparkSession, path: str, alias: str) -> None:
+    def __init__(self, spark: SparkSession, path: str, name: str) -> None:
         self._spark = spark
         self._path = path
-        self._alias = alias
-        gateway: Any = spark.sparkContext._gateway
-        self._jvm = gateway.jvm
+        self._name = name
 
-    def _target(self) -> MergeTarget:
-        return MergeTarget.open(self._spark, self._path, self._alias, session_settings(self._spark))
+    def _analysed(self, plan: Any, *, evolves: bool = False) -> tuple[MergeTarget, RowPlan]:
+        target = MergeTarget.open(self._spark, self._path, session_settings(self._spark))
+        return target, RowPlan.of(self._spark, plan, self._name, target.schema, evolves=evolves)
 
     def delete(self, plan: Any) -> RowChangeReport:
         condition = plan.condition()
         searches = self._searches(condition)
         if not searches:
-            everything = _name(condition) == "Literal"
-            return delete_rows(
-                self._target(), None if everything and condition.sql() == "true" else self._column(condition)
-            )
+            return delete_rows(*self._analysed(plan))
         query = " AND ".join(f"({search})" for search in searches)
         report = delete(self._spark, self._path, query=query)
         return RowChangeReport(report.table_path, "DELETE", 0, report.deleted_rows or 0, 0, report.version)
@@ -109,62 +103,12 @@ class _Statement:
     def update(self, plan: Any) -> RowChangeReport:
         if plan.condition().isDefined():
             self._check_no_search("UPDATE", plan.condition().get())
-        return update_rows(self._target(), self._values(plan.assignments()), self._optional(plan.condition()))
+        return update_rows(*self._analysed(plan))
 
     def merge(self, plan: Any) -> RowChangeReport:
         self._check_no_search("MERGE INTO", plan.mergeCondition())
-        source, alias = self._source(plan.sourceTable())
-        merge = RowMerge(
-            self._target(),
-            source,
-            alias,
-            self._column(plan.mergeCondition()),
-            matched=[self._clause(each) for each in _seq(plan.matchedActions())],
-            not_matched=[self._clause(each) for each in _seq(plan.notMatchedActions())],
-            not_matched_by_source=[self._clause(each) for each in _seq(plan.notMatchedBySourceActions())],
-            merge_schema=bool(plan.withSchemaEvolution()),
-        )
-        return merge.run()
-
-    def _source(self, plan: Any) -> tuple[DataFrame, str]:
-        frame = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._spark._jsparkSession, plan)
-        name = _name(plan)
-        if name == "SubqueryAlias":
-            alias = str(plan.identifier().name())
-        elif name == "UnresolvedRelation":
-            alias = str(_seq(plan.multipartIdentifier())[-1])
-        else:
-            alias = "source"
-        return ClassicDataFrame(frame, self._spark), alias
-
-    def _clause(self, action: Any) -> Clause:
-        condition, name = self._optional(action.condition()), _name(action)
-        if name == "DeleteAction":
-            return Clause("delete", condition)
-        values = None if "Star" in name else self._values(action.assignments())
-        return Clause("update" if name.startswith("Update") else "insert", condition, values)
-
-    def _values(self, assignments: Any) -> Mapping[str, Column]:
-        values: dict[str, Column] = {}
-        for assignment in _seq(assignments):
-            parts = [str(part) for part in _seq(assignment.key().nameParts())]
-            if len(parts) > 1 and parts[0].lower() == self._alias.lower():
-                parts = parts[1:]
-            if len(parts) != 1:
-                raise UnsupportedError(
-                    f"A part of a column cannot be set: {'.'.join(parts)}.",
-                    hint=f"Set the whole column: {parts[0]} = named_struct(...).",
-                )
-            if parts[0] in values:
-                raise UnsupportedError(f"Column {parts[0]!r} is given two values.")
-            values[parts[0]] = self._column(assignment.value())
-        return values
-
-    def _optional(self, option: Any) -> Column | None:
-        return self._column(option.get()) if option.isDefined() else None
-
-    def _column(self, expression: Any) -> Column:
-        return ClassicColumn(self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(expression))
+        evolves = bool(plan.withSchemaEvolution())
+        return RowMerge(*self._analysed(plan, evolves=evolves), merge_schema=evolves).run()
 
 
 def _seq(sequence: Any) -> list[Any]:

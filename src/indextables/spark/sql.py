@@ -471,9 +471,9 @@ def native_frame(spark: SparkSession, path: str, frame: str) -> Any:
     return None if rows is None else rows._jdf
 
 
-def changed_rows(spark: SparkSession, path: str, alias: str, plan: Any) -> str:
+def changed_rows(spark: SparkSession, path: str, name: str, plan: Any) -> str:
     """What became of a DELETE, UPDATE or MERGE INTO, as JSON."""
-    report = change_rows(spark, path, alias, plan)
+    report = change_rows(spark, path, name, plan)
     return json.dumps(
         {"updated": report.updated_rows, "deleted": report.deleted_rows, "inserted": report.inserted_rows}
     )

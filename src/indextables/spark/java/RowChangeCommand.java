@@ -32,13 +32,13 @@ public class RowChangeCommand extends StatementCommand {
           .add("num_inserted_rows", DataTypes.LongType);
   private final LogicalPlan plan;
   private final String path;
-  private final String alias;
+  private final String written;
 
-  public RowChangeCommand(String sql, Seq columns, Seq name, LogicalPlan plan, String path, String alias) {
+  public RowChangeCommand(String sql, Seq columns, Seq name, LogicalPlan plan, String path, String written) {
     super(sql, columns, name);
     this.plan = plan;
     this.path = path;
-    this.alias = alias;
+    this.written = written;
   }
 
   /** The command that stands in a plan's place; null if the plan changes no rows, or rows of others. */
@@ -48,14 +48,13 @@ public class RowChangeCommand extends StatementCommand {
     if (parsed instanceof UpdateTable) target = ((UpdateTable) parsed).table();
     if (parsed instanceof MergeIntoTable) target = ((MergeIntoTable) parsed).targetTable();
     if (target == null) return null;
-    String alias = target instanceof SubqueryAlias ? ((SubqueryAlias) target).identifier().name() : null;
     LogicalPlan named = target instanceof SubqueryAlias ? ((SubqueryAlias) target).child() : target;
     if (!(named instanceof UnresolvedRelation)) return null;
-    if (alias == null) alias = (String) ((UnresolvedRelation) named).multipartIdentifier().last();
+    String written = ((UnresolvedRelation) named).multipartIdentifier().mkString(".");
     DataSourceV2Relation relation = relation(session, ((UnresolvedRelation) named).multipartIdentifier());
     if (relation == null) return null;
     Seq columns = DataTypeUtils.toAttributes(COLUMNS);
-    return new RowChangeCommand(sql, columns, nameOf(relation), (LogicalPlan) parsed, pathOf(relation), alias);
+    return new RowChangeCommand(sql, columns, nameOf(relation), (LogicalPlan) parsed, pathOf(relation), written);
   }
 
   static String pathOf(DataSourceV2Relation relation) {
@@ -120,7 +119,7 @@ public class RowChangeCommand extends StatementCommand {
   }
 
   Seq rows(SparkSession session) {
-    Map told = CatalogRequest.checked(StatementRunner.change(session, path, alias, plan));
+    Map told = CatalogRequest.checked(StatementRunner.change(session, path, written, plan));
     Long updated = Long.valueOf(((Number) told.get("updated")).longValue());
     Long deleted = Long.valueOf(((Number) told.get("deleted")).longValue());
     Long inserted = Long.valueOf(((Number) told.get("inserted")).longValue());
@@ -135,7 +134,7 @@ public class RowChangeCommand extends StatementCommand {
 
   public Object productElement(int place) {
     if (place < 3) return super.productElement(place);
-    return place == 3 ? (Object) plan : place == 4 ? (Object) path : (Object) alias;
+    return place == 3 ? (Object) plan : place == 4 ? (Object) path : (Object) written;
   }
 
   public boolean equals(Object other) {

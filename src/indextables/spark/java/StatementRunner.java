@@ -115,8 +115,8 @@ public class StatementRunner {
   }
 
   /** What became of a DELETE, UPDATE or MERGE INTO that Spark has parsed. */
-  static Object change(SparkSession session, String path, String alias, Object plan) {
-    return driver().apply(session, new Object[] {"change", path, alias, plan});
+  static Object change(SparkSession session, String path, String name, Object plan) {
+    return driver().apply(session, new Object[] {"change", path, name, plan});
   }
 
   private static Object asked(SparkSession session, String what, String sql) {
