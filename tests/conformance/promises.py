@@ -265,72 +265,72 @@ The downgraded table opens in an older engine | as written | a reader written fr
 A downgrade with newer features in use | more | refused with their list | unit/table/test_admin.py::test_what_an_older_engine_could_not_handle_is_listed_and_nothing_changes |
 """,
     "003": """
-ACID: one file per version, conditional put | as written | held by rules R1 to R17, each with a test that fails without it | torture/test_rules_switched_off.py |
-Partition columns must exist in the schema | as written | refused by name | unit/model/test_schema.py::test_bad_partition_columns_are_refused |
+ACID: one file per version, conditional put | as written | held by rules R1 to R17, each with a test that fails without it | torture/test_rules_switched_off.py, conformance/test_on_disk.py::test_version_files_are_put_on_condition_that_they_are_absent |
+Partition columns must exist in the schema | as written | refused by name | unit/model/test_schema.py::test_bad_partition_columns_are_refused, unit/table/test_log_verbs.py::test_a_bad_schema_creates_nothing |
 Durability | more | fsync of file and folder before a commit is told | unit/storage/test_local.py::test_put_if_absent |
-Metadata is in version 0 and can be updated | as written | the latest wins | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win |
+Metadata is in version 0 and can be updated | as written | the latest wins | unit/model/test_snapshot.py::test_latest_metadata_protocol_and_txn_win, conformance/test_single_promises.py::test_the_metadata_of_a_new_table_has_every_field, unit/table/test_log_verbs.py::test_metadata_can_be_changed_and_unset |
 Remove is logical; files stay until vacuumed | as written | kept from the removal on | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on |
 Checkpoints leave out removes and skips | otherwise | live skips, txn and recent ids are kept | unit/log/checkpoint/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state | a cooldown must outlive a checkpoint
-Checkpoint when `version % interval == 0` | otherwise | when interval versions have passed since the last | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval | a missed one is made up for by the next commit
+Checkpoint when `version % interval == 0` | otherwise | when interval versions have passed since the last | unit/log/checkpoint/test_checkpoint.py::test_a_state_after_every_interval, unit/log/checkpoint/test_background.py::test_a_failure_is_logged_and_counted_and_tried_again | a missed one is made up for by the next commit
 Versions after a checkpoint are read in parallel | as written | from remote stores; local files are read fastest one by one | conformance/test_single_promises.py::test_versions_are_read_in_parallel_by_as_many_as_the_setting_says |
-Retention gates: age, covered, not current | as written | see 000 | unit/model/test_retention.py::test_a_young_version_keeps_the_base_it_needs_and_all_between |
-`cleanup.failurePolicy` continue or fail | as written | fail raises CleanupError after the commit | unit/table/test_kept_promises.py::test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in |
+Retention gates: age, covered, not current | as written | see 000 | unit/model/test_retention.py::test_a_young_version_keeps_the_base_it_needs_and_all_between, unit/log/test_cleaning.py::test_young_files_stay, unit/log/test_cleaning.py::test_everything_before_the_newest_state_goes, unit/model/test_retention.py::test_nothing_without_a_checkpoint |
+`cleanup.failurePolicy` continue or fail | as written | fail raises CleanupError after the commit | unit/table/test_kept_promises.py::test_a_failed_clean_up_is_raised_where_that_is_asked_for_and_the_rows_are_in, unit/table/test_kept_promises.py::test_by_default_a_failed_clean_up_is_a_warning_and_affects_nothing |
 Caches: protocol, metadata, versions, files, versions list | as written | named kinds; all but version files are parts of the newest snapshot | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
-Cache statistics with hit rates | as written | per kind and per table | unit/table/test_kept_promises.py::test_figures_of_the_cache_are_of_the_table |
+Cache statistics with hit rates | as written | per kind and per table | unit/table/test_kept_promises.py::test_figures_of_the_cache_are_of_the_table, unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
 `transaction.useOptimized` chooses an implementation | otherwise | accepted; says once that there is one | unit/test_config.py::test_the_choice_of_an_implementation_is_accepted_and_answered | one implementation, the optimized one
 Backward listing for metadata | otherwise | states hold it | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest | nothing has to be searched
-Checkpoint integrity by checksum | as written | manifests by the checksum in their name, other forms by one in the file | unit/log/test_swapped_checkpoints.py::test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile |
+Checkpoint integrity by checksum | as written | manifests by the checksum in their name, other forms by one in the file | unit/log/test_swapped_checkpoints.py::test_swapped_manifests_are_written_anew_and_cover_nothing_meanwhile, unit/log/test_swapped_checkpoints.py::test_another_checkpoint_is_not_taken_for_the_table, conformance/test_older_tables.py::test_with_any_one_file_broken_a_table_is_right_or_refused_by_name |
 Stale reads for who allows them | as written | Table.open(max_staleness=) | unit/table/test_log_verbs.py::test_staleness_is_allowed_where_it_is_asked_for |
 Streaming checkpoint creation | as written | every form is written a few files at a time | unit/log/checkpoint/test_memory.py::test_a_checkpoint_of_six_times_as_many_files_takes_little_more_memory |
-Thread pools for listing, version reading, checkpoint creation | as written | and for manifests, splits and merges; sized by settings | unit/test_pools.py::test_threads_stay_for_the_next_call_and_a_larger_setting_gets_more |
+Thread pools for listing, version reading, checkpoint creation | as written | for listing, versions, manifests, splits, upkeep and writes, sized by settings; checkpoints have threads of their own | unit/test_pools.py::test_threads_stay_for_the_next_call_and_a_larger_setting_gets_more, conformance/test_single_promises.py::test_versions_are_read_in_parallel_by_as_many_as_the_setting_says, conformance/test_single_promises.py::test_manifests_are_read_in_parallel_by_as_many_as_the_setting_says, unit/log/checkpoint/test_background.py::test_commits_go_on_while_a_checkpoint_is_written |
 recordSkippedFile(path, reason, operation, partitionValues, size, cooldownHours) | as written | table.admin.record_skipped_file | unit/table/test_admin.py::test_a_skip_says_where_the_split_is_and_how_large |
 Files in cooldown are filtered | as written | and counted and logged | unit/test_metrics.py::test_the_log_says_what_happened |
 Skipped again after the cooldown | as written | the count goes on | unit/upkeep/test_merge.py::test_a_source_that_fails_again_after_its_cooldown_is_skipped_for_longer |
 Every addition and removal of a split is tracked | as written | action by action | unit/commands/test_execution.py::test_the_log_is_told_action_by_action |
-Audit | as written | history tells who did what | unit/commands/test_execution.py::test_history_shows_what_was_committed_newest_first |
-Zero-padded numbers of 20 digits | as written | a file that cannot be a version is passed over and reported | unit/log/test_crafted_files.py::test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported |
+Audit | as written | history has the operation, time, engine, measures and user's words of every version | unit/commands/test_execution.py::test_history_shows_what_was_committed_newest_first, unit/table/test_log_verbs.py::test_history_tells_who_did_what |
+Zero-padded numbers of 20 digits | as written | a file that cannot be a version is passed over and reported | unit/log/test_crafted_files.py::test_a_file_of_a_version_that_cannot_be_is_passed_over_and_reported, conformance/test_on_disk.py::test_a_version_file_has_twenty_digits_and_holds_json_lines |
 Familiar to who knows Delta Lake | more | its statements too | unit/commands/test_upkeep_commands.py::test_the_words_of_delta_lake_do_what_ours_do |
-Overwrite is atomic | as written | one version | unit/table/test_row_verbs.py::test_overwriting_everything |
+Overwrite is atomic | as written | one version | unit/table/test_row_verbs.py::test_overwriting_everything, conformance/test_on_disk.py::test_an_overwrite_removes_every_file_and_adds_the_new_ones_in_one_version |
 The schema is checked at creation | as written | a bad one creates nothing | unit/table/test_log_verbs.py::test_a_bad_schema_creates_nothing |
 Values of settings are checked | as written | key, value and range are named | unit/test_config.py::test_a_bad_value_names_key_value_and_range |
 Partition values are checked | as written | they must name the partition columns | unit/table/test_log_verbs.py::test_partition_values_must_name_the_partition_columns |
 Version collisions are detected | as written | an answer that misleads is seen through | faults/test_commit_faults.py::test_two_hundred_commits_with_a_misleading_answer_each |
 Optimistic, without locks | as written | the same | interleave/test_commits.py::test_two_writers_and_a_cleaner |
 Clean-up removes only what a checkpoint holds | as written | and that was just proven | unit/log/test_cleaning.py::test_everything_before_the_newest_state_goes, unit/model/test_retention.py::test_nothing_without_a_checkpoint, unit/log/test_cleaning.py::test_a_cleaner_stops_when_the_state_it_counted_on_has_gone |
-The counter follows the store | otherwise | there is none: the next number is read | interleave/test_commits.py::test_without_looking_for_the_predecessor_r4_a_commit_is_lost | a counter in one process says nothing about others
-The protocol is updated when a table is upgraded | as written | in a version | unit/table/test_log_verbs.py::test_the_protocol_is_raised_and_never_lowered |
-Clients that are too old are kept out | as written | also another engine, once we have written | golden/test_two_engines.py::test_the_first_write_keeps_the_other_engine_out |
-metaData: name and description are optional | as written | and can be changed and unset | unit/table/test_log_verbs.py::test_metadata_can_be_changed_and_unset |
-numRecords for statistics and sizing | as written | counts come from it | unit/table/test_row_verbs.py::test_counting |
-Footer offsets save requests | as written | a split is opened in one request | budget/test_split_requests.py |
-Removed files serve time travel | as written | the same | unit/table/test_log_verbs.py::test_time_travel_by_version_and_by_moment |
-Vacuum deletes them after their time | as written | PURGE, VACUUM | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on |
+The counter follows the store | otherwise | there is none: the next number is read | interleave/test_commits.py::test_without_looking_for_the_predecessor_r4_a_commit_is_lost, interleave/test_commits.py::test_two_writers_and_one_fault, budget/test_log_requests.py::test_a_lost_race_costs_no_listing | a counter in one process says nothing about others
+The protocol is updated when a table is upgraded | as written | in a version | conformance/test_single_promises.py::test_an_upgrade_of_the_protocol_is_the_next_version_and_keeps_what_is_higher, conformance/test_older_tables.py::test_a_checkpoint_upgrades_a_table_and_changes_no_data_file |
+Clients that are too old are kept out | as written | also another engine, once we have written | conformance/test_single_promises.py::test_the_protocol_is_checked_before_anything_else_is_used, conformance/test_older_tables.py::test_the_first_write_keeps_an_engine_out_that_does_not_know_our_splits |
+metaData: name and description are optional | as written | absent unless given, and can be changed | unit/table/test_log_verbs.py::test_metadata_can_be_changed_and_unset |
+numRecords for statistics and sizing | as written | counts come from it | conformance/test_single_promises.py::test_counts_come_from_the_log_and_open_no_split, conformance/test_on_disk.py::test_an_append_writes_statistics_offsets_and_counts |
+Footer offsets save requests | as written | a split is opened by one request for its footer; without them more is read | conformance/test_single_promises.py::test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer, budget/test_split_requests.py::test_one_term_of_a_cold_split |
+Removed files serve time travel | as written | the same | unit/table/test_row_verbs.py::test_overwriting_everything, conformance/test_single_promises.py::test_an_append_adds_and_a_merge_removes_and_adds_in_one_version |
+Vacuum deletes them after their time | as written | PURGE, VACUUM | unit/upkeep/test_purge.py::test_a_removed_split_is_kept_from_its_removal_on, unit/commands/test_upkeep_commands.py::test_the_words_of_delta_lake_do_what_ours_do |
 Skips do not fail the job | as written | the same | unit/upkeep/test_merge.py::test_a_missing_source_is_skipped |
 Skips are visible | as written | with their cooldown | unit/commands/test_execution.py::test_skipped_files_are_shown_with_their_cooldown |
 A cached version is not read again | as written | by the identity of its file | budget/test_log_requests.py::test_looking_again_costs_one |
-An unknown action is an error | otherwise | kept and shown | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip | 000 says that it is ignored
+An unknown action is an error | otherwise | kept and shown | unit/wire/test_version_file.py::test_unknown_fields_and_keys_survive_a_round_trip, unit/commands/test_execution.py::test_what_another_writer_added_to_the_log_is_shown | 000 says that it is ignored
 A cached file list is used | as written | while nothing was committed | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
 A checkpoint holds the latest protocol and metadata | as written | and what else survives | unit/log/checkpoint/test_checkpoint.py::test_everything_but_the_files_survives_in_the_state |
 The pointer may hold a version alone | as written | read; ours holds more | unit/wire/test_old_checkpoints.py::test_the_first_pointers_had_a_version_only |
-`checkpoint.parallelism` 4 | otherwise | 8, as 000 has it | unit/test_config.py::test_every_key_of_the_specification_is_taken_from_a_session | 000 and 001 say 8
-`checkpoint.read.timeoutSeconds` 30 | otherwise | 60, as 000 has it | unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to | 000 says 60
-Increments are applied in order | as written | however they were read | unit/model/test_snapshot.py::test_a_delta_is_laid_over_the_base |
-`cleanup.enabled` | as written | the same key | unit/log/test_cleaning.py::test_no_clean_up_where_it_is_not_wanted |
+`checkpoint.parallelism` 4 | otherwise | 8, as 000 has it | conformance/test_defaults.py::test_a_setting_has_the_default_of_the_specification, conformance/test_single_promises.py::test_versions_are_read_in_parallel_by_as_many_as_the_setting_says | 000 and 001 say 8
+`checkpoint.read.timeoutSeconds` 30 | otherwise | 60, as 000 has it | unit/table/test_kept_promises.py::test_reading_the_log_gives_up_when_it_was_told_to, conformance/test_defaults.py::test_a_setting_has_the_default_of_the_specification | 000 says 60
+Increments are applied in order | as written | however they were read | unit/model/test_snapshot.py::test_a_delta_is_laid_over_the_base, unit/model/test_snapshot.py::test_folding_in_two_goes_is_folding_in_one, unit/model/test_snapshot.py::test_the_last_action_on_a_path_wins_within_and_across_versions |
+`cleanup.enabled` | as written | the same key | unit/log/test_cleaning.py::test_no_clean_up_where_it_is_not_wanted, conformance/test_defaults.py::test_a_setting_has_the_default_of_the_specification |
 A file that cannot be deleted | as written | is reported, or raised if the policy says so | unit/log/test_cleaning.py::test_failed_deletions_are_reported_or_raised |
 A file of unknown age | more | stays | unit/model/test_retention.py::test_unknown_age_is_kept |
-Files before the checkpoint are not read | as written | nor listed | unit/log/checkpoint/test_checkpoint.py::test_opening_costs_four_requests_and_listing_one_more_per_manifest |
+Files before the checkpoint are not read | otherwise | neither read nor listed, but the version of the checkpoint itself | conformance/test_single_promises.py::test_versions_before_the_checkpoint_are_not_read_but_its_own | a checkpoint is believed only if that version is the table's
 Protocol and metadata survive writes in the cache | as written | a look that changes neither is a hit | conformance/test_single_promises.py::test_protocol_and_metadata_are_still_known_after_a_write |
 Versions, files and their list are renewed by writes | as written | the same | unit/table/test_log_verbs.py::test_the_specifications_kinds_have_their_hit_rates |
-invalidateProtocol, invalidateMetadata, invalidateAll | as written | invalidate_cache(kind=) | unit/table/test_log_verbs.py::test_one_kind_is_forgotten_alone |
+invalidateProtocol, invalidateMetadata, invalidateAll | as written | invalidate_cache(kind=) | unit/table/test_log_verbs.py::test_one_kind_is_forgotten_alone, unit/table/test_log_verbs.py::test_the_cache_can_be_looked_at_and_emptied |
 `maximumSize(1000)` versions | otherwise | a bound in bytes, `transaction.cache.maxSize`: the highest that a process opened a table with | conformance/test_single_promises.py::test_the_log_cache_holds_no_more_bytes_than_its_bound, conformance/test_single_promises.py::test_the_bound_of_the_log_cache_is_the_setting_also_a_low_one | versions differ in size by a thousand times
 A cache never hides a table made anew | more | known by the identity of its files | unit/table/test_log_verbs.py::test_a_table_made_anew_at_the_same_place_is_not_mistaken_for_the_old |
 Asynchronous updates within the tolerance | as written | by a thread, from half of it on | unit/table/test_log_verbs.py::test_who_allows_staleness_has_the_store_asked_beside_and_never_waits |
-Pools are shut down | as written | at exit; a forked child has its own | unit/test_pools.py::test_a_process_ends_with_its_threads_and_its_last_words_still_read |
+Pools are shut down | as written | at exit; a forked child has its own | unit/test_pools.py::test_a_process_ends_with_its_threads_and_its_last_words_still_read, unit/test_pools.py::test_a_forked_child_has_threads_of_its_own |
 A skip counts on from the one before | as written | the same | unit/table/test_log_verbs.py::test_skips_are_recorded_counted_and_expire |
 recordSkippedFile logs what it did | as written | INFO | unit/test_metrics.py::test_the_log_says_what_happened |
 isFileInCooldown, getFilesInCooldown | as written | skipped_files() tells until when | unit/commands/test_execution.py::test_skipped_files_are_shown_with_their_cooldown |
 Merges leave files in cooldown alone | as written | also recorded by hand | unit/table/test_admin.py::test_merges_leave_a_recorded_split_alone |
-Skipped files are not removed | as written | their rows are read; a purge leaves the skip | unit/upkeep/test_purge.py::test_skips_in_cooldown_survive |
+Skipped files are not removed | as written | their rows are read; a purge leaves the skip | unit/upkeep/test_purge.py::test_skips_in_cooldown_survive, unit/upkeep/test_merge.py::test_a_source_that_cannot_be_read_is_skipped_and_the_rest_goes_on, unit/table/test_admin.py::test_a_skip_says_where_the_split_is_and_how_large |
 """,
     "004": """
 Parquet checkpoints in `_checkpoints/` with a JSON beside them | as written | `state.format=parquet` | unit/wire/test_old_checkpoints.py::test_a_parquet_checkpoint_comes_back |

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from indextables.errors import (
     CheckpointCorruptionError,
     CheckpointValidationError,
     CorruptTableError,
+    MissingSplitError,
     TableNotFoundError,
     UnsupportedError,
 )
@@ -42,8 +43,11 @@ from indextables.model.actions import AddAction, MetadataAction, ProtocolAction,
 from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Base, CommittedVersion, replay
 from indextables.pools import POOLS
+from indextables.splits.format.source import open_source
+from indextables.splits.read.cache import SplitCache
+from indextables.splits.read.reader import SplitReader
 from indextables.storage.local import LocalStore
-from indextables.storage.store import PutOutcome
+from indextables.storage.store import ObjectInfo, PutOutcome
 from indextables.table import verify_table
 from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
@@ -51,9 +55,10 @@ from indextables.wire.old_checkpoints import encode_parquet_checkpoint
 from indextables.wire.state import decode_state, encode_state
 from tests.faults.test_lost_races import Racing
 from tests.support.rows import ids, rows, table_of
+from tests.support.splits import log_rows
 from tests.support.state_logs import commit, file, live, new_state_log, newest_state, state_log
 from tests.support.stores import age
-from tests.support.tables import SCHEMA, append, create_on
+from tests.support.tables import SCHEMA, RemoteStore, append, create_on
 from tests.unit.wire.entries import plain_files
 from tests.unit.wire.test_old_checkpoints import OTHERS
 from tests.unit.wire.test_version_file import ACTIONS
@@ -668,3 +673,66 @@ def test_a_purge_deletes_checkpoints_that_a_newer_one_supersedes(tmp_path: Path)
     after = sorted(path.name for path in (tmp_path / log_files.LOG).glob("*.checkpoint.json"))
     assert after and after[-1] == before[-1] and len(after) < 4
     assert ids(Table.open(str(tmp_path))) == list(range(40))
+
+
+class Recording(StoreWrapper):
+    """A store far away that notes what is read and what a listing shows."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__(inner)
+        self.read: list[str] = []
+        self.listed: list[str] = []
+
+    def get(self, path: str) -> bytes:
+        self.read.append(path)
+        return super().get(path)
+
+    def list(self, prefix: str = "", *, start_after: str | None = None) -> Iterator[ObjectInfo]:
+        for info in super().list(prefix, start_after=start_after):
+            self.listed.append(info.path)
+            yield info
+
+    def local_path(self, path: str) -> Path | None:
+        return None
+
+
+def test_versions_before_the_checkpoint_are_not_read_but_its_own(tmp_path: Path) -> None:
+    log = new_state_log(tmp_path)
+    for n in range(20):
+        commit(log, file(n))
+    log.checkpoint()
+    commit(log, file(20))
+    store = Recording(LocalStore(str(tmp_path)))
+    assert live(state_log(store).newest()) == sorted(file(n).path for n in range(21))
+    versions = [version for path in store.read if (version := log_files.version_of(path)) is not None]
+    assert sorted(versions) == [20, 21], "the state must descend from the version that it is of"
+    shown = [version for path in store.listed if (version := log_files.version_of(path)) is not None]
+    assert min(shown) >= 19 and len(store.read) == 5
+
+
+def test_counts_come_from_the_log_and_open_no_split(tmp_path: Path) -> None:
+    table = table_of(tmp_path, appends=3, partitioned=True)
+    for path in tmp_path.rglob("*.split"):
+        path.unlink()
+    table = Table.open(str(tmp_path))
+    assert table.count() == 30 and table.count(where="day = 1") == 10
+    assert sum(table.files().column("num_records").to_pylist()) == 30
+    with pytest.raises(MissingSplitError):
+        ids(table)
+
+
+def test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer(tmp_path: Path) -> None:
+    """Without them its end is guessed, and more is read."""
+    table = Table.create(str(tmp_path), schema=log_rows(1).schema)
+    table.append(log_rows(60_000))
+    (add,) = [line["add"] for line in lines(tmp_path, 1) if "add" in line]
+    read = {}
+    for start in (add["footerStartOffset"], None):
+        store = RemoteStore(LocalStore(str(tmp_path)))
+        cache = SplitCache(tmp_path / f"cache-{start}", 1 << 30)
+        reader = SplitReader.open(open_source(store, add["path"], size=add["size"]), footer_start=start, cache=cache)
+        assert reader.num_rows == table.count()
+        costs = store.reset()
+        read[start is not None] = (costs.requests["get_ranges"], costs.bytes_read)
+    assert read[True] == (1, add["footerEndOffset"] - add["footerStartOffset"])
+    assert read[False][1] > read[True][1], read

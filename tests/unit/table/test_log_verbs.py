@@ -266,7 +266,10 @@ def test_metadata_can_be_changed_and_unset(path: str) -> None:
     assert table.update_metadata(name="logs") is None
     assert table.update_metadata(unset=("transaction.retry.maxAttempts",)) == 2
     assert Table.open(path).settings["transaction.retry.maxAttempts"] == 1_000
-    assert Table.open(path).metadata.name == "logs"
+    assert (Table.open(path).metadata.name, Table.open(path).metadata.description) == ("logs", None)
+    assert table.update_metadata(description="of the web") == 3
+    assert (Table.open(path).metadata.name, Table.open(path).metadata.description) == ("logs", "of the web")
+    assert Table.create(f"{path}2", schema=SCHEMA).metadata.name is None
     with pytest.raises(InvalidInputError, match="maxAttempts"):
         table.update_metadata(options={"transaction.retry.maxAttempts": "many"})
 
@@ -391,6 +394,9 @@ def test_one_kind_is_forgotten_alone(path: str) -> None:
     assert {"snapshots", "versions", "states"} <= set(table.cache_stats().entries)
     table.invalidate_cache(kind="versions")
     assert "versions" not in table.cache_stats().entries and "snapshots" in table.cache_stats().entries
+    table.invalidate_cache(kind="protocol")
+    assert not {"snapshots", "states"} & set(table.cache_stats().entries)
+    Table.open(path).files()
     misses = table.cache_stats().misses
     table.invalidate_cache(kind="metadata")
     assert not {"snapshots", "states"} & set(table.cache_stats().entries)
