@@ -210,7 +210,7 @@ def test_a_large_csv_is_read_in_parts(call: Call, tmp_path: Path) -> None:
     assert not (tmp_path / "u").exists()
 
 
-@pytest.mark.parametrize("how", ["--text", "--partition-by"])
+@pytest.mark.parametrize("how", ["--text", "--substring", "--partition-by"])
 def test_nothing_is_created_for_columns_that_do_not_exist(call: Call, tmp_path: Path, how: str) -> None:
     rows = file_with(tmp_path, "rows.csv", "id,msg\n1,a\n")
     assert "nope" in call("append", tmp_path / "t", rows, "--create", how, "nope", code=2).err

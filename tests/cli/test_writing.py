@@ -89,6 +89,16 @@ def test_append_from_standard_input_creates_a_table(call: Call, tmp_path: Path) 
     assert "stays at version" in call("append", tmp_path / "t", "-", "--format", "jsonl", stdin="").out
 
 
+def test_parts_of_a_column_are_indexed_for_a_new_table(call: Call, tmp_path: Path) -> None:
+    call("create", tmp_path / "a", "--schema", "code string", "--substring", "code")
+    call(
+        "append", tmp_path / "b", "-", "--format", "jsonl", "--create", "--substring", "code", stdin='{"code":"abc"}\n'
+    )
+    for name in ("a", "b"):
+        configuration = Table.open(str(tmp_path / name)).metadata.configuration
+        assert configuration == {"indexing.substring.code": "True"}
+
+
 @pytest.mark.parametrize("fits", [True, False])
 def test_append_goes_into_the_table_that_another_makes_meanwhile(call: Call, tmp_path: Path, fits: bool) -> None:
     first, late, path = tmp_path / "first.jsonl", tmp_path / "late.jsonl", str(tmp_path / "t")

@@ -49,6 +49,7 @@ class RowTarget(Struct, frozen=True):
     options: Mapping[str, object]
     create: bool = False
     text: tuple[str, ...] = ()
+    substring: tuple[str, ...] = ()
     partition_by: tuple[str, ...] = ()
     merge_schema: bool = False
     note: str | None = None
@@ -82,7 +83,9 @@ class RowTarget(Struct, frozen=True):
 
     def table_options(self) -> dict[str, object]:
         """The settings of a new table."""
-        return {**{f"indexing.typemap.{name}": "text" for name in self.text}, **self.options}
+        kinds = {f"indexing.typemap.{name}": "text" for name in self.text}
+        parts = {f"indexing.substring.{name}": "true" for name in self.substring}
+        return {**kinds, **parts, **self.options}
 
 
 def follow_file(

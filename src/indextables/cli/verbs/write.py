@@ -149,6 +149,10 @@ Text = Annotated[
     list[str] | None,
     typer.Option("--text", metavar="COLUMN", help="Index a column as text, by words. May be repeated."),
 ]
+Substring = Annotated[
+    list[str] | None,
+    typer.Option("--substring", metavar="COLUMN", help="Index the parts of a column, for LIKE '%x%'. May be repeated."),
+]
 PartitionBy = Annotated[str | None, typer.Option(metavar="A,B", help="The partition columns.")]
 MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")]
 Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note for the history.")]
@@ -170,6 +174,7 @@ def create(
     file_format: Format = None,
     delimiter: Delimiter = None,
     text: Text = None,
+    substring: Substring = None,
     partition_by: PartitionBy = None,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name for the table.")] = None,
     description: Annotated[str | None, typer.Option(metavar="TEXT", help="What the table is for.")] = None,
@@ -191,7 +196,9 @@ def create(
         path,
         schema=columns,
         partition_columns=names_of(partition_by) or [],
-        options={**implied, **_as_text(text), **settings_of(option)},
+        text=text or [],
+        substring=substring or [],
+        options={**implied, **settings_of(option)},
         exist_ok=if_not_exists,
         name=name,
         description=description,
@@ -225,6 +232,7 @@ def append(
         bool, typer.Option("--create", help="Create the table if there is none, with the columns of the first file.")
     ] = False,
     text: Text = None,
+    substring: Substring = None,
     partition_by: PartitionBy = None,
     note: Note = None,
     option: Settings = None,
@@ -234,12 +242,12 @@ def append(
 
     In CSV only an empty field without quotes is null. A time without a zone is in UTC. --follow makes versions.
     """
-    if not create_missing and (text or partition_by):
+    if not create_missing and (text or substring or partition_by):
         hint = (
             "Add --create, or leave them out; a column that --merge-schema adds gets words with "
             "-o indexing.typemap.COLUMN=text."
         )
-        raise InvalidInputError("--text and --partition-by go with --create.", hint=hint)
+        raise InvalidInputError("--text, --substring and --partition-by go with --create.", hint=hint)
     form = TextFormat(pattern, continuation, time_format, encoding, unmatched)
     rows = _row_files(files, file_format, delimiter, form)
     target = RowTarget(
@@ -247,6 +255,7 @@ def append(
         options=settings_of(option),
         create=create_missing,
         text=tuple(text or ()),
+        substring=tuple(substring or ()),
         partition_by=tuple(names_of(partition_by) or ()),
         merge_schema=merge_schema,
         note=note,
@@ -405,10 +414,6 @@ def _rows_with_progress(rows: RowFiles, title: str) -> Iterator[Iterator[pa.Reco
     """The rows of files, and how far they were read."""
     with progress_bar(title) as progress, rows.open(lambda done: progress(done, 0, "rows")) as (_, data):
         yield data
-
-
-def _as_text(columns: list[str] | None) -> dict[str, object]:
-    return {f"indexing.typemap.{name}": "text" for name in columns or ()}
 
 
 def _report_write(table: Table, version: int | None, *, as_json: bool) -> None:
