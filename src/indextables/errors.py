@@ -186,8 +186,8 @@ class LogGapError(CorruptTableError):
 
     kind = "log_gap"
     default_hint = (
-        "Restore the missing file from a backup, open an older version by number, or write a clean log of what can be read "
-        "with Table.repair(path, at='another place') and put it in the place of the table's log, as the report says."
+        "Restore the missing file from a backup, open an older version by number, or run Table.repair(path): it keeps every "
+        "version that can be read, and reports those that cannot."
     )
 
 
@@ -195,7 +195,10 @@ class BadFileError(CorruptTableError):
     """A file of the table is empty, cut short or garbled."""
 
     kind = "bad_file"
-    default_hint = "Restore the file from a backup, or run verify() to see what else is affected."
+    default_hint = (
+        "Restore the file from a backup, or run verify() to see what else is affected. Where the table cannot be opened, "
+        "Table.repair(path) keeps every version that can be read."
+    )
 
 
 class CheckpointCorruptionError(BadFileError):

@@ -93,9 +93,10 @@ _HINTS: dict[type[errors.IndexTablesError], str] = {
     errors.TableExistsError: "Choose another path, or pass --if-not-exists if the same schema is meant.",
     errors.CommitUnknownError: "Look for the transaction id in `indextables history PATH` before repeating.",
     errors.CorruptTableError: "`indextables verify PATH` lists everything that is damaged; then `indextables repair`.",
-    errors.LogGapError: "Restore the missing file from a backup, or write a clean log with `indextables repair PATH --at "
-    "NEW_PATH` and put it in the place of the table's log, as it says.",
-    errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected.",
+    errors.LogGapError: "Restore the missing file from a backup, or run `indextables repair PATH`: it keeps every version "
+    "that can be read, and reports those that cannot.",
+    errors.BadFileError: "Restore the file from a backup; `indextables verify PATH` shows what else is affected. Where the "
+    "table cannot be opened, `indextables repair PATH` keeps every version that can be read.",
     errors.MissingSplitError: "Restore the split from a backup. To go on without its rows, write a clean log with "
     "`indextables repair PATH --at NEW_PATH` and put it in the place of the table's log, as it says.",
 }

@@ -351,7 +351,7 @@ class TruncateTimeTravel(TableCommand):
 
 @dataclass(frozen=True)
 class RepairLog(TableCommand):
-    """Rebuild a lost log from the splits, or write a clean copy of a log to another place."""
+    """Mend a damaged log, rebuild a lost one from the splits, or write a clean copy of a log to another place."""
 
     at_location: str | None = None
 
@@ -367,7 +367,7 @@ class RepairLog(TableCommand):
         yield None if self.at_location is None else f"AT LOCATION {quoted(self.at_location)}"
 
     def run(self, session: Session) -> pa.Table:
-        """In place from the splits, or as a clean copy elsewhere; the message, the last column, says what to do with it."""
+        """In place, or as a clean copy elsewhere; the message, the last column, names what is lost and what to do."""
         path = session.path(self.table)
         return self.report_row(Table.repair(path, at=self.at_location, options=session.options))
 

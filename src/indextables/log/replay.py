@@ -213,10 +213,10 @@ def version_not_found(url: str, listing: LogListing, version: int) -> VersionNot
 def _gap(url: str, missing: list[int]) -> LogGapError:
     first = missing[0]
     before = f"open version {first - 1}, the last before the hole, by number, " if first else ""
+    missing_file = log_files.version_path(first)
     return LogGapError(
-        f"Version {first} of {url} is missing from its log below a higher version ({log_files.version_path(first)}).",
-        hint=f"Restore the file from a backup, {before}or write a clean copy of what can be read with "
-        "Table.repair(path, at='another place').",
+        f"Version {first} of {url} is missing from its log below a higher version ({missing_file}).",
+        hint=f"Restore the file from a backup, {before}or run Table.repair(path): it keeps every other version.",
         path=url,
         version=first,
         missing=missing,

@@ -534,9 +534,9 @@ class TransactionLog(CommitLog, dict=True):
             self.checkpoint()
         return failure
 
-    def adopt(self, snapshot: Snapshot) -> CheckpointReport:
-        """Go on, with a version and a state of it, from a snapshot of a replica, beside whatever is damaged here."""
-        repaired = Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
+    def adopt(self, snapshot: Snapshot, changes: Changes | None = None) -> CheckpointReport:
+        """Go on, with a version and a state of it, from a snapshot that was recovered, next to whatever is damaged here."""
+        repaired = changes or Changes(Operation.REPAIR, keep_empty=True, parameters={"version": snapshot.version})
         snapshot = commit_after(self._committer, snapshot, repaired, txn_id=self.new_id())
         self.count_own_commit()
         return self._write_checkpoint(snapshot, Compact.ALL, settings=self._avro_checkpoints, thorough=True)

@@ -31,7 +31,7 @@ from indextables.config.upkeep import PURGE_LOG_HOURS, PurgeSettings
 from indextables.errors import CorruptTableError, InvalidInputError, RefusedError, TableNotFoundError, UnsupportedError
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
 from indextables.log.history import check_not_purged, version_at
-from indextables.log.log_files import LOG
+from indextables.log.log_files import LOG, list_log
 from indextables.log.replica import Replica
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import LogSettings, TransactionLog
@@ -48,7 +48,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
-from indextables.upkeep import repair, restore, tags, verify
+from indextables.upkeep import repair, restore, salvage, tags, verify
 
 if TYPE_CHECKING:
     from indextables.upkeep.jobs import Execute
@@ -428,14 +428,17 @@ def repair_table(
         recovered = repair.plan_recovery(source, replica, is_readable=_readable(source, options) is not None)
         if recovered is not None:
             return recovered.preview() if dry_run else repair.recover(recovered, source)
+    parallelism = config.resolve(options=options).group(ReadSettings).parallelism
     if at is not None:
         target = open_log(_without_log_folder(at), options)
-        copied = repair.plan_copy(source, target)
-        return copied.preview() if dry_run else repair.copy_log(copied, target, engine_info=ENGINE_INFO)
+        copied = salvage.plan_copy(source, target, parallelism=parallelism)
+        return copied.preview() if dry_run else salvage.copy_log(copied, target, engine_info=ENGINE_INFO)
     readable = _readable(source, options)
     if readable is not None:
         return repair.heal(readable, dry_run=dry_run)
-    parallelism = config.resolve(options=options).group(ReadSettings).parallelism
+    if not list_log(source.store).is_empty:
+        left = salvage.plan_salvage(source, parallelism=parallelism)
+        return left.preview() if dry_run else salvage.run_salvage(left, source, engine_info=ENGINE_INFO)
     plan = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
     return plan.preview() if dry_run else repair.rebuild(plan, source, engine_info=ENGINE_INFO)
 

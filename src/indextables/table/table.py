@@ -907,9 +907,11 @@ class Table(TableHandle):
     ) -> RepairReport:
         """Make the table at `path` whole again. No file that is there is changed.
 
-        Without `at` a lost log is rebuilt in place from the splits alone, and of a log that can be read the newest state
-        or checkpoint is written anew if it is damaged. With it, a clean copy of the damaged log is written to another
-        place: its newest version that can be read, without splits that are missing. With `from_replica`, True for the
+        Without `at` the table is mended in place. A damaged log goes on as a new version that holds every version that can
+        be read, those after a missing one included; the report names the versions that are lost. A log that is lost as a
+        whole is rebuilt from the splits alone, and of a log that can be read the newest state or checkpoint is written
+        again if it is damaged. With `at`, a clean copy of the damaged log is written to another place. Splits that are
+        missing are left out. With `from_replica`, True for the
         place in `checkpoint.replica.location` or a place, the state of a table that cannot be opened comes from there, if
         it is proven to be its. `options` are settings; `dry_run` only reports; `progress` is called at every step. Raises
         TableNotFoundError where there is nothing to repair.

@@ -4,9 +4,7 @@ A lost log is rebuilt from the splits alone: they carry their schema, statistics
 tell is which of the others were removed before the log was lost. A split that was merged or rewritten
 into another one that is there is left out; one that was overwritten or dropped and not yet purged comes back.
 
-A damaged log is copied clean to another place: the newest version that can be read, without splits that are gone. The
-source is only read. The copy is a log of one version; put in the place of the damaged one it makes the table whole again,
-as far as its splits are there.
+A damaged log is mended in place, or copied clean to another place: `salvage.py`.
 """
 
 from __future__ import annotations
@@ -14,34 +12,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
-import msgspec
 import pyarrow as pa
 from msgspec import Struct
 
 from indextables.config.indexing import DEFAULT_OPERATOR
 from indextables.errors import (
     CorruptTableError,
-    IndexTablesError,
     NotFoundError,
     RefusedError,
     TableNotFoundError,
     UnsupportedError,
 )
 from indextables.log.create import FirstVersion, create_table
-from indextables.log.log_files import LOG, list_log
-from indextables.log.replay import readable_versions
+from indextables.log.log_files import list_log
 from indextables.log.replica import Replica
 from indextables.log.transaction_log import TransactionLog
 from indextables.model import protocol as protocols
-from indextables.model.actions import AddAction, LogAction, MetadataAction
+from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.column_names import DEFAULT_KEY, NAME_KEY
 from indextables.model.conflicts import Operation
-from indextables.model.deletion_vector import vector_path
-from indextables.model.file_list import to_actions
 from indextables.model.report import Progress, Report, silent
 from indextables.model.schema import merge_schemas, normalize, schema_differences, schema_from_json, schema_to_json
-from indextables.model.schema_registry import with_mappings
-from indextables.model.snapshot import TAG_TXNS, Snapshot
+from indextables.model.snapshot import Snapshot
 from indextables.pools import SPLITS
 from indextables.splits.format.section_table import path_mark
 from indextables.splits.format.source import open_source
@@ -73,6 +65,8 @@ class RepairReport(Report, frozen=True):
     status: str
     message: str = ""
     left_out: tuple[LeftOut, ...] = ()
+    missing_versions: tuple[int, ...] = ()
+    """Versions that are lost or cannot be read; every other one was kept."""
 
 
 class DescribedSplit(Struct, frozen=True):
@@ -310,8 +304,7 @@ def plan_rebuild(log: TransactionLog, *, parallelism: int, progress: Progress = 
     if not list_log(store).is_empty:
         raise RefusedError(
             f"There is a log at {store.url}; it is rebuilt only where it is lost.",
-            hint="Write a clean copy with Table.repair(path, at='another place'), or move the _transaction_log folder away "
-            "first.",
+            hint="Table.repair(path) mends it in place, and Table.repair(path, at='another place') writes a clean copy.",
             path=store.url,
         )
     files = [info for info in own_files(store.list()) if info.path.endswith(".split")]
@@ -359,6 +352,11 @@ def rebuild(planned: RebuildPlan, log: TransactionLog, *, engine_info: str) -> R
     return planned.report(SUCCESS)
 
 
+def splits_described(store: Store, files: Sequence[ObjectInfo], parallelism: int) -> list[DescribedSplit]:
+    """What each split that can be read says of itself, the oldest first."""
+    return _describe_splits(store, files, parallelism, silent)[0]
+
+
 def _describe_splits(
     store: Store, files: Sequence[ObjectInfo], parallelism: int, progress: Progress
 ) -> tuple[list[DescribedSplit], list[LeftOut]]:
@@ -380,115 +378,3 @@ def _describe_splits(
             unreadable.append(split)
         progress(done, len(files), "splits")
     return sorted(splits, key=lambda split: (split.modified_ms, split.path)), unreadable
-
-
-class CopyPlan(Report, frozen=True):
-    """What a clean copy would hold."""
-
-    source_path: str
-    target_path: str
-    source_version: int
-    newest_version: int
-    """The highest number in the damaged log; what lies between cannot be read."""
-    valid_splits: int
-    left_out: tuple[LeftOut, ...]
-    snapshot: Snapshot
-    adds: tuple[AddAction, ...]
-    hidden: ClassVar[tuple[str, ...]] = ("snapshot", "adds")
-
-    def report(self, status: str) -> RepairReport:
-        """The figures."""
-        lost = self.newest_version - self.source_version
-        message = f"Version {self.source_version} was the newest that could be read; {lost} after it are lost. "
-        tags = ", ".join(map(repr, self.snapshot.header.tags))
-        untagged = f"The copy begins with version 0, without the versions that had the tags {tags}. " if tags else ""
-        moved = (
-            f"{self.target_path} holds a log and no splits, and is not read there. To use it, move "
-            f"{self.source_path}/{LOG} out of the table, and {self.target_path}/{LOG} into its place."
-        )
-        return RepairReport(
-            source_path=self.source_path,
-            target_path=self.target_path,
-            source_version=self.source_version,
-            total_splits=self.valid_splits + len(self.left_out),
-            valid_splits=self.valid_splits,
-            missing_splits=len(self.left_out),
-            status=status,
-            message=(message if lost else "") + untagged + moved,
-            left_out=self.left_out,
-        )
-
-    def preview(self) -> RepairReport:
-        """What a dry run reports."""
-        return self.report(DRY_RUN)
-
-
-def plan_copy(source: TransactionLog, target: TransactionLog) -> CopyPlan:
-    """Read the source as far as it can be read, and look which of its splits are there."""
-    if source.store.url == target.store.url:
-        raise RefusedError(
-            f"A copy of the log of {source.store.url} cannot be written over it.",
-            hint="Give another place; the copy can be moved afterwards.",
-            path=source.store.url,
-        )
-    snapshot = _newest_readable(source)
-    protocols.check_writable(snapshot.header.protocol, path=source.store.url)
-    files = snapshot.all_files
-    sizes = {info.path: info.size for info in source.store.list()} if files.num_rows else {}
-    adds, left_out = [], []
-    for action in with_mappings(to_actions(files), snapshot.schema_registry):
-        size = sizes.get(action.path)
-        vector = vector_path(action.deletion_vector)
-        if vector is not None and vector not in sizes:
-            left_out.append(LeftOut(action.path, f"{vector}, which says which of its rows are deleted, is missing"))
-        elif size == action.size:
-            adds.append(msgspec.structs.replace(action, added_at_version=None, added_at_timestamp=None))
-        else:
-            reason = "it is missing" if size is None else f"it has {size} bytes; the log says {action.size}"
-            left_out.append(LeftOut(action.path, reason))
-    return CopyPlan(
-        source_path=source.store.url,
-        target_path=target.store.url,
-        source_version=snapshot.version,
-        newest_version=list_log(source.store).newest,
-        valid_splits=len(adds),
-        left_out=tuple(left_out),
-        snapshot=snapshot,
-        adds=tuple(adds),
-    )
-
-
-def copy_log(planned: CopyPlan, target: TransactionLog, *, engine_info: str) -> RepairReport:
-    """Write the copy; TableExistsError if there is a table in that place."""
-    header = planned.snapshot.header
-    paths = {action.path for action in planned.adds}
-    skips = [skip for skip in header.skips.values() if skip.path in paths]
-    # A tag names a version by its number, and the numbers of the copy are others.
-    txns = [txn for app_id, txn in header.txns.items() if not app_id.startswith(TAG_TXNS)]
-    actions: list[LogAction] = [*txns, *planned.adds, *skips]
-    first = FirstVersion(
-        operation=Operation.REPAIR,
-        protocol=header.protocol,
-        actions=actions,
-        parameters={"source": planned.source_path, "version": planned.source_version},
-    )
-    create_table(target, planned.snapshot.metadata, exist_ok=False, engine_info=engine_info, first=first)
-    return planned.report(SUCCESS)
-
-
-def _newest_readable(log: TransactionLog) -> Snapshot:
-    """The newest version, or the newest before the damage."""
-    try:
-        snapshot = log.reload()
-        snapshot.files(columns=["path"])
-        return snapshot
-    except CorruptTableError as error:
-        failure: IndexTablesError = error
-    for version in reversed(readable_versions(list_log(log.store))):
-        try:
-            snapshot = log.at_version(version)
-            snapshot.files(columns=["path"])
-            return snapshot
-        except (CorruptTableError, NotFoundError, UnsupportedError):
-            continue
-    raise failure

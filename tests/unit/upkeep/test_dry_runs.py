@@ -16,7 +16,7 @@ from indextables.model.predicate import bind, parse
 from indextables.model.report import Report
 from indextables.table import verify_table
 from indextables.table.handle import open_log
-from indextables.upkeep import delete, drop_partitions, merge, purge, repair, restore, truncate, verify
+from indextables.upkeep import delete, drop_partitions, merge, purge, restore, salvage, truncate, verify
 from indextables.upkeep.merge import MergeBounds
 from indextables.upkeep.purge import Retention
 from tests.support.rows import ids, rows, table_of
@@ -114,7 +114,7 @@ def test_every_plan_is_a_value_that_can_be_shown(tmp_path: Path) -> None:
         restore.plan(log, version=2),
         delete.plan(log.fresh(), url=table.path, where=where),
         verify.plan(log),
-        repair.plan_copy(log, open_log(f"{table.path}-copy", None)),
+        salvage.plan_copy(log, open_log(f"{table.path}-copy", None), parallelism=1),
     ]
     for planned in plans:
         check_forms(planned)

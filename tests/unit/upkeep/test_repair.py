@@ -143,14 +143,13 @@ def test_splits_that_cannot_be_read_are_left_out_and_named(tmp_path: Path) -> No
     assert len(ids(Table.open(table.path))) == 20
 
 
-def test_a_log_that_is_there_is_never_rebuilt_over(tmp_path: Path) -> None:
+def test_a_log_that_is_there_is_mended_and_not_rebuilt(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=2)
     (Path(table.path) / "_transaction_log/00000000000000000001.json").unlink()
     before = contents(table.path)
-    with pytest.raises(RefusedError, match="There is a log") as caught:
-        Table.repair(table.path)
-    assert "at=" in caught.value.hint
-    assert contents(table.path) == before
+    report = Table.repair(table.path)
+    assert (report.source_version, report.missing_versions) == (2, (1,))
+    assert before.items() <= contents(table.path).items()
     with pytest.raises(TableNotFoundError, match="no splits"):
         Table.repair(str(tmp_path / "nowhere"))
 
@@ -174,15 +173,15 @@ def test_a_clean_copy_leaves_out_what_is_missing(tmp_path: Path) -> None:
     assert fresh.verify(full=True).findings == ()
 
 
-def test_a_log_with_a_hole_is_copied_up_to_the_hole(tmp_path: Path) -> None:
+def test_a_log_with_a_hole_is_copied_without_the_version_that_is_lost(tmp_path: Path) -> None:
     table = table_of(tmp_path / "t", appends=6)
     (Path(table.path) / "_transaction_log/00000000000000000005.json").unlink()
     table.invalidate_cache()
     with pytest.raises(LogGapError):
         Table.open(table.path)
     report = Table.repair(table.path, at=str(tmp_path / "copy"))
-    assert (report.source_version, report.valid_splits) == (4, 4)
-    assert "2 after it are lost" in report.message
+    assert (report.source_version, report.valid_splits, report.missing_versions) == (6, 5, (5,))
+    assert "Version 5 was lost or cannot be read" in report.message
 
 
 def test_a_garbled_version_is_copied_up_to_it(tmp_path: Path) -> None:

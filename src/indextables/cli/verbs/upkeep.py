@@ -177,9 +177,10 @@ def repair(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Make a new log for a table that cannot be opened. No file that is there is changed.
+    """Mend the log of a table that cannot be opened. No file that is there is changed.
 
-    Without --at a lost log is rebuilt in place from the splits alone.
+    Without --at a damaged log is mended in place: every version that can be read is kept. A log that is lost as a whole is
+    rebuilt from the splits alone.
     """
 
     def act(*, dry_run: bool, progress: Progress) -> RepairReport:
