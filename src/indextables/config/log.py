@@ -143,6 +143,9 @@ class StateRetrySettings(SettingsGroup, frozen=True):
     )
 
 
+LOG_RETENTION = "logRetention.duration"
+
+
 class RetentionSettings(SettingsGroup, frozen=True):
     """What of the log is kept, and for how long."""
 
@@ -160,7 +163,7 @@ class RetentionSettings(SettingsGroup, frozen=True):
         in_table=True,
     )
     log_ms: int = setting(
-        "logRetention.duration", duration_ms(), 30 * 86_400_000, "For how long version files are kept.", in_table=True
+        LOG_RETENTION, duration_ms(), 30 * 86_400_000, "For how long version files are kept.", in_table=True
     )
     checkpoint_ms: int = setting(
         "checkpointRetention.duration",
@@ -251,7 +254,8 @@ class CacheSettings(SettingsGroup, frozen=True):
         0,
         "For how long a snapshot is used again without asking the store for newer versions; 0 asks every time, because a "
         "stale answer that nobody asked for is a wrong one, and one listing tells. When half of the time has gone, the next "
-        "open has the store asked in the background.",
+        "open has the store asked in the background. Commits of this process, and of the processes of one Spark "
+        "application, are always seen at once.",
     )
     refresh_parallelism: int = setting(
         "transaction.cache.refreshParallelism",

@@ -97,7 +97,7 @@ class PurgeSettings(SettingsGroup, frozen=True):
         hours(),
         720.0,
         "For how long version files are kept when a table is purged. Where it is set it also counts for the clean-up "
-        "after checkpoints: the longer of this and logRetention.duration.",
+        "after checkpoints: alone, or if logRetention.duration is set too, the longer of the two.",
         in_table=True,
     )
     check_retention: bool = setting(

@@ -280,7 +280,7 @@ class Inspection:
         settings = self.table.settings
         return state_report(
             self.snapshot if self.table._pinned else self.log.reload(),
-            path=self.table.path,
+            store=self.log.store,
             compaction=settings.group(CompactionSettings),
             writing=settings.group(StateWriteSettings),
         )

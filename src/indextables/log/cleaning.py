@@ -9,6 +9,7 @@ one too few.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ from indextables.model.retention import (
     RetentionPolicy,
     find_expired,
 )
+from indextables.storage.local import remove_if_empty
 from indextables.storage.store import ObjectInfo, Store, is_same_object
 from indextables.wire.old_checkpoints import MultiPartManifest, decode_checkpoint, parquet_parts
 
@@ -54,6 +56,18 @@ class CleaningReport(Struct, frozen=True):
     def deleted_of(self, kind: str) -> int:
         """How many files of a kind were deleted."""
         return sum(1 for file in self.deleted if file.kind == kind)
+
+    def summary(self) -> str:
+        """Counts by kind, bytes and the range of versions, without the paths."""
+        counts = Counter(file.kind for file in self.deleted)
+        kinds = ", ".join(f"{count} of kind {kind}" for kind, count in sorted(counts.items()))
+        paths = [file.path for file in self.deleted if file.kind == "version"]
+        versions = sorted(v for v in map(log_files.version_of, paths) if v is not None)
+        span = f", versions {versions[0]} to {versions[-1]}" if versions else ""
+        size = sum(file.size for file in self.deleted)
+        failed = f", {len(self.failures)} failures" if self.failures else ""
+        done = f"deleted {len(self.deleted)} of {len(self.expired)} expired files"
+        return f"{done} ({kinds or 'none'}), {size} bytes{span}{failed}"
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -198,7 +212,18 @@ class Cleaner(Struct, frozen=True):
                     raise
                 logger.warning("cleaning the log of %s: %s", self.store.url, failure.message)
                 failures.append(failure.message)
+        self._remove_empty_state_folders(expiry)
         return CleaningReport(expiry.expired, tuple(deleted), tuple(failures))
+
+    def _remove_empty_state_folders(self, expiry: Expiry) -> None:
+        """Remove the folders of deleted states: a local disk keeps a folder whose last file was deleted."""
+        log = self.store.local_path(log_files.LOG)
+        if log is None or expiry.anchor is None:
+            return
+        for folder in log.glob("state-v*"):
+            version = log_files.state_version_of(f"{log_files.LOG}/{folder.name}/{log_files.STATE_FILES[0]}")
+            if version is not None and version < expiry.anchor:
+                remove_if_empty(folder)
 
     def _delete(self, batch: Sequence[ExpiredFile], expiry: Expiry) -> None:
         """Rule R3: versions go one by one, oldest first. A store that deletes many at once does so in any order, and a

@@ -429,7 +429,8 @@ class CommitLog(SnapshotLog, dict=True):
             if isinstance(action, SkipAction):
                 METRICS.count("skips_recorded_total", url, action.operation)
                 until = datetime.fromtimestamp((action.retry_after or 0) / 1000, UTC)
-                logger.info("skipped %s of %s (%d times) until %s", action.path, url, action.skip_count, until)
+                text = "skipped %s of %s (%d times) until %s: %s"
+                logger.warning(text, action.path, url, action.skip_count, until, action.reason)
 
     def after_commit(self) -> Snapshot:
         """The newest version; where it cannot be read, the one that was committed here last.
@@ -515,7 +516,10 @@ class TransactionLog(CommitLog, dict=True):
             snapshot = self._upgraded(snapshot)
         if compact is Compact.ALL and self.settings.checkpoint.format == "avro":
             snapshot = self._uncompacted(snapshot)
-        report = self._write_checkpoint(snapshot, compact, thorough=True)
+        try:
+            report = self._write_checkpoint(snapshot, compact, thorough=True)
+        except StorageError as failure:
+            raise _write_error(self.store.url, snapshot.version, failure) from failure
         if report.format == AVRO_STATE_FORM:  # others are read whole: by who opens the table next, and not by us
             self.reload()
         return report
@@ -684,7 +688,8 @@ class TransactionLog(CommitLog, dict=True):
         try:
             report = self.cleaner().clean(policy_of(self.settings.retention), settings=self.settings.cleanup)
             if report.expired:
-                logger.info("cleaned the log of %s: %s", self.store.url, report.to_dict())
+                logger.info("cleaned the log of %s: %s", self.store.url, report.summary())
+                logger.debug("cleaned the log of %s: %s", self.store.url, report.to_dict())
             if report.damaged:
                 self.heal()
                 raise CorruptTableError(f"{report.failures[0]} What it would have to stand for was kept.")
@@ -740,8 +745,8 @@ def _counted(report: CheckpointReport, url: str, seconds: float) -> None:
     if report.written:
         METRICS.observe("checkpoint_seconds", seconds, url, report.format)
         METRICS.count("checkpoint_entries_total", url, report.format, by=report.num_files)
-        text = "created a checkpoint of version %d of %s: %s, %d entries, %d manifests, %.1f ms"
-        figures = (report.format, report.num_files, report.num_manifests, seconds * 1000)
+        text = "created a checkpoint of version %d of %s: %s, %d entries, %d manifests, %d bytes, %.1f ms"
+        figures = (report.format, report.num_files, report.num_manifests, report.size_bytes, seconds * 1000)
         logger.info(text, report.version, url, *figures)
 
 

@@ -11,6 +11,7 @@ too: for each column the least and greatest value over all its files, right or a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
@@ -261,7 +262,8 @@ class FileRanges:
     def _careful(self) -> Mask:
         """The files whose statistics carry null counts."""
         counted = pc.fill_null(pc.match_substring(self._files["stats"], '"nullCount"'), False)
-        mask: Mask = counted.to_numpy()
+        foreign = pc.fill_null(pc.match_substring(self._files["stats"], '"minValues"'), False)
+        mask: Mask = pc.and_not(counted, foreign).to_numpy()
         return mask
 
     @cached_property
@@ -270,11 +272,39 @@ class FileRanges:
 
     @cached_property
     def _min_values(self) -> TextMaps:
-        return TextMaps(self._files["min_values"])
+        return TextMaps(_with_json_bounds(self._files, "min_values", "minValues"))
 
     @cached_property
     def _max_values(self) -> TextMaps:
-        return TextMaps(self._files["max_values"])
+        return TextMaps(_with_json_bounds(self._files, "max_values", "maxValues"))
+
+
+def _with_json_bounds(files: pa.Table, column: str, key: str) -> pa.ChunkedArray:
+    """A column of bounds; where a file has none, those under `key` in its `stats` JSON, as other writers store them."""
+    bounds = files[column]
+    candidates = pc.fill_null(pc.match_substring(files["stats"], f'"{key}"'), False).to_numpy()
+    if not candidates.any():
+        return bounds
+    values, texts = bounds.to_pylist(), files["stats"].to_pylist()
+    for row in np.flatnonzero(candidates):
+        if not values[row]:
+            values[row] = _json_bounds(texts[row], key)
+    return pa.chunked_array([pa.array(values, bounds.type)])
+
+
+def _json_bounds(text: str, key: str) -> list[tuple[str, str]]:
+    """The bounds in a `stats` text by column; none where the text is not what it should be."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    found = content.get(key) if isinstance(content, dict) else None
+    plain = {name: value for name, value in found.items() if _is_plain(value)} if isinstance(found, dict) else {}
+    return [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in plain.items()]
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float) and value == value  # a number that is not one bounds nothing
 
 
 def consistent(low: pa.Array, high: pa.Array) -> tuple[pa.Array, pa.Array]:

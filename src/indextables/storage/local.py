@@ -441,6 +441,15 @@ def _make_folder(folder: str, floor: str | None) -> None:
     _sync_folder(parent)
 
 
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder in which there is no file. One that another process fills or removes first is left to it."""
+    try:
+        os.rmdir(folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
+            log.warning("the empty folder %s stays behind: %s", folder, error)
+
+
 def _sync_folder(folder: str) -> None:
     with _folder_descriptor(folder) as handle:
         os.fsync(handle)

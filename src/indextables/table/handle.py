@@ -140,11 +140,14 @@ def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
 
 
 def _retention(settings: Settings) -> log_keys.RetentionSettings:
-    """How long the log is kept: where a purge was told to keep version files for longer, so does the clean-up."""
+    """How long the log is kept. `purge.txLogRetentionHours` alone sets it; of two settings the longer one counts."""
     retention, purge_hours = settings.group(log_keys.RetentionSettings), settings.group(PurgeSettings).log_hours
-    if PURGE_LOG_HOURS not in settings.given():
+    given, purge_ms = settings.given(), round(purge_hours * HOUR_MS)
+    if PURGE_LOG_HOURS not in given:
         return retention
-    return replace(retention, log_ms=max(retention.log_ms, round(purge_hours * HOUR_MS)))
+    if log_keys.LOG_RETENTION not in given:
+        return replace(retention, log_ms=purge_ms)
+    return replace(retention, log_ms=max(retention.log_ms, purge_ms))
 
 
 class TableHandle:

@@ -14,6 +14,7 @@ import logging
 import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -38,7 +39,7 @@ from indextables.log.checkpoint.state_files import every_file, files_of_matching
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
-from indextables.model.actions import MAX_LONG, AddAction, without_cooling
+from indextables.model.actions import MAX_LONG, AddAction, paths_in_cooldown, without_cooling
 from indextables.model.arguments import whole_number
 from indextables.model.conflicts import Operation, layout
 from indextables.model.predicate import Predicate
@@ -224,6 +225,14 @@ class MergePlan(Report, frozen=True):
         )
 
 
+def _log_cooldowns(snapshot: Snapshot, url: str, now_ms: int) -> None:
+    """Log each split that is left alone because an operation could not process it lately."""
+    skips = snapshot.header.skips
+    for path, until in sorted(paths_in_cooldown(skips, now_ms=now_ms).items()):
+        text = "%s of %s is left alone until %s: %s"
+        logger.debug(text, path, url, datetime.fromtimestamp(until / 1000, UTC), skips[path].reason)
+
+
 def plan(
     snapshot: Snapshot,
     *,
@@ -244,6 +253,7 @@ def plan(
     if only_wrong:
         chosen = chosen.filter(pa.array(to_be_rewritten(chosen, registry, disputes), pa.bool_()))
     eligible = chosen if cooling else without_cooling(chosen, snapshot.header.skips, now_ms=now_ms)
+    _log_cooldowns(snapshot, url, now_ms)
     columns = tuple(snapshot.metadata.partition_columns or ())
     schema = schema_from_json(snapshot.metadata.schema_string)
     order = clustering.sort_columns(pa.schema([f for f in schema if f.name not in columns]), bounds.order_by)

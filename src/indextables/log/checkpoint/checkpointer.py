@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from math import ceil
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -39,7 +40,7 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.checkpoint.identity import check_is_there, without_strangers
-from indextables.log.checkpoint.legacy import LegacyWriter, checkpoint_header
+from indextables.log.checkpoint.legacy import LegacyWriter, ListedFiles, checkpoint_format, checkpoint_header
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
@@ -118,9 +119,9 @@ class StateReport(Report, frozen=True):
 
 
 def state_report(
-    snapshot: Snapshot, *, path: str, compaction: CompactionSettings, writing: StateWriteSettings
+    snapshot: Snapshot, *, store: Store, compaction: CompactionSettings, writing: StateWriteSettings
 ) -> StateReport:
-    """The report on a snapshot."""
+    """The report on a snapshot of the table in a store."""
     source, at = snapshot.base.source, snapshot.base.header.version
     if isinstance(source, StateFiles):
         state = source.state
@@ -129,10 +130,13 @@ def state_report(
     else:
         sizes = snapshot.files(columns=["size"]).column("size").to_pylist()
         counts = StateCounts(len(sizes), 0, 0)
-        kind, total_bytes = ("checkpoint" if at >= 0 else "none"), sum(sizes)
+        kind, total_bytes = (
+            (checkpoint_format(store, source.path) if isinstance(source, ListedFiles) else "none"),
+            sum(sizes),
+        )
     reason = compaction_reason(counts, compaction, entries_per_manifest=writing.entries_per_manifest)
     return StateReport(
-        table_path=path,
+        table_path=store.url,
         format=kind,
         version=at if at >= 0 else None,
         latest_version=snapshot.version,
@@ -162,6 +166,9 @@ class CheckpointReport(Report, frozen=True):
     num_manifests: int = 0
     is_multi_part: bool = False
     written: bool = True
+    size_bytes: int = 0
+    """Bytes of its files; those of a state are its manifests."""
+    hidden: ClassVar[tuple[str, ...]] = ("size_bytes",)
 
 
 def checkpoint_preview(
@@ -267,7 +274,8 @@ class Checkpointer(Struct, frozen=True):
             raise _spoiled(failure, snapshot.version)
         self._check_is_still_there(snapshot, path, body)
         self._point_at(pointer, snapshot)
-        return _legacy_report(snapshot, pointer)
+        parts = self.store.list(path.removesuffix(".json")) if pointer.parts else [info]
+        return _legacy_report(snapshot, pointer, sum(part.size for part in parts))
 
     def _try_state(
         self, snapshot: Snapshot, compact: Compact, *, enough: int, thorough: bool
@@ -445,10 +453,11 @@ def _report(state: StateManifest, *, written: bool) -> CheckpointReport:
         protocol_version=state.protocol.min_reader_version if state.protocol else state.protocol_version,
         num_manifests=len(state.manifests),
         written=written,
+        size_bytes=sum(manifest.size_bytes or 0 for manifest in state.manifests),
     )
 
 
-def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint) -> CheckpointReport:
+def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint, size_bytes: int) -> CheckpointReport:
     return CheckpointReport(
         version=pointer.version,
         format=pointer.format or "",
@@ -456,6 +465,7 @@ def _legacy_report(snapshot: Snapshot, pointer: LastCheckpoint) -> CheckpointRep
         num_actions=pointer.size or 0,
         protocol_version=snapshot.header.protocol.min_reader_version,
         is_multi_part=bool(pointer.parts),
+        size_bytes=size_bytes,
     )
 
 

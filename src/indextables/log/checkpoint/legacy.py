@@ -39,9 +39,10 @@ from indextables.wire.state import JSON, JSON_MULTI_PART, PARQUET, LastCheckpoin
 
 
 class ListedFiles(Struct, frozen=True):
-    """A file source that holds its whole list."""
+    """A file source that holds its whole list, and the path of the checkpoint that it was read from."""
 
     table: pa.Table
+    path: str = ""
 
     def files(self, part_filter: PartFilter | None = None, *, columns: Sequence[str] | None = None) -> pa.Table:  # noqa: ARG002
         """The files, all of them."""
@@ -60,7 +61,18 @@ def read_legacy_checkpoint(
     files = None if others is None else pa.concat_tables(tables)
     if others is None or (not _is_parquet(info) and _has_twice(files)):
         others, files = _folded(store, version, info, settings, columns)
-    return Base(checkpoint_base_header(version, info, others), ListedFiles(files))
+    return Base(checkpoint_base_header(version, info, others), ListedFiles(files, info.path))
+
+
+def checkpoint_format(store: Store, path: str) -> str:
+    """The format of the checkpoint at a path, as `_last_checkpoint` names it."""
+    if path.startswith(log_files.PARQUET_CHECKPOINTS):
+        return PARQUET
+    data = store.get(path)
+    if is_file_of_lines(data, path=path):
+        return JSON
+    content = decode_checkpoint(data, path=path, version=log_files.legacy_checkpoint_version_of(path))
+    return JSON_MULTI_PART if isinstance(content, MultiPartManifest) else JSON
 
 
 def _is_parquet(info: ObjectInfo) -> bool:
@@ -303,12 +315,12 @@ class LegacyWriter(Struct, frozen=True):
         part = CheckpointLines()
         part.write(others)
         for batch in adds:
-            lines = version_file.encode(batch, compress=False)
-            if limit is not None and part.actions and _is_full(part, len(batch), len(lines), limit):
-                checkpoint_id = checkpoint_id or self.new_id()
-                self._put_part(snapshot, checkpoint_id, part, parts)
-                part = CheckpointLines()
-            part.write(batch, lines)
+            for some, lines in _within(batch, limit):
+                if limit is not None and part.actions and _is_full(part, len(some), len(lines), limit):
+                    checkpoint_id = checkpoint_id or self.new_id()
+                    self._put_part(snapshot, checkpoint_id, part, parts)
+                    part = CheckpointLines()
+                part.write(some, lines)
         path = log_files.json_checkpoint_path(snapshot.version)
         if not parts:
             self._count_text(part.text_bytes)
@@ -408,6 +420,17 @@ class _Listed(Struct):
             self.files += batch.num_rows
             self.size += pc.sum(batch.column("size")).as_py() or 0
             yield batch
+
+
+def _within(actions: Sequence[AddAction], limit: int | None) -> Iterator[tuple[Sequence[AddAction], bytes]]:
+    """Actions as lines, cut in halves until a piece is within the limit or holds a single action."""
+    lines = version_file.encode(actions, compress=False)
+    if limit is None or len(lines) <= limit or len(actions) < 2:
+        yield actions, lines
+        return
+    half = len(actions) // 2
+    yield from _within(actions[:half], limit)
+    yield from _within(actions[half:], limit)
 
 
 def _is_full(part: CheckpointLines, actions: int, text_bytes: int, limit: int) -> bool:

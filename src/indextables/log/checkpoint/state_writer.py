@@ -106,7 +106,7 @@ class Compact(Enum):
     """How much of the state before is rewritten."""
 
     AS_NEEDED = "nothing, unless there are too many tombstones or manifests"
-    DIRTY = "manifests that are small or hold many removed entries"
+    DIRTY = "manifests that are small or hold removed entries"
     ALL = "everything, sorted by partition values"
 
 
@@ -183,6 +183,8 @@ class StateWriter(Struct, frozen=True):
         if counts.removed > self.compaction.large_remove_threshold:
             return list(changes.manifests)
         chosen = worth_rewriting(changes.manifests, self.compaction, entries_per_manifest=per_manifest)
+        if tidy:
+            chosen += [manifest for manifest in changes.manifests if manifest.tombstone_count]
         return [manifest for manifest in changes.manifests if manifest in chosen or manifest in clashing]
 
     def _writer(self, snapshot: Snapshot, registry: dict[str, str], names: Mapping[str, str]) -> ManifestWriter:
