@@ -46,7 +46,7 @@ from indextables.model.values import encode_value
 from indextables.pools import WRITES
 from indextables.splits.format.container import SplitInfo
 from indextables.splits.format.section_table import Origin
-from indextables.splits.index.mapping import DocMapping, check_compatible, recorded_as
+from indextables.splits.index.mapping import DocMapping, compatible_mapping, recorded_as
 from indextables.splits.index.tantivy_files import scratch_folder, writing_errors
 from indextables.splits.write.writer import new_split_name, split_path, write_splits
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
@@ -362,7 +362,7 @@ def plan_row_write(
     new = [f.name for f in body if _is_anew(operation, header) or f.name not in table.names]
     if len(new) < len(body):
         old = pa.schema([f for f in body if f.name not in new])
-        check_compatible(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
+        mapping = compatible_mapping(DocMapping.from_settings(old, recorded.group(IndexingSettings)), mapping)
     bound = bound_predicate(where, names.logical, zone=settings.group(SearchSettings).time_zone)
     schema_json = metadata.schema_string if schema.equals(table) else names.schema_json
     new_metadata = replace(metadata, schema_string=schema_json)

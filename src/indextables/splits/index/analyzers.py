@@ -7,15 +7,17 @@ it keeps its position, and rows are searched for it by scanning (`index_values` 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import tantivy
 
 from indextables.config.indexing import CHAIN, STEMMERS
-from indextables.splits.index.mapping import GRAM_TOKENIZER, ColumnMapping, DocMapping
+from indextables.splits.index.mapping import GRAM_TOKENIZER, NAMES_IN_CODE, ColumnMapping, DocMapping
 
 ROW_FIELD = "_row"
 """The fast field that holds a row's number, where a writer needs one to sort by."""
@@ -70,6 +72,11 @@ _MAIL = r"[\p{L}\p{N}._%+-]+@[\p{L}\p{N}-]+(?:\.[\p{L}\p{N}-]+)+"
 _UUID = r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"
 _ENTITIES = rf"{_URL}|{_MAIL}|{_UUID}|[\p{{L}}\p{{N}}]+"
 _CODE = r"\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}+|\p{L}"
+_NAMES = rf"0[xX][0-9A-Fa-f]+|{_CODE}"
+_CUT = "\x1f"
+"""What is put into a text where a name is cut and no expression of the analyzer can see it: it is part of no term."""
+_HIDDEN_CUTS = r"(0[xX][0-9A-Fa-f]+)|(\p{Lu})(\p{Lu}\p{Ll})"
+"""A number in hexadecimal digits, which stays whole, and the last capital before a lower-case letter."""
 
 
 def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
@@ -80,6 +87,7 @@ def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
         "whitespace": tantivy.Tokenizer.whitespace,
         "entities": lambda: tantivy.Tokenizer.regex(_ENTITIES),
         "code": lambda: tantivy.Tokenizer.regex(_CODE),
+        NAMES_IN_CODE: lambda: tantivy.Tokenizer.regex(_NAMES),
     }[source]()
     limit = _UNLIMITED if max_token_length is None else max_token_length + 1
     builder = tantivy.TextAnalyzerBuilder(cut).filter(tantivy.Filter.remove_long(limit))
@@ -96,14 +104,58 @@ def _chain(text: str, max_token_length: int | None) -> tantivy.TextAnalyzer:
     return builder.build()
 
 
+class CutToken(NamedTuple):
+    """A term of a text that was cut, in place of the analyzer's own object."""
+
+    text: str
+    char_offset_from: int
+    char_offset_to: int
+
+
+def is_cut(tokenizer: str) -> bool:
+    """Whether texts are cut before the analyzer gets them."""
+    return tokenizer.startswith(f"{NAMES_IN_CODE}{CHAIN}")
+
+
+def cut_texts(texts: pa.Array, tokenizer: str) -> pa.Array:
+    """Texts as the analyzer of a tokenizer gets them, in the index and in rows alike."""
+    if not is_cut(tokenizer):
+        return texts
+    return pc.replace_substring_regex(texts, _HIDDEN_CUTS, rf"\1\2{_CUT}\3")
+
+
+def cut_text(text: str, tokenizer: str) -> str:
+    """One text as the analyzer of a tokenizer gets it."""
+    return str(cut_texts(pa.array([text]), tokenizer)[0].as_py()) if is_cut(tokenizer) else text
+
+
+def _insertions(text: str, cut: str) -> list[int]:
+    """The positions in a cut text of what was put into it."""
+    found: list[int] = []
+    at = 0
+    for position, character in enumerate(cut):
+        if at < len(text) and text[at] == character:
+            at += 1
+        else:
+            found.append(position)
+    return found
+
+
 def analyze(text: str, tokenizer: str, max_token_length: int | None = None) -> list[TextToken]:
     """The terms of a text; terms longer than the limit (in bytes) are left out, positions stay."""
-    analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(text)
-    return [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
+    cut = cut_text(text, tokenizer)
+    analyzed = build_analyzer(tokenizer, max_token_length).pre_tokenize(cut)
+    tokens = [TextToken(t.text, t.position, t.char_offset_from, t.char_offset_to) for t in analyzed.tokens]
+    if cut == text:
+        return tokens
+    put = _insertions(text, cut)
+    return [t._replace(start=t.start - bisect_left(put, t.start), end=t.end - bisect_left(put, t.end)) for t in tokens]
 
 
-def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token]:
+def tokens_of(text: str, tokenizer: str) -> Sequence[tantivy.Token | CutToken]:
     """The terms of a text as the analyzer's own objects, whose `char_offset_from` and `char_offset_to` are their place."""
+    if is_cut(tokenizer):
+        return [CutToken(t.text, t.start, t.end) for t in analyze(text, tokenizer)]
     tokens: list[tantivy.Token] = build_analyzer(tokenizer).pre_tokenize(text).tokens
     return tokens
 
@@ -119,7 +171,7 @@ def tokens_table(text: str, column: ColumnMapping) -> pa.Table:
 
 def terms_of(text: str, tokenizer: str, max_token_length: int | None = None) -> list[str]:
     """The terms of a text without positions; quicker than `analyze`."""
-    return list(build_analyzer(tokenizer, max_token_length).analyze(text))
+    return list(build_analyzer(tokenizer, max_token_length).analyze(cut_text(text, tokenizer)))
 
 
 def register(index: tantivy.Index, columns: Iterable[ColumnMapping]) -> None:

@@ -29,6 +29,7 @@ from indextables.splits.index.mapping import (
     decided_columns,
     is_nested,
     is_text,
+    keep_old_code,
     recorded_as,
     same_index,
 )
@@ -120,7 +121,7 @@ def live_indexing(snapshot: Snapshot) -> LiveIndexing:
     ways = _ways(snapshot, body, wholes)
     for column in decided_columns(body):
         # What was decided for the table stands beside what its splits do, even if they all do otherwise.
-        if column.name in ways and (way := configured.find(column.name)) is not None:
+        if column.name in ways and (way := keep_old_code([column], configured).find(column.name)) is not None:
             ways[column.name] = _with(ways[column.name], way, wholes)
     disputed = {name: alternatives for name, alternatives in ways.items() if len(alternatives) > 1}
     agreed = [alternatives[0] for name, alternatives in ways.items() if len(alternatives) == 1]

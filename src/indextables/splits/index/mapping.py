@@ -25,6 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config import REGISTRY, is_setting, resolve
 from indextables.config.indexing import (
@@ -49,6 +50,12 @@ GRAM_TOKENIZER = "gram3"
 """Every three neighbouring characters, in lower case. Of the second field of a column; no setting names it."""
 WHOLE_TOKENIZERS = ("raw", "lowercase_raw")
 CHAIN_SOURCES = ("words", "whitespace", "entities", "code")
+NAMES_IN_CODE = "code2"
+"""How splits record the source `code`, which cuts acronyms (`HTTPServer` is `http`, `server`) and keeps `0xFF` whole."""
+_OLD_CODE, _OLD_CODE_SETTING = "code", "code1"
+"""How splits of earlier releases record it, and how a setting names what those do."""
+_RECORDED = {"code": NAMES_IN_CODE, _OLD_CODE_SETTING: _OLD_CODE}
+_SPELLED = {recorded: spelled for spelled, recorded in _RECORDED.items()}
 CHAIN_FILTERS = ("lowercase", "ascii", "stop:<language>", "stem:<language>")
 LANGUAGES = tuple(sorted(set(STEMMERS.values())))
 _DEFAULT_TOKENIZER = {"string": "raw", "text": "default", "json": "default"}
@@ -59,7 +66,7 @@ _FORMAT = 1
 def chain_fault(text: str) -> str:
     """What is wrong with a chain such as `words|lowercase|ascii|stop:english|stem:english`; nothing if it is right."""
     source, *filters = text.split(CHAIN)
-    if source not in CHAIN_SOURCES:
+    if source not in (*CHAIN_SOURCES, _OLD_CODE_SETTING):
         return f"a chain starts with {', '.join(CHAIN_SOURCES)}, not {source!r}"
     for part in filters:
         kind, _, language = part.partition(":")
@@ -70,6 +77,35 @@ def chain_fault(text: str) -> str:
     if len(set(filters)) < len(filters):
         return "a filter stands there twice"
     return ""
+
+
+def recorded_chain(setting: str) -> str:
+    """A chain as splits record it, from a setting."""
+    return _with_source(setting, _RECORDED)
+
+
+def _with_source(chain: str, names: Mapping[str, str]) -> str:
+    source, separator, filters = chain.partition(CHAIN)
+    return f"{names.get(source, source)}{separator}{filters}" if separator else chain
+
+
+def _keeps_old_code(old: ColumnMapping, new: ColumnMapping) -> bool:
+    """Whether a column is recorded with the source `code` of earlier releases, and a setting asks for `code`."""
+    chain = _with_source(old.tokenizer, {_OLD_CODE: NAMES_IN_CODE})
+    return chain != old.tokenizer and chain == new.tokenizer and old.kind == new.kind
+
+
+def keep_old_code(recorded: Iterable[ColumnMapping], mapping: DocMapping) -> DocMapping:
+    """The mapping in which columns that are recorded with the source `code` of earlier releases keep it."""
+    old = {column.name: column for column in recorded}
+    return DocMapping(
+        tuple(
+            replace(new, tokenizer=old[new.name].tokenizer)
+            if new.name in old and _keeps_old_code(old[new.name], new)
+            else new
+            for new in mapping.columns
+        )
+    )
 
 
 def keeps_case(tokenizer: str) -> bool:
@@ -237,10 +273,16 @@ def check_compatible(recorded: DocMapping, requested: DocMapping) -> None:
     faults = [
         _differs(old, new)
         for new in requested.columns
-        if (old := recorded.find(new.name)) is not None and not same_index(old, new)
+        if (old := recorded.find(new.name)) is not None and not same_index(old, new) and not _keeps_old_code(old, new)
     ]
     if faults:
         raise InvalidInputError(" ".join(faults), hint=_KEEP, faults=faults)
+
+
+def compatible_mapping(recorded: DocMapping, requested: DocMapping) -> DocMapping:
+    """The mapping of new splits, in which recorded columns keep how they are cut; one that differs is refused."""
+    check_compatible(recorded, requested)
+    return keep_old_code(recorded.columns, requested)
 
 
 _KEEP = "Leave the setting out to keep what is recorded; reindex() indexes rows that are there anew."
@@ -332,7 +374,7 @@ def _tokenizer(column: str, settings: IndexingSettings, faults: list[str]) -> st
     fault = chain_fault(chain)
     if fault:
         faults.append(f"indexing.tokenizer.{column} is {text!r}: {fault}.")
-    return "" if fault else chain
+    return "" if fault else recorded_chain(chain)
 
 
 def _has_grams(
@@ -431,7 +473,7 @@ def settings_of(mapping: DocMapping, schema: pa.Schema) -> dict[str, str]:
         if implied is None:
             continue
         if column.tokenizer != implied.tokenizer:
-            settings[f"indexing.tokenizer.{column.name}"] = column.tokenizer
+            settings[f"indexing.tokenizer.{column.name}"] = _with_source(column.tokenizer, _SPELLED)
         if column.substring:
             settings[f"indexing.substring.{column.name}"] = "true"
         if column.record != implied.record:

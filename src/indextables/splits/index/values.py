@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
 
-from indextables.splits.index.analyzers import terms_of
+from indextables.splits.index.analyzers import cut_text, cut_texts, is_cut, terms_of
 from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, is_text
 
 ROOT = "r"
@@ -82,9 +82,11 @@ def leaves(document: Any) -> Iterator[tuple[Path, Leaf]]:
     yield from _walk(document, (), 0, 0)
 
 
-def index_text(document: Any) -> str | None:
+def index_text(document: Any, tokenizer: str = "") -> str | None:
     """The JSON object that tantivy indexes for a document; None where nothing of it is searchable."""
     value = _normal(document, 0, 0)
+    if is_cut(tokenizer):
+        value = _cut(value, tokenizer)
     return None if value is None else json.dumps({ROOT: value}, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -120,6 +122,15 @@ def _normal(value: Any, depth: int, size: int) -> Any:
         return items or None
     leaf = normal_leaf(value)
     return searchable_text(leaf) if isinstance(leaf, str) else leaf
+
+
+def _cut(value: Any, tokenizer: str) -> Any:
+    """A value whose texts are as the analyzer of a tokenizer gets them."""
+    if isinstance(value, dict):
+        return {key: _cut(below, tokenizer) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_cut(below, tokenizer) for below in value]
+    return cut_text(value, tokenizer) if isinstance(value, str) else value
 
 
 def _entries(value: dict[Any, Any], depth: int, size: int) -> Iterator[tuple[str, Any]]:
@@ -183,7 +194,8 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
     if column.kind == "hash":
         hashes = [None if text is None else value_hash(text) for text in texts.to_pylist()]
         return IndexValues(pa.array(hashes, pa.uint64()), False, 0)
-    return IndexValues(texts, False, 0 if column.kind in ("grams", "whole") else _count_long(column, texts))
+    incomplete = 0 if column.kind in ("grams", "whole") else _count_long(column, texts)
+    return IndexValues(cut_texts(texts, column.tokenizer), False, incomplete)
 
 
 def value_hash(text: str) -> int:
@@ -257,7 +269,7 @@ def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> Ind
     texts: list[str | None] = []
     incomplete = 0
     for document in documents(array):
-        text = None if document is None else index_text(document)
+        text = None if document is None else index_text(document, column.tokenizer)
         texts.append(text)
         if text is not None and len(text) * 4 > column.max_token_length:
             incomplete += any(has_long_term(v, column) for _, v in leaves(document) if isinstance(v, str))

@@ -31,7 +31,14 @@ from indextables.errors import InvalidInputError, shown
 from indextables.model.regular_expression import RegexFaultError, RegularExpression, regular_expression
 from indextables.model.values import is_relative, parse_moment
 from indextables.splits.index.analyzers import analyze, terms_of
-from indextables.splits.index.mapping import WHOLE_TOKENIZERS, ColumnMapping, before_stems, is_text, keeps_case
+from indextables.splits.index.mapping import (
+    NAMES_IN_CODE,
+    WHOLE_TOKENIZERS,
+    ColumnMapping,
+    before_stems,
+    is_text,
+    keeps_case,
+)
 from indextables.splits.index.values import parse_address
 from indextables.splits.query.tree import Leaf, Regex, Wildcard, Words
 
@@ -110,7 +117,7 @@ def term_patterns(column: ColumnMapping, pattern: str) -> tuple[Pattern, ...]:
     pieces = parse_pattern(pattern)
     if tokenizer in (*WHOLE_TOKENIZERS, "ngram"):
         return (tuple(p if isinstance(p, Gap) or tokenizer == "raw" else lowered(p) for p in pieces),)
-    if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}")):
+    if tokenizer.startswith((f"entities{CHAIN}", f"code{CHAIN}", f"{NAMES_IN_CODE}{CHAIN}")):
         # What separates terms depends on more than one character: a pattern is compared with whole terms.
         return (tuple(p if isinstance(p, Gap) else _folded(p, tokenizer) for p in pieces),)
     patterns: list[list[Piece]] = [[]]
