@@ -239,6 +239,8 @@ class Cleaner(Struct, frozen=True):
 
     def _still_covered(self, expiry: Expiry) -> bool:
         """Rule C11: whether the checkpoint that stands for what is deleted, and its version, are the files that were read."""
+        if self.store.head(log_files.DROPPED) is not None:
+            return False
         found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]
         return bool(found) and all(info is not None and is_same_object(info, listed) for info, listed in found)
 

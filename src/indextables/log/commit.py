@@ -264,7 +264,7 @@ class Committer(Struct, frozen=True):
                     take_back(self.reader, offer.version.version, txn_id)
             except _OtherTableError as error:
                 raise error.conflict from None
-            except LogGapError:
+            except (LogGapError, TableNotFoundError):
                 if outcome is PutOutcome.UNKNOWN:
                     raise self._unknown(offer, txn_id) from None
                 if outcome is PutOutcome.CREATED:

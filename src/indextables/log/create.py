@@ -21,7 +21,7 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.commit import take_back
-from indextables.log.log_files import list_log
+from indextables.log.log_files import being_dropped, list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, MetadataAction, ProtocolAction
 from indextables.model.conflicts import Operation
@@ -55,7 +55,10 @@ def create_table(
     content = first or FirstVersion()
     if log.background is not None:
         log.background.settle(log.store.url)  # of a table that was here before
-    if not list_log(log.store).is_empty:
+    listing = list_log(log.store)
+    if listing.is_dropped:
+        raise being_dropped(log.store.url)
+    if not listing.is_empty:
         return _existing(log, metadata, exist_ok=exist_ok)
     txn_id = log.new_id()
     now_ms = log.now_ms()

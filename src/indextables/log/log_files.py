@@ -10,13 +10,15 @@ from itertools import islice
 
 from msgspec import Struct
 
-from indextables.errors import BadFileError, UnsupportedError
+from indextables.errors import BadFileError, TableNotFoundError, UnsupportedError
 from indextables.storage.store import ObjectInfo, Store
 
 LOG = "_transaction_log"
 POINTER = f"{LOG}/_last_checkpoint"
 CLOCK = f"{LOG}/_clock"
 """An empty file that a cleaner writes to learn what time it is in the store."""
+DROPPED = f"{LOG}/DROPPED"
+"""The marker of a table that is being dropped. It sorts after the version files and before everything else."""
 MANIFESTS = f"{LOG}/manifests"
 _SHARED = f"{MANIFESTS}/"
 STATE_PREFIX = "state-v"
@@ -160,6 +162,8 @@ class LogListing(Struct, frozen=True):
     states: Mapping[int, ObjectInfo]
     legacy_checkpoints: Mapping[int, ObjectInfo]
     first_version: int = 0
+    is_dropped: bool = False
+    """Whether the table is being dropped."""
     impossible: tuple[str, ...] = ()
     """Files named like versions that cannot be: nobody looks into them."""
 
@@ -183,15 +187,29 @@ class LogListing(Struct, frozen=True):
 
 
 def list_versions(store: Store, first: int, until: int) -> dict[int, ObjectInfo]:
-    """The version files from one version up to another, which is left out. What sorts after them is not listed."""
+    """The version files from one version up to another, which is left out. What sorts after the versions is not listed.
+
+    TableNotFoundError if the table is being dropped.
+    """
     found: dict[int, ObjectInfo] = {}
     for info in store.list(LOG, start_after=before_version(first)):
+        if info.path == DROPPED:
+            raise being_dropped(store.url)
         number = version_of(info.path)
-        if not info.path.removeprefix(f"{LOG}/")[:1].isdigit() or (number is not None and number >= until):
+        if not info.path.removeprefix(f"{LOG}/")[:1].isdigit():
             break
-        if number is not None:
+        if number is not None and number < until:
             found[number] = info
     return found
+
+
+def being_dropped(url: str) -> TableNotFoundError:
+    """The error for a table of which only the marker and some files may be left."""
+    return TableNotFoundError(
+        f"The table at {url} is being dropped.",
+        hint="If the process that drops it has died, Table.drop(path) finishes it.",
+        path=url,
+    )
 
 
 def list_log(store: Store, *, first_version: int = 0) -> LogListing:
@@ -206,7 +224,11 @@ def listing_of(objects: Iterable[ObjectInfo], *, first_version: int = 0) -> LogL
     states: dict[int, ObjectInfo] = {}
     checkpoints: dict[int, ObjectInfo] = {}
     impossible: list[str] = []
+    is_dropped = False
     for info in objects:
+        if info.path == DROPPED:
+            is_dropped = True
+            continue
         version = version_of(info.path)
         if version is not None:
             versions[version] = info
@@ -224,4 +246,4 @@ def listing_of(objects: Iterable[ObjectInfo], *, first_version: int = 0) -> LogL
         version = legacy_checkpoint_version_of(info.path)
         if version is not None:
             checkpoints.setdefault(version, info)
-    return LogListing(versions, states, checkpoints, first_version, tuple(impossible))
+    return LogListing(versions, states, checkpoints, first_version, is_dropped, tuple(impossible))

@@ -17,7 +17,7 @@ from indextables.log.checkpoint.checkpointer import read_pointer
 from indextables.log.checkpoint.identity import without_strangers
 from indextables.log.checkpoint.state_reader import BaseReader, BaseSearch
 from indextables.log.checkpoint.verifier import check_newest_state, descends
-from indextables.log.log_files import LogListing, list_log
+from indextables.log.log_files import LogListing, being_dropped, list_log
 from indextables.log.versions import bounded_time
 from indextables.model.protocol import check_readable
 from indextables.model.schema import check_recorded
@@ -124,6 +124,8 @@ def _received(version: CommittedVersion, info: ObjectInfo) -> CommittedVersion:
 def _load(
     store: Store, reader: BaseReader, listing: LogListing, version: int | None, *, last_try: bool
 ) -> LoadedSnapshot:
+    if listing.is_dropped:
+        raise being_dropped(store.url)
     if listing.is_empty:
         raise TableNotFoundError(f"There is no table at {store.url}: no transaction log found.", path=store.url)
     listing = without_strangers(reader, listing)

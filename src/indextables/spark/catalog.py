@@ -156,6 +156,10 @@ def _drop_partitions(arguments: Document, settings: Settings) -> Document:
     return {"dropped": report.version is not None}
 
 
+def _drop(arguments: Document, settings: Settings) -> Document:
+    return Table.drop(arguments["path"], options=settings).to_dict()
+
+
 def _alter(arguments: Document, settings: Settings) -> Document:
     table = Table.open(arguments["path"], options=settings)
     changes: list[Document] = arguments["changes"]
@@ -249,6 +253,7 @@ _VERBS: Mapping[str, Callable[[Document, Settings], Document]] = {
     "partitions": _partitions,
     "drop partitions": _drop_partitions,
     "alter": _alter,
+    "drop": _drop,
 }
 
 

@@ -68,6 +68,13 @@ def list_unfinished(root: str) -> Iterator[ObjectInfo]:
                 yield info_of(os.path.relpath(full, root), stat)
 
 
+def remove_empty_folders(root: str | os.PathLike[str]) -> None:
+    """Remove the folders below a folder that hold no file, and the folder itself if nothing is left in it."""
+    for folder, _, _ in os.walk(root, topdown=False):
+        with suppress(OSError):  # it holds something, or another process was first
+            os.rmdir(folder)
+
+
 def info_of(path: str, stat: os.stat_result) -> ObjectInfo:
     """A file as a listing or a look at it shows it."""
     return ObjectInfo(path, stat.st_size, stat.st_mtime_ns // 1_000_000, f"{stat.st_ino:x}-{stat.st_mtime_ns:x}")

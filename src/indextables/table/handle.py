@@ -48,6 +48,7 @@ from indextables.model.snapshot import Snapshot
 from indextables.splits.index.live_indexing import LiveIndexing, live_indexing
 from indextables.splits.index.mapping import decided_columns
 from indextables.storage.spec import StoreSpec, open_store, open_table_store
+from indextables.upkeep import drop_table as drop_table_verb
 from indextables.upkeep import repair, restore, salvage, tags, verify
 
 if TYPE_CHECKING:
@@ -444,6 +445,15 @@ def repair_table(
         return left.preview() if dry_run else salvage.run_salvage(left, source, engine_info=ENGINE_INFO)
     plan = repair.plan_rebuild(source, parallelism=parallelism, progress=progress)
     return plan.preview() if dry_run else repair.rebuild(plan, source, engine_info=ENGINE_INFO)
+
+
+def drop_table(
+    path: str, *, options: Mapping[str, object] | None, dry_run: bool, progress: Progress
+) -> drop_table_verb.DropTableReport:
+    """Drop the table at a path, whether it can be opened or not; as `Table.drop` says."""
+    log = open_log(path, options)
+    planned = drop_table_verb.plan(log)
+    return planned.preview() if dry_run else drop_table_verb.run(planned, log, progress=progress)
 
 
 def _named_replica(place: bool | str, log: TransactionLog, options: Mapping[str, object] | None) -> Replica:

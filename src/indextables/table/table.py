@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from indextables.table.search_pages import SearchPage
     from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
     from indextables.upkeep.drop_partitions import DropReport
+    from indextables.upkeep.drop_table import DropTableReport
     from indextables.upkeep.erase import EraseReport
     from indextables.upkeep.jobs import Execute
     from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
@@ -893,6 +894,26 @@ class Table(TableHandle):
             execute=execute,
             progress=progress,
         )
+
+    @classmethod
+    def drop(
+        cls,
+        path: str,
+        *,
+        options: Mapping[str, object] | None = None,
+        dry_run: bool = False,
+        progress: Progress = silent,
+    ) -> DropTableReport:
+        """Delete the table at `path`: its log and all its splits. The folder can be used for another table then.
+
+        Background work of this process on the table is waited for. A marker keeps every other process from writing to it
+        until all is gone. Files in the folder that are not the table's stay. `options` are settings; `dry_run` only
+        reports; `progress` is called at every step. Raises TableNotFoundError where there is no table, and
+        UnsupportedError for a table that this release must not write to.
+
+            Table.drop("logs")
+        """
+        return handle.drop_table(path, options=options, dry_run=dry_run, progress=progress)
 
     @classmethod
     def repair(

@@ -160,6 +160,15 @@ class Jobs:
             thread.join(longest_s if deadline is None else max(0.0, deadline - self._clock()))
         return not any(thread.is_alive() for thread, _ in waiting)
 
+    def settle(self, table_path: str) -> None:
+        """Wait for the job of one table, as long as it may take."""
+        with self._lock:
+            waiting = [
+                thread for job_id, thread in self._threads.items() if self._jobs[job_id].table_path == table_path
+            ]
+        for thread, longest_s in waiting:
+            thread.join(longest_s)
+
     def forget(self) -> None:
         """Start with no jobs, as a forked child does: its parent's threads are not there."""
         self._lock = threading.Lock()

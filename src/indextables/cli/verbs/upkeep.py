@@ -33,6 +33,7 @@ from indextables.table import Table, verify_table
 from indextables.table.reindex import ReindexReport
 from indextables.upkeep.delete import DeleteReport
 from indextables.upkeep.drop_partitions import DropReport
+from indextables.upkeep.drop_table import DropTableReport
 from indextables.upkeep.erase import EraseReport
 from indextables.upkeep.merge import MergeReport
 from indextables.upkeep.purge import PurgeReport
@@ -336,6 +337,22 @@ def drop_partitions(
         return table.drop_partitions(where, dry_run=dry_run)
 
     confirm_and_run(f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
+
+
+@verb(app, "drop", panel=_CLEANING, example="drop logs\ndrop logs --yes")
+def drop(
+    path: PathArgument,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    option: Settings = None,
+    json: Json = False,
+) -> None:
+    """Delete a table: its log and all its splits, in every version. Nothing brings it back."""
+
+    def act(*, dry_run: bool, progress: Progress) -> DropTableReport:
+        return Table.drop(path, options=settings_of(option), dry_run=dry_run, progress=progress)
+
+    confirm_and_run(f"Drop the table {path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
 @verb(

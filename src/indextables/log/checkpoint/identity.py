@@ -26,7 +26,7 @@ from indextables.errors import (
 )
 from indextables.log.checkpoint.state_files import StateFiles
 from indextables.log.checkpoint.state_reader import BaseReader
-from indextables.log.log_files import LogListing, list_log
+from indextables.log.log_files import DROPPED, LogListing, being_dropped, list_log
 from indextables.model.actions import MetadataAction
 from indextables.model.conflicts import is_same_table
 from indextables.model.snapshot import Base, CommittedVersion, Header, Snapshot
@@ -41,6 +41,8 @@ def check_is_there(reader: BaseReader, snapshot: Snapshot) -> None:
         ConflictError: The log holds another version of this number, or does not lead to this version.
     """
     header = snapshot.header
+    if reader.versions.store.head(DROPPED) is not None:
+        raise being_dropped(reader.versions.store.url)
     existing = reader.versions.read_one(snapshot.version)
     if existing is not None:
         if _is_transaction_of(existing.info.txn_id or None, header):

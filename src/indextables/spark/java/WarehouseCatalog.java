@@ -254,12 +254,9 @@ public class WarehouseCatalog implements StagingTableCatalog, SupportsNamespaces
 
   public boolean dropTable(Identifier id) {
     if (root == null && !isPath(id.namespace(), id.name())) return false;
-    Path place = new Path(place(id));
-    try {
-      return isTable(place) && files(place).delete(place, true);
-    } catch (java.io.IOException e) {
-      throw new java.io.UncheckedIOException(e);
-    }
+    if (!isTable(new Path(place(id)))) return false;
+    CatalogRequest.answer("drop", CatalogRequest.arguments(place(id)));
+    return true;
   }
 
   public boolean purgeTable(Identifier id) {
