@@ -15,8 +15,10 @@ from indextables.commands.parser import forms, parse
 from indextables.commands.statement import Command, Session, TableName, TablePath
 from indextables.errors import InvalidInputError
 from indextables.model import arguments
+from indextables.model.calls import checked_call
 
 
+@checked_call
 def sql(text: str, options: Mapping[str, object] | None = None) -> pa.Table:
     """Run one statement, the `text`, and return its rows. `options` are settings, as for `Table.open`.
 

@@ -25,6 +25,7 @@ from indextables.inspect.inspection import Inspection, sizes_of_components
 from indextables.log.log_files import list_log
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, RemoveAction
+from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Operation
 from indextables.model.report import html_table, text_table
 from indextables.model.snapshot import CommittedVersion
@@ -184,6 +185,7 @@ _COLORS = {
 }
 
 
+@checked_calls
 class Plots:
     """The charts of one table. Each returns a matplotlib `Figure`, which a notebook shows and `savefig` writes."""
 

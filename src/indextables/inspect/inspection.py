@@ -25,6 +25,7 @@ from indextables.metrics import METRICS
 from indextables.model.actions import skipped_table
 from indextables.model.arguments import text as argument_text
 from indextables.model.arguments import whole_number
+from indextables.model.calls import checked_calls
 from indextables.model.column_names import ColumnNames
 from indextables.model.predicate import Predicate, Where, bound_predicate
 from indextables.model.report import Report
@@ -250,6 +251,7 @@ class OpenTable(Protocol):
     def _condition(self, where: Where | None) -> Predicate | None: ...
 
 
+@checked_calls
 class Inspection:
     """What can be looked at in a table, by the version that it shows."""
 

@@ -25,6 +25,7 @@ from indextables.model.actions import (
     TxnAction,
 )
 from indextables.model.arguments import transaction_id, unexpected
+from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Intent
 from indextables.model.deletion_vector import RowSet, named_paths
 from indextables.model.file_list import to_actions
@@ -265,6 +266,7 @@ def _rows_changed(operation: str, path: str, version: int, why: str) -> Conflict
     )
 
 
+@checked_calls
 class Transaction:
     """The low-level door: add, remove and skip splits, then commit all of it as one version."""
 

@@ -14,6 +14,7 @@ from indextables.log.transaction import Changes, SkipRequest
 from indextables.model import protocol as protocols
 from indextables.model.actions import ProtocolAction
 from indextables.model.arguments import number, text, whole_number
+from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Operation
 from indextables.model.report import Report
 from indextables.table.handle import ENGINE_INFO, TableHandle, log_settings
@@ -39,6 +40,7 @@ class DowngradeReport(Report, frozen=True):
     num_files: int
 
 
+@checked_calls
 class Administration:
     """What an operator can do to the log of a table."""
 

@@ -20,6 +20,7 @@ from indextables.errors import InvalidInputError
 from indextables.log.transaction import Changes
 from indextables.model import protocol as protocols
 from indextables.model.arguments import names_list, text, unexpected
+from indextables.model.calls import checked_calls
 from indextables.model.column_names import (
     DEFAULT_KEY,
     SparkJson,
@@ -57,6 +58,7 @@ Edit = tuple[tuple[str, ...], Callable[[Fields], Fields]]
 """A change of the fields inside the struct at a path, or of all columns."""
 
 
+@checked_calls
 class ColumnChange:
     """What the changes of columns share: finding a column by its path, checking, and the commit."""
 
@@ -248,6 +250,7 @@ class ColumnChange:
         return with_name({**field, "name": self._table._new_column_name(field["name"])}, field["name"])
 
 
+@checked_calls
 class Alteration(ColumnChange):
     """What can be changed about the columns of a table. Each call is one version, or an error and none."""
 

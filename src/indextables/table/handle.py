@@ -38,6 +38,7 @@ from indextables.log.transaction_log import LogSettings, TransactionLog
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction
 from indextables.model.arguments import Moment, to_epoch_ms, whole_number
+from indextables.model.calls import checked_calls
 from indextables.model.column_names import ColumnNames, column_names
 from indextables.model.deletion_vector import named_paths
 from indextables.model.predicate import Predicate, Where, bound_predicate
@@ -151,6 +152,7 @@ def _retention(settings: Settings) -> log_keys.RetentionSettings:
     return replace(retention, log_ms=max(retention.log_ms, purge_ms))
 
 
+@checked_calls
 class TableHandle:
     """An open table: it shows one version, and moves on to the version of each commit made through it."""
 

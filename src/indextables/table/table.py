@@ -36,6 +36,7 @@ from indextables.model.arguments import (
     transaction_id,
     whole_number,
 )
+from indextables.model.calls import checked_calls
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound="Table")
 
 
+@checked_calls
 class Table(TableHandle):
     """A table of full-text search indexes. Open one with `Table.open(path)`, make one with `Table.create(path, ...)`.
 

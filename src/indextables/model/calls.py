@@ -1,0 +1,87 @@
+"""Calls of public functions whose arguments do not fit: an error that shows how to write the call.
+
+    @checked_calls
+    class Table: ...
+
+Python's own error for `Table.create(path, schema)` counts arguments. This one names the parameter that goes by its name.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from indextables.errors import InvalidInputError, nearest
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def checked_calls(cls: C) -> C:
+    """A class whose public methods refuse arguments that do not fit with a hint."""
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_"):
+            continue
+        if inspect.isfunction(member):
+            setattr(cls, name, checked_call(member))
+        elif isinstance(member, classmethod):
+            setattr(cls, name, classmethod(checked_call(member.__func__)))
+    return cls
+
+
+def checked_call(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses arguments that do not fit with a hint."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            # An error of the call itself has no frame of the function.
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            raise _wrong_call(function, args, kwargs, error) from None
+
+    return call
+
+
+def _wrong_call(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], error: TypeError
+) -> InvalidInputError:
+    """The error for arguments that do not fit the parameters of a function."""
+    parameters = inspect.signature(function).parameters
+    name = function.__qualname__
+    is_method = next(iter(parameters), "") in ("self", "cls")
+    own = list(parameters.values())[is_method:]
+    by_position = [p.name for p in own if p.kind in _POSITIONAL]
+    by_name = [p.name for p in own if p.kind is inspect.Parameter.KEYWORD_ONLY]
+    extra = len(args) - is_method - len(by_position)
+    unknown = next((key for key in kwargs if key not in parameters), None)
+    known = [p.name for p in own]
+    missing = [p.name for p in own if p.default is p.empty and p.name not in kwargs and p.kind in _POSITIONAL]
+    missing = missing[max(0, len(args) - is_method) :] if extra < 0 else []
+    missing += [p.name for p in own if p.default is p.empty and p.name in by_name and p.name not in kwargs]
+    call = ", ".join(["...", *(f"{p}=..." for p in (missing or by_name[:1]) if p not in by_position)])
+    if extra > 0 and by_name:
+        message = f"{name} takes {_counted(len(by_position))} by position, not {len(args) - is_method}."
+        hint = f"Give the others by name: {name}({call}). By name: {', '.join(by_name)}."
+    elif extra > 0:
+        message, hint = f"{name} takes {_counted(len(by_position))}, not {len(args) - is_method}.", f"Known: {known}."
+    elif unknown is not None:
+        near = nearest(unknown, known)
+        message = f"{name} has no parameter {unknown!r}."
+        hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}Known: {', '.join(known) or 'none'}."
+    elif missing:
+        message = f"{name} needs {' and '.join(missing)}."
+        hint = f"Parameters: {', '.join(known)}."
+    else:
+        message, hint = f"{name} cannot be called so: {error}.", f"Parameters: {', '.join(known) or 'none'}."
+    return InvalidInputError(message, hint=hint, function=name)
+
+
+def _counted(number: int) -> str:
+    return f"{number or 'no'} argument{'' if number == 1 else 's'}"
