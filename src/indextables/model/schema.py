@@ -16,7 +16,7 @@ import base64
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -264,6 +264,72 @@ def check_schema(schema: pa.Schema) -> None:
         raise InvalidInputError("A table needs at least one column.", hint="Give a schema with columns.")
     check_reserved(schema.names)
     _check_names(list(schema), ())
+
+
+_CHAR = re.compile(r"char\(\s*\d+\s*\)")
+_VARCHAR = re.compile(r"varchar\(\s*(\d+)\s*\)")
+
+
+def check_storable(new: Iterable[pa.Field]) -> None:
+    """Refuse new columns of types that can be declared but not written, at any depth."""
+    for column in new:
+        for field in _with_parts(column):
+            reason = _why_not_storable(field)
+            if reason:
+                raise UnsupportedError(
+                    f"Column {column.name!r} cannot be stored: {reason[0]}.", hint=reason[1], column=column.name
+                )
+
+
+def check_without_collation(schema: pa.Schema, partition_columns: Iterable[str]) -> None:
+    """Refuse a new partition column with a collation: partitions are told apart by the bytes of their values."""
+    for name in partition_columns:
+        field = schema.field(name)
+        if "__COLLATIONS" in spark_metadata(field) or _recorded_type(field).startswith("string collate"):
+            raise UnsupportedError(
+                f"Column {name!r} cannot be a partition column: its type has a collation.",
+                hint="Declare it STRING, or partition by another column.",
+                column=name,
+            )
+
+
+def max_length(field: pa.Field) -> int | None:
+    """How many characters a VARCHAR field may hold; None for any other type."""
+    match = _VARCHAR.fullmatch(_recorded_type(field))
+    return None if match is None else int(match[1])
+
+
+def _recorded_type(field: pa.Field) -> str:
+    recorded = json.loads((field.metadata or {}).get(TYPE_KEY, b'""'))
+    return recorded.strip().lower() if isinstance(recorded, str) else ""
+
+
+def _with_parts(field: pa.Field) -> Iterator[pa.Field]:
+    yield field
+    kind = field.type
+    parts = (
+        [kind.key_field, kind.item_field]
+        if pa.types.is_map(kind)
+        else [kind.value_field]
+        if pa.types.is_list(kind)
+        else list(kind)
+        if pa.types.is_struct(kind)
+        else []
+    )
+    for part in parts:
+        yield from _with_parts(part)
+
+
+def _why_not_storable(field: pa.Field) -> tuple[str, str] | None:
+    if pa.types.is_struct(field.type) and not field.type.num_fields:
+        return "it has a struct without fields", "Give the struct a field, or leave the column out."
+    if pa.types.is_map(field.type) and pa.types.is_nested(field.type.key_type):
+        hint = "Use keys of a simple type, or an array of structs with the fields key and value."
+        return f"the keys of its map are {type_name(field.type.key_type)}", hint
+    if _CHAR.fullmatch(_recorded_type(field)):
+        hint = "Declare it VARCHAR(n), whose length is enforced, or STRING."
+        return f"a table does not pad values as {_recorded_type(field).upper()} asks for", hint
+    return None
 
 
 def check_reserved(new: Iterable[str]) -> None:

@@ -22,7 +22,7 @@ from indextables.model.values import decode_value, encode_value
 from indextables.spark.error_texts import error_document
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.reads import table as read_table
-from indextables.spark.schemas import arrow_schema, readable
+from indextables.spark.schemas import arrow_schema, declared, readable
 from indextables.spark.settings import session_settings
 from indextables.spark.source.definitions import TableDefinition, shown_properties, table_properties
 from indextables.spark.source.filters import parse_filters
@@ -57,6 +57,7 @@ def described(table: Table) -> Document:
     return {
         "path": table.path,
         "schema": readable(table.metadata.schema_string).json(),
+        "columns": declared(table.metadata.schema_string).json(),
         "partitions": list(table.partition_columns),
         "properties": shown_properties(table),
         "version": table.version,
@@ -92,6 +93,7 @@ def _stage(arguments: Document, settings: Settings) -> Document:
     return {
         "path": definition.path,
         "schema": readable(plan.schema_json).json(),
+        "columns": declared(plan.schema_json).json(),
         "partitions": list(plan.partition_columns),
         "properties": {**definition.settings, **definition.properties},
         "version": plan.read_version,
@@ -193,7 +195,7 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
         _COLUMN_CHANGES[changes[0]["change"]](table, names[0], changes[0])
     elif kinds == {"AddColumn"}:
         comments = {name: change["comment"] for name, change in zip(names, changes, strict=True) if change["comment"]}
-        types = [_arrow_type(change) for change in changes]
+        types = [_column_type(change) for change in changes]
         table.alter.add_columns(dict(zip(names, types, strict=True)), comments=comments)
     elif kinds == {"DeleteColumn"}:
         table.alter.drop_columns(names)
@@ -202,17 +204,20 @@ def _alter_columns(table: Table, changes: list[Document]) -> None:
         raise UnsupportedError("Several changes of columns at once are not one version.", hint=hint)
 
 
-def _arrow_type(change: Document) -> pa.DataType:
-    return arrow_schema(StructType([StructField("x", _type(change))])).field("x").type
+def _column_type(change: Document) -> pa.DataType | str:
+    """The type of a column that changes; a simple one by its name, which can say more than Arrow's: VARCHAR(5)."""
+    arrow = arrow_schema(StructType([StructField(".".join(change["column"]), _type(change))])).field(0).type
+    named = json.loads(change["type"])
+    return named if isinstance(named, str) else arrow
 
 
 _COLUMN_CHANGES: Mapping[str, Callable[[Table, str, Document], object]] = {
     "AddColumn": lambda table, name, change: table.alter.add_column(
-        name, _arrow_type(change), comment=change.get("comment")
+        name, _column_type(change), comment=change.get("comment")
     ),
     "RenameColumn": lambda table, name, change: table.alter.rename_column(name, change["name"]),
     "DeleteColumn": lambda table, name, _: table.alter.drop_column(name),
-    "UpdateColumnType": lambda table, name, change: table.alter.widen_column(name, _arrow_type(change)),
+    "UpdateColumnType": lambda table, name, change: table.alter.widen_column(name, _column_type(change)),
     "UpdateColumnComment": lambda table, name, change: table.alter.set_comment(name, change["comment"]),
     "UpdateColumnNullability": lambda table, name, change: table.alter.set_nullable(name, change["nullable"]),
 }

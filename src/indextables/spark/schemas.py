@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from indextables.errors import InvalidInputError, SchemaMismatchError
+from indextables.errors import InvalidInputError, SchemaMismatchError, UnsupportedError
 from indextables.model.schema import schema_from_json
 
 
@@ -25,13 +25,20 @@ PATH_KEY = "indextables.path"
 FRAME_KEY = "indextables.frame"
 """Field metadata that tells the extension which version of which table a frame is made of; the extension takes it out."""
 _PADDED = re.compile(r"(?:var)?char\(\s*\d+\s*\)", re.IGNORECASE)
+_CHAR = re.compile(r"char\(\s*\d+\s*\)", re.IGNORECASE)
+_NEVER = re.compile(r"(?!)")
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 64 << 20
 
 
 def readable(schema_json: str) -> StructType:
     """The schema that a scan returns: any column may be null, because a split older than it has no value for it."""
-    return StructType.fromJson(_loosen(json.loads(schema_json), padded=False))
+    return StructType.fromJson(_loosen(json.loads(schema_json), plain=_PADDED))
+
+
+def declared(schema_json: str) -> StructType:
+    """The same with VARCHAR as it was declared: Spark checks the length of what it writes by name."""
+    return StructType.fromJson(_loosen(json.loads(schema_json), plain=_CHAR))
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -40,11 +47,18 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     Every column may hold nulls: that a DataFrame's happens to hold none is no promise for the rows that come later, and
     Spark's own tables do not take it for one either. The marks of our own reads are left out.
     """
-    document = _loosen(json.loads(schema.json()), padded=True)
+    document = _loosen(json.loads(schema.json()), plain=_NEVER)
     for column in document["fields"]:
         for key in (PATH_KEY, FRAME_KEY):
             column.get("metadata", {}).pop(key, None)
-    return schema_from_json(json.dumps(document))
+    try:
+        return schema_from_json(json.dumps(document))
+    except UnsupportedError as error:
+        raise UnsupportedError(
+            f"Column {error.context.get('column')!r} has the type {error.context.get('type')!r}, which a table cannot store.",
+            hint="Cast it to a type that can be stored: docs/explain/spark.md lists them.",
+            **error.context,
+        ) from None
 
 
 def with_path(schema: StructType, path: str) -> StructType:
@@ -111,15 +125,15 @@ def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
-def _loosen(spark: Any, *, padded: bool) -> Any:
-    """A type's JSON with everything nullable; char and varchar as the plain text that they are in a DataFrame or not."""
+def _loosen(spark: Any, *, plain: re.Pattern[str]) -> Any:
+    """A type's JSON with everything nullable, and types that match `plain` as the text that they are in a DataFrame."""
     if isinstance(spark, str):
-        return "string" if not padded and _PADDED.fullmatch(spark.strip()) else spark
+        return "string" if plain.fullmatch(spark.strip()) else spark
     if isinstance(spark, list):
-        return [_loosen(part, padded=padded) for part in spark]
+        return [_loosen(part, plain=plain) for part in spark]
     if not isinstance(spark, dict):
         return spark
     loose = {"nullable": True, "containsNull": True, "valueContainsNull": True}
     attributes = {key: spark[key] for key in ("name", "metadata") if key in spark}
     rest = {key: value for key, value in spark.items() if key not in attributes}
-    return attributes | {key: loose.get(key, _loosen(value, padded=padded)) for key, value in rest.items()}
+    return attributes | {key: loose.get(key, _loosen(value, plain=plain)) for key, value in rest.items()}

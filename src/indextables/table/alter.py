@@ -34,6 +34,7 @@ from indextables.model.conflicts import Operation
 from indextables.model.schema import (
     check_reserved,
     check_schema,
+    check_storable,
     field_from_json,
     find_column,
     is_wider,
@@ -222,6 +223,8 @@ class ColumnChange:
             schema = changed_at(schema, parent, self._with_new_names(change))
         names = column_names(dumped(schema))
         check_schema(names.logical)
+        before = table._names.logical
+        check_storable(f for f in names.logical if f.name not in before.names or before.field(f.name).type != f.type)
         config.refuse_settings_of_callers(options)
         gone = set(table._names.physical.names) - set(names.physical.names)
         configuration = {
@@ -482,12 +485,12 @@ def inserted(fields: Fields, field: SparkJson, *, first: bool, after: str | None
 def spark_type(name: str, kind: pa.DataType | str) -> SparkJson:
     """A type as schemas in the log spell it, from an Arrow type or the name of a Spark type."""
     if isinstance(kind, str):
-        arrow = field_from_json({"name": name, "type": kind}).type
+        field = field_from_json({"name": name, "type": kind})
     elif isinstance(kind, pa.DataType):
-        arrow = kind
+        field = pa.field(name, kind)
     else:
         raise unexpected("kind", "an Arrow type, or the name of a Spark type", kind)
-    schema = normalize(pa.schema([pa.field("x", arrow)]))
+    schema = normalize(pa.schema([field]))
     return json.loads(schema_to_json(schema))["fields"][0]["type"]
 
 

@@ -18,7 +18,15 @@ from indextables.config.upkeep import ExpirySettings, MergeSettings
 from indextables.errors import InvalidInputError, nearest
 from indextables.model.actions import MetadataAction
 from indextables.model.arguments import names_list, unexpected
-from indextables.model.schema import check_partition_columns, check_schema, normalize, schema_from_json, schema_to_json
+from indextables.model.schema import (
+    check_partition_columns,
+    check_schema,
+    check_storable,
+    check_without_collation,
+    normalize,
+    schema_from_json,
+    schema_to_json,
+)
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.scan.plan import query_fields
 from indextables.splits.index.live_indexing import LiveIndexing, same_terms
@@ -43,7 +51,9 @@ def new_metadata(
     _check_is_schema(schema)
     columns = normalize(schema)
     check_schema(columns)
+    check_storable(columns)
     partitions = check_partition_columns(columns, names_list("partition_columns", partition_columns))
+    check_without_collation(columns, partitions)
     with config.named_as_given(options):
         configuration = by_column(config.table_configuration(options or {}), columns)
         check_indexing(columns, partitions, configuration)

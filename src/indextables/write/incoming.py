@@ -25,6 +25,8 @@ from indextables.model.schema import (
     SchemaDifference,
     check_names,
     check_reserved,
+    check_storable,
+    max_length,
     merge_schemas,
     mismatch,
     normalize,
@@ -255,6 +257,7 @@ def widened(table: pa.Schema, data: pa.Schema, *, merge_schema: bool) -> pa.Sche
     names = {f.name.lower() for f in table}
     new = pa.schema([f for f in data if f.name.lower() not in names])
     check_reserved(new.names)
+    check_storable(new)
     return merge_schemas(table, new)
 
 
@@ -279,6 +282,7 @@ def replaced_schema(table: pa.Schema, data: pa.Schema, partition_columns: Collec
     """The data's columns as those of the table, for an overwrite that replaces them; partition columns must stay."""
     names = {field.name.lower(): field for field in data}
     check_reserved(field.name for field in data if field.name not in table.names)
+    check_storable(field for field in data if field.name not in table.names)
     for column in partition_columns:
         field = names.get(column.lower())
         if field is None or (not fits(field.type, table.field(column).type) and field.type != table.field(column).type):
@@ -323,6 +327,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         if not field.nullable and column.null_count:
             message = f"Column {field.name!r} holds {column.null_count} null(s), which the table does not allow."
             raise InvalidInputError(message, column=field.name)
+        column = _within_length(column, field, field.name)
         columns.append(filled(column) if may_hide_nulls(field.type) else column)
     return pa.RecordBatch.from_arrays(columns, schema=schema.remove_metadata())
 
@@ -337,6 +342,65 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         message = f"Column {field.name!r} cannot be stored as {field.type} without loss: {error}."
         raise InvalidInputError(message, column=field.name) from error
+
+
+def _within_length(column: pa.Array, field: pa.Field, name: str) -> pa.Array:
+    """The values of a VARCHAR column, cut to its length where only spaces are lost, as Spark does; others are refused."""
+    kinds = pa.types
+    limit = max_length(field)
+    if limit is not None and kinds.is_string(column.type):
+        too_long = pc.greater(pc.utf8_length(column), limit)
+        if not pc.any(too_long).as_py():
+            return column
+        _check_length(pc.utf8_rtrim(column, " "), limit, name)
+        return pc.if_else(pc.fill_null(too_long, False), pc.utf8_slice_codeunits(column, 0, limit), column)
+    if kinds.is_struct(field.type):
+        for part in field.type:
+            if _has_limit(part):
+                _check_parts(pc.struct_field(column, part.name), part, name)
+    elif _has_limit(field):
+        _check_parts(column, field, name)
+    return column
+
+
+def _has_limit(field: pa.Field) -> bool:
+    kind = field.type
+    if pa.types.is_map(kind):
+        return _has_limit(kind.key_field) or _has_limit(kind.item_field)
+    if pa.types.is_list(kind):
+        return _has_limit(kind.value_field)
+    if pa.types.is_struct(kind):
+        return any(_has_limit(part) for part in kind)
+    return max_length(field) is not None
+
+
+def _check_parts(values: pa.Array, field: pa.Field, name: str) -> None:
+    """Refuse texts inside nested values that are longer than their field allows."""
+    kind = field.type
+    limit = max_length(field)
+    if limit is not None:
+        _check_length(values, limit, name)
+    elif pa.types.is_map(kind):
+        entries = pc.list_flatten(values.cast(pa.list_(pa.struct([kind.key_field, kind.item_field]))))
+        for part in (kind.key_field, kind.item_field):
+            _check_parts(pc.struct_field(entries, part.name), part, name)
+    elif pa.types.is_list(kind):
+        _check_parts(pc.list_flatten(values), kind.value_field, name)
+    elif pa.types.is_struct(kind):
+        for part in kind:
+            _check_parts(pc.struct_field(values, part.name), part, name)
+
+
+def _check_length(texts: pa.Array, limit: int, name: str) -> None:
+    too_long = pc.greater(pc.utf8_length(texts), limit)
+    if pc.any(too_long).as_py():
+        row = too_long.index(True).as_py()
+        text = texts[row].as_py()
+        raise InvalidInputError(
+            f"Column {name!r} is VARCHAR({limit}), and a value has {len(text)} characters: {shown(text)}.",
+            hint="Shorten it, or declare the column STRING.",
+            column=name,
+        )
 
 
 def only(

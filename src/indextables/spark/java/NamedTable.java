@@ -62,6 +62,11 @@ public class NamedTable extends TableRelation
     return name;
   }
 
+  /** The columns as they were declared: by a VARCHAR here Spark checks the lengths of what it writes. */
+  public org.apache.spark.sql.connector.catalog.Column[] columns() {
+    return new TableRelation((StructType) DataType.fromJson((String) told.get("columns"))).columns();
+  }
+
   public String id() {
     return (String) told.get("id");
   }

@@ -4,9 +4,13 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkRuntimeException;
+import org.apache.spark.SparkThrowable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * Stands before Spark's parser: takes our statements, rewrites our operators, and passes on everything else. A proxy of the
@@ -56,8 +60,21 @@ public class StatementParser implements InvocationHandler {
       Throwable cause = e.getCause();
       boolean ours = sql != null && (plans || expressions) && cause instanceof ParseException;
       String said = ours ? StatementRunner.nearMiss(session, sql, cause.getMessage()) : null;
-      throw said == null ? cause : new StatementError("QUERY_SYNTAX", said);
+      throw said == null ? throwable(cause, method) : new StatementError("QUERY_SYNTAX", said);
     }
+  }
+
+  /** An error as a proxy may throw it: a checked one that the method does not declare would lose its class and message. */
+  private static Throwable throwable(Throwable error, Method method) {
+    boolean free = error instanceof RuntimeException || error instanceof Error;
+    Class[] declared = method.getExceptionTypes();
+    for (int i = 0; i < declared.length; i++) free = free || declared[i].isInstance(error);
+    if (free || !(error instanceof SparkThrowable) || ((SparkThrowable) error).getCondition() == null) return error;
+    scala.collection.immutable.Map parameters =
+        scala.collection.immutable.Map$.MODULE$.from(
+            CollectionConverters.asScala(((SparkThrowable) error).getMessageParameters()));
+    return new SparkRuntimeException(
+        ((SparkThrowable) error).getCondition(), parameters, error, new QueryContext[0], "");
   }
 
   /** DESCRIBE INDEXTABLES ENVIROMENT: for Spark a column of a table; where there is no such table it is a slip of the pen. */
