@@ -169,7 +169,7 @@ _ALIKE = 0.8
 """How much a word must resemble an operator to be taken for a misspelling of it."""
 
 
-def misspelt_operator(sql: str, why: str) -> str | None:
+def correct_operator(sql: str, why: str) -> str | None:
     """Return what to write instead of SQL that Spark has refused, if it stopped at a misspelt operator.
 
     Args:
@@ -181,30 +181,33 @@ def misspelt_operator(sql: str, why: str) -> str | None:
     for index in range(1, len(words) - 1):
         for length in (1, 2):
             spelt = words[index : index + length]
-            operator = _meant_operator(spelt)
-            end = _text_end(words, index + length) if operator else None
+            operator = _find_meant_operator(spelt)
+            end = _text_end(words, index + length)
             everywhere, first = _is_every_column(words, index - 1), _column_start(words, index - 1)
-            if end is None or not (everywhere or first is not None) or stopped is None:
+            if operator is None or end is None or not (everywhere or first is not None) or stopped is None:
                 continue
             # Spark's parser stops at the word, or at the text (shown as '') or parameter if the word can be an alias.
             if stopped[1] not in (*[word.text for word in spelt], "", words[index + length].text):
                 continue
             written = sql[spelt[0].start : spelt[-1].end]
-            column = "*" if everywhere or first is None else sql[words[first].start : words[index - 1].end]
+            column = "*"
+            if first is not None and not everywhere:
+                column = sql[words[first].start : words[index - 1].end]
             text = sql[words[index + length].start : end]
             return f"There is no operator {shown(written)}. Write {column} {operator} {text}."
     return None
 
 
-def _meant_operator(spelt: list[_Word]) -> str | None:
+def _find_meant_operator(spelt: list[_Word]) -> str | None:
     """Return the operator that one misspelt word, or one operator written as two words, means; None if it means none."""
     joined = "".join(word.upper for word in spelt).replace("_", "")
     if not all(word.upper for word in spelt) or spelt[0].upper in OPERATORS:
         return None
     if joined in OPERATORS:
         return joined
-    alike = nearest(joined, OPERATORS, cutoff=_ALIKE) if len(spelt) == 1 else []
-    return alike[0] if alike else None
+    if len(spelt) > 1:
+        return None
+    return next(iter(nearest(joined, OPERATORS, cutoff=_ALIKE)), None)
 
 
 def _text_end(words: list[_Word], index: int) -> int | None:
@@ -522,7 +525,7 @@ class StatementDriver:
             if what == "near miss":
                 if parse(sql) is not None:
                     return ""
-                return wrong_operand(sql, request[2]) or misspelt_operator(sql, request[2])
+                return wrong_operand(sql, request[2]) or correct_operator(sql, request[2])
             return run_statement(SparkSession(SparkContext.getOrCreate(), session), sql)._jdf
         except IndexTablesError as error:
             logger.debug("a statement failed: %s", sql, exc_info=True)
