@@ -46,6 +46,7 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact, StateWriter
 from indextables.log.checkpoint.verifier import CheckpointVerifier, descends
 from indextables.log.log_files import LogListing, list_log
+from indextables.metrics import METRICS
 from indextables.model.conflicts import is_same_table
 from indextables.model.protocol import SUPPORTED_VERSION
 from indextables.model.report import Report
@@ -305,6 +306,9 @@ class Checkpointer(Struct, frozen=True):
             if not self._is_there(state, path, body):
                 return self._taken_back(path, body)
             self._check_is_still_there(snapshot, path, body)
+            plain = encode_state(state, compression="none")
+            METRICS.count("checkpoint_bytes_total", self.store.url, AVRO_STATE, by=len(body))
+            METRICS.count("checkpoint_text_bytes_total", self.store.url, AVRO_STATE, by=len(plain))
             return state, True
         # Another writer's, or our own whose answer was lost, or nobody's: look.
         again = list_log(self.store, first_version=snapshot.version)
