@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import shutil
 import subprocess
@@ -39,6 +40,7 @@ from indextables.errors import (
 from indextables.log import log_files
 from indextables.log.cache import LogCache
 from indextables.log.transaction_log import LogSettings, TransactionLog
+from indextables.metrics import METRICS
 from indextables.model.actions import AddAction, MetadataAction, ProtocolAction, RemoveAction, SkipAction
 from indextables.model.schema import schema_to_json
 from indextables.model.snapshot import Base, CommittedVersion, replay
@@ -736,3 +738,84 @@ def test_with_footer_offsets_a_split_is_opened_by_one_request_for_its_footer(tmp
         read[start is not None] = (costs.requests["get_ranges"], costs.bytes_read)
     assert read[True] == (1, add["footerEndOffset"] - add["footerStartOffset"])
     assert read[False][1] > read[True][1], read
+
+
+def test_metrics_count_checkpoints_loads_and_cleaned_files(tmp_path: Path) -> None:
+    def value(name: str, **labels: str) -> float:
+        return METRICS.value(f"indextables_{name}", table=table.path, **labels)
+
+    options: dict[str, object] = {
+        "checkpoint.interval": 2,
+        "checkpoint.async.enabled": False,
+        "checkpoint.retention": 0,
+    }
+    table = table_of(tmp_path, appends=1, options=options)
+    age(tmp_path, hours=24 * 60)
+    table.append(rows([100]))
+    assert value("checkpoint_seconds_count", format="avro-state") == 1
+    assert 0 < value("checkpoint_seconds_sum", format="avro-state") < 60
+    assert value("checkpoint_entries_total", format="avro-state") == 2
+    written = sum(path.stat().st_size for path in (tmp_path / log_files.LOG).rglob("*.avro"))
+    assert value("checkpoint_bytes_total", format="avro-state") == written
+    assert value("checkpoint_text_bytes_total", format="avro-state") > 0
+    assert value("log_files_cleaned_total", kind="version") == 2
+    table.invalidate_cache()
+    Table.open(table.path)
+    assert value("load_seconds_count", base="avro-state") >= 1
+
+
+def test_log_lines_report_checkpoints_cleaning_and_loads(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options: dict[str, object] = {
+        "checkpoint.interval": 2,
+        "checkpoint.async.enabled": False,
+        "checkpoint.retention": 0,
+    }
+    table = table_of(tmp_path, appends=1, options=options)
+    age(tmp_path, hours=24 * 60)
+    with caplog.at_level(logging.DEBUG, logger="indextables"):
+        table.append(rows([100]))
+        table.invalidate_cache()
+        Table.open(table.path)
+    said = {word: [r.levelname for r in caplog.records if word in r.getMessage().lower()] for word in LOG_WORDS}
+    assert all(levels and set(levels) <= {"INFO", "DEBUG"} for levels in said.values()), said
+    assert "INFO" in said["checkpoint of version 2"] and "INFO" in said["clean"]
+
+
+LOG_WORDS = ("checkpoint of version 2", "clean", "loaded version 2")
+
+
+def test_a_process_does_not_wait_for_a_checkpoint_longer_than_it_may(tmp_path: Path) -> None:
+    """The store never answers for the state; the commit has landed, and the process ends."""
+    program = f"""
+import time
+from indextables.storage.local import LocalStore
+put = LocalStore.put_if_absent
+def hang(self, path, data):
+    if "state-v" in path:
+        time.sleep(300)
+    return put(self, path, data)
+LocalStore.put_if_absent = hang
+from tests.support.rows import table_of
+table_of({str(tmp_path / "t")!r}, appends=2, options={{"checkpoint.interval": 2, "checkpoint.async.shutdownTimeoutMs": 300}})
+"""
+    root = Path(__file__).parents[2]
+    subprocess.run([sys.executable, "-c", program], cwd=root, check=True, timeout=60)
+    assert ids(Table.open(str(tmp_path / "t"))) == list(range(20))
+
+
+@pytest.mark.parametrize("form", ["avro", "json", "parquet"])
+def test_a_table_is_the_same_with_checkpoints_and_without(tmp_path: Path, form: str) -> None:
+    for enabled in (True, False):
+        options: dict[str, object] = {
+            "checkpoint.enabled": enabled,
+            "checkpoint.interval": 2,
+            "checkpoint.async.enabled": False,
+            "state.format": form,
+        }
+        table = table_of(tmp_path / str(enabled), appends=5, options=options)
+        table.delete(where="id = 7")
+        table.merge()
+        table.append(rows([100]))
+        assert ids(Table.open(table.path)) == sorted({*range(50), 100} - {7})
+        names = {path.name for path in (tmp_path / str(enabled) / log_files.LOG).iterdir()}
+        assert any("state-v" in name or "checkpoint" in name for name in names) is enabled
