@@ -16,6 +16,7 @@ from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import StoreClock
 from indextables.model import protocol, retention, values
+from indextables.storage import local
 from indextables.storage.local import LocalStore
 from indextables.upkeep import purge
 from indextables.upkeep.purge import Retention
@@ -27,7 +28,7 @@ from tests.torture.switches import Rule, always, schedules, without
 from tests.unit.log import test_cleaning, test_clock, test_swapped_checkpoints
 from tests.unit.log.checkpoint import test_checkpoint
 from tests.unit.model import test_retention, test_values
-from tests.unit.table import test_log_verbs, test_table_identity
+from tests.unit.table import test_drop_table, test_log_holes, test_log_verbs, test_removed_tables, test_table_identity
 from tests.unit.upkeep import test_cover, test_deletion_vectors, test_merge, test_purge
 
 _WRITERS = {"a": test_commits.writer("a"), "b": test_commits.writer("b")}
@@ -158,6 +159,18 @@ RULES: dict[str, Rule] = {
         switches.paths_alone,
         test_deletion_vectors.test_a_stale_merge_does_not_bring_deleted_rows_back,
     ),
+    "R20": Rule(
+        "a commit looks for the version that was listed alone",
+        "tests/unit/table/test_log_holes.py::test_no_commit_is_acknowledged_over_a_version_that_is_lost",
+        switches.listed_version_alone,
+        lambda folder: test_log_holes.test_no_commit_is_acknowledged_over_a_version_that_is_lost(folder, 5),
+    ),
+    "R21": Rule(
+        "the marker of a drop is not seen",
+        "tests/unit/table/test_drop_table.py::test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then",
+        switches.blind_to_drops,
+        test_drop_table.test_a_drop_that_died_is_finished_by_the_next_one_and_the_table_is_closed_until_then,
+    ),
     "S1": Rule(
         "every state is written anew",
         f"{_LOG}/checkpoint/test_checkpoint.py::test_bytes_written_follow_the_change_not_the_table",
@@ -223,6 +236,20 @@ RULES: dict[str, Rule] = {
         f"{_LOG}/test_swapped_checkpoints.py::test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped",
         without(manifests, "check_manifest_name", always(None)),
         test_swapped_checkpoints.test_a_manifest_in_the_place_of_another_is_found_before_a_split_is_skipped,
+    ),
+    "S12": Rule(
+        "a checkpoint is believed whatever versions are around it",
+        "tests/unit/table/test_removed_tables.py::test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed",
+        switches.every_checkpoint_believed,
+        lambda folder: test_removed_tables.test_a_checkpoint_of_another_table_that_lies_in_the_log_is_not_believed(
+            folder, "avro", 3
+        ),
+    ),
+    "S13": Rule(
+        "every write makes the folders that it needs",
+        "tests/unit/table/test_removed_tables.py::test_a_checkpoint_does_not_bring_a_removed_table_back",
+        without(LocalStore, "_floor", always(None)),
+        lambda folder: test_removed_tables.test_a_checkpoint_does_not_bring_a_removed_table_back(folder, "avro"),
     ),
     "C1": Rule(
         "what must stay readable is not looked for",
@@ -290,5 +317,15 @@ RULES: dict[str, Rule] = {
         f"{_LOG}/test_clock.py::test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead",
         switches.dated_by_themselves,
         test_clock.test_a_version_from_the_future_is_dated_by_the_store_and_pushes_nobody_ahead,
+    ),
+    "C11": Rule(
+        "a file of the log is deleted by its name",
+        "tests/unit/table/test_removed_tables.py::test_a_cleaner_that_slept_deletes_no_file_of_the_table_that_was_created_again",
+        without(local, "is_same_object", always(True)),
+        lambda folder: (
+            test_removed_tables.test_a_cleaner_that_slept_deletes_no_file_of_the_table_that_was_created_again(
+                folder, "truncate", 6, 1
+            )
+        ),
     ),
 }

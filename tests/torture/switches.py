@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from indextables.config.log import CheckpointSettings, RetrySettings
 from indextables.errors import ConflictError
 from indextables.log import commit as committing
-from indextables.log import replay, transaction_log, versions
-from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer
+from indextables.log import log_files, replay, transaction_log, versions
+from indextables.log.checkpoint import checkpointer, legacy, manifests, state_reader, state_writer, verifier
 from indextables.log.checkpoint.checkpointer import Checkpointer
 from indextables.log.checkpoint.legacy import LegacyWriter
 from indextables.log.checkpoint.state_writer import StateWriter
@@ -278,6 +278,21 @@ def deleted_at_once(self: Committer, paths: Any, *, since: int) -> bool:
 def every_table_the_same(patch: Patch) -> None:
     for module in (committing, transaction_log, planning):
         patch.setattr(module, "is_same_table", always(True))
+
+
+def listed_version_alone(patch: Patch) -> None:
+    whole = Committer._is_part_of_the_table
+    patch.setattr(Committer, "_is_part_of_the_table", lambda self, listed_version, *_: whole(self, listed_version))
+
+
+def blind_to_drops(patch: Patch) -> None:
+    whole = log_files.listing_of
+    patch.setattr(log_files, "listing_of", lambda *args, **named: replace(whole(*args, **named), is_dropped=False))
+
+
+def every_checkpoint_believed(patch: Patch) -> None:
+    patch.setattr(verifier, "uncovered_failure", always(None))
+    patch.setattr(replay, "without_strangers", lambda _, listing: listing)
 
 
 def ten_attempts(patch: Patch) -> None:
