@@ -115,7 +115,7 @@ _VERBS_OF = (
     ("read", "describe history files partitions analyze state skipped-files component-sizes diff"),
     (
         "upkeep",
-        "merge reindex checkpoint compact tag verify repair purge erase expire truncate drop-partitions restore",
+        "merge reindex checkpoint compact tag verify repair purge erase expire truncate drop-partitions drop restore",
     ),
     ("other", "configure settings sql man exit-codes report ui serve mcp jar pack-env demo"),
 )
