@@ -43,6 +43,7 @@ from indextables.upkeep.restore import RestoreReport
 from indextables.upkeep.truncate import TruncateReport
 from indextables.upkeep.verify import VerifyReport
 from indextables.web.report import report_html, write_report
+from tests.api.verbs import CHANGES, READS
 from tests.conformance.promises import promises
 from tools.command_line import command_line, exit_codes
 
@@ -246,6 +247,20 @@ def conformance() -> str:
     return _table(["text", "promise", "how", "what is done, and why", "shown by"], rows)
 
 
+def verbs() -> str:
+    """Every verb, statement and command, and what is tested of each that changes a table."""
+    head = ["verb", "by", "writer protocol", "another table at the path", "interrupted"]
+    rows = []
+    for way, changes in CHANGES.items():
+        for change in changes:
+            protocol = "refuses a table that exists" if change.creates else "checked"
+            identity = "refused" if change.is_held else "opened by its path"
+            again = "runs again" if change.is_repeatable else "runs again if it had not taken effect"
+            rows.append([f"`{change.name}`", way, protocol, identity, again])
+    reads = [f"**{way}**: {', '.join(f'`{name}`' for name in sorted(names))}." for way, names in READS.items()]
+    return _table(head, rows) + "\nThese change no table.\n\n" + "\n\n".join(reads) + "\n"
+
+
 def _tests(names: str) -> str:
     return ", ".join(f"`{name}`" for name in names.split(", "))
 
@@ -286,6 +301,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "statements": statements,
     "metrics": metrics,
     "conformance": conformance,
+    "verbs": verbs,
     "table-verbs": table_verbs,
     "spark-functions": spark_functions,
     "spark-options": spark_options,
