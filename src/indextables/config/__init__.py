@@ -96,8 +96,24 @@ def resolve(
 
 
 def settings_of_table(configuration: Mapping[str, object]) -> dict[str, object]:
-    """Those entries of a table's configuration that are settings which a table may carry."""
-    return {key: v for key, v in configuration.items() if (match := REGISTRY.lookup(key)) and match[0].in_table}
+    """Those entries of a table's configuration that are settings which a table may carry, with a value that can be read."""
+    carried = {key: v for key, v in configuration.items() if (match := REGISTRY.lookup(key)) and match[0].in_table}
+    return {key: value for key, value in carried.items() if _failure_of(key, value) is None}
+
+
+def unreadable_of_tables(configuration: Mapping[str, object]) -> dict[str, InvalidInputError]:
+    """The settings of a table's configuration whose value cannot be read, each with the error; they are left out."""
+    carried = [key for key in configuration if (match := REGISTRY.lookup(key)) and match[0].in_table]
+    failures = {key: _failure_of(key, configuration[key]) for key in carried}
+    return {key: failure for key, failure in failures.items() if failure is not None}
+
+
+def _failure_of(key: str, value: object) -> InvalidInputError | None:
+    try:
+        REGISTRY.parse(key, value)
+    except InvalidInputError as failure:
+        return failure
+    return None
 
 
 def not_of_tables(configuration: Mapping[str, object]) -> list[str]:

@@ -123,6 +123,7 @@ class LogCache:
         self._bounds = KindBounds()
         self._most: Mapping[str, int] = {}
         self._ages: Mapping[str, float] = {}
+        self._sweep_at = 0.0
         self._hits: Counter[tuple[str, str]] = Counter()
         self._misses: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
@@ -131,8 +132,9 @@ class LogCache:
         """The remembered value, or None."""
         key = (kind, table, identity)
         with self._lock:
+            self._forget_expired()
             entry = self._held.get(key)
-            if entry is not None and kind in self._ages and self._monotonic() - entry[2] >= self._ages[kind]:
+            if entry is not None and self._is_expired(key, self._monotonic()):
                 self._forget(key)
                 entry = None
             if entry is None:
@@ -153,6 +155,7 @@ class LogCache:
         """Remember a value that costs about this much memory; just in the place of another, if that is named."""
         key = (kind, table, identity)
         with self._lock:
+            self._forget_expired()
             before = self._held.get(key)
             if instead_of is not None and (before is None or before[0] is not instead_of):
                 return
@@ -172,6 +175,7 @@ class LogCache:
         with self._lock:
             self._bounds = bounds.over(self._bounds)
             self._most, self._ages = self._bounds.counts(), self._bounds.ages()
+            self._sweep_at = 0.0
             for kind in self._most:
                 self._keep_most(kind)
 
@@ -192,6 +196,8 @@ class LogCache:
     def stats(self, table: str | None = None) -> CacheStats:
         """Figures since the process began, of one table if it is named."""
         with self._lock:
+            self._sweep_at = 0.0
+            self._forget_expired()
             held = {key: cost for key, (_, cost, _) in self._held.items() if table in (None, key[1])}
             entries = Counter(kind for kind, _, _ in held)
             hits, misses = _of_table(self._hits, table), _of_table(self._misses, table)
@@ -227,6 +233,19 @@ class LogCache:
         else:
             old = held[: len(held) - most]
         for key in old:
+            self._forget(key)
+
+    def _is_expired(self, key: tuple[str, str, Hashable], now: float) -> bool:
+        age = self._ages.get(key[0])
+        return age is not None and now - self._held[key][2] >= age
+
+    def _forget_expired(self) -> None:
+        """Forget every entry that is too old, whether it is looked up again or not; at most twice in the shortest age."""
+        now = self._monotonic()
+        if not self._ages or now < self._sweep_at:
+            return
+        self._sweep_at = now + min(self._ages.values()) / 2
+        for key in [key for key in self._held if self._is_expired(key, now)]:
             self._forget(key)
 
     def _forget(self, key: tuple[str, str, Hashable]) -> None:

@@ -141,6 +141,19 @@ def _warn_of_ignored(path: str, keys: tuple[str, ...]) -> None:
     logger.warning("%s carries settings that only who opens it may choose; they are ignored: %s", path, ", ".join(keys))
 
 
+@lru_cache(maxsize=1024)
+def _warn_of_unreadable(path: str, key: str, failure: str) -> None:
+    """Warn once in a process of a setting of a table whose value cannot be read, and name the way to mend it."""
+    logger.warning(
+        "%s carries a setting that cannot be read and is ignored: %s Set it to a value that is allowed, or remove it with "
+        "Table.update_metadata(unset=(%r,)) or ALTER TABLE ... UNSET TBLPROPERTIES ('%s').",
+        path,
+        failure,
+        key,
+        key,
+    )
+
+
 def _retention(settings: Settings) -> log_keys.RetentionSettings:
     """How long the log is kept. `purge.txLogRetentionHours` alone sets it; of two settings the longer one counts."""
     retention, purge_hours = settings.group(log_keys.RetentionSettings), settings.group(PurgeSettings).log_hours
@@ -188,6 +201,8 @@ class TableHandle:
             ignored = config.not_of_tables(metadata.configuration or {})
             if ignored:
                 _warn_of_ignored(self.path, tuple(ignored))
+            for key, failure in config.unreadable_of_tables(metadata.configuration or {}).items():
+                _warn_of_unreadable(self.path, key, str(failure))
             settings = config.resolve(options=self._options, table=metadata.configuration)
             self._resolved = metadata, self._options, settings, log_settings(settings)
         return self._resolved[3]
