@@ -64,11 +64,15 @@ class WorkerPool:
                     before_each()
                 running.append(self.submit(work, item, parallelism=parallelism))
                 if len(running) > parallelism:
-                    yield _result(running.popleft(), deadline)
+                    result = _result(running[0], deadline)
+                    running.popleft()  # not before: an interrupt leaves it among those that are waited for
+                    yield result
             while running:
                 if before_each is not None:
                     before_each()
-                yield _result(running.popleft(), deadline)
+                result = _result(running[0], deadline)
+                running.popleft()
+                yield result
         except TimeoutError:
             if deadline is not None and time.monotonic() >= deadline:
                 self._leave_behind(running)

@@ -40,7 +40,7 @@ from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.storage.vector_files import VectorWriter
-from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, collect
 from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
 
 
@@ -261,9 +261,7 @@ def rewrite(
     ]
     outcomes: list[DeleteOutcome] = []
     try:
-        for outcome in execute(work) if work else ():
-            outcomes.append(outcome)
-            progress(len(outcomes), len(work), "splits")
+        collect(execute(work) if work else (), outcomes, lambda: progress(len(outcomes), len(work), "splits"))
     except BaseException:
         discard(store, [action.path for action in RewriteResult(tuple(outcomes)).adds])
         raise

@@ -54,7 +54,7 @@ from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.upkeep import purge, traces
-from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, in_threads
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, collect, in_threads
 from indextables.upkeep.purge import Retention
 from indextables.upkeep.rewrite import ListedSplit, Naming, SourceSplit, SplitRewriter, discard, source_splits
 from indextables.upkeep.tags import tagged_files
@@ -283,8 +283,7 @@ class Eraser(Struct, frozen=True, dict=True):
         outcomes: list[EraseOutcome] = []
         parallelism = self.settings.group(MergeSettings).parallelism
         try:
-            for outcome in in_threads(self.log.store, parallelism=parallelism)(work):
-                outcomes.append(outcome)
+            collect(in_threads(self.log.store, parallelism=parallelism)(work), outcomes)
         except BaseException:
             discard(self.log.store, [o.added.path for o in outcomes if o.added is not None])
             raise

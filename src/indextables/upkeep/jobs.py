@@ -16,7 +16,8 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -49,27 +50,56 @@ Execute = Callable[[Sequence[T]], Iterable[R]]
 
 
 def in_threads(store: Store, *, parallelism: int) -> Callable[[Sequence[Task[R]]], Iterator[R]]:
-    """Runs tasks in threads. After an error no further task is begun, but none that is under way is lost."""
+    """Runs tasks in threads. After an error or an interrupt no further task is begun, and none under way is lost."""
 
     def execute(work: Sequence[Task[R]]) -> Iterator[R]:
         failures: list[BaseException] = []
+        results: list[R] = []
 
-        def run(task: Task[R]) -> tuple[R] | None:
+        def run(task: Task[R]) -> None:
             if failures:
-                return None
+                return
             try:
-                return (task.run(store=store),)
+                results.append(task.run(store=store))
             except BaseException as failure:  # noqa: BLE001 - raised below, after the results that there are
                 failures.append(failure)
-                return None
 
-        for result in UPKEEP.each(run, work, parallelism=parallelism):
-            if result is not None:
-                yield result[0]
+        running = UPKEEP.each(run, work, parallelism=parallelism)
+        try:
+            for _ in running:
+                while results:
+                    yield results.pop(0)
+        except GeneratorExit:
+            failures.append(GeneratorExit())
+            running.close()
+            raise
+        except BaseException as failure:  # noqa: BLE001 - raised below
+            failures.append(failure)
+            running.close()  # waits for the tasks that have begun
+        yield from results
         if failures:
             raise failures[0]
 
     return execute
+
+
+def collect(results: Iterable[R], into: list[R], after_each: Callable[[], None] = lambda: None) -> None:
+    """Append results to a list as they come.
+
+    After an error or an interrupt, the results of tasks that had begun are appended before it is raised: the caller knows
+    everything that was written.
+    """
+    coming = iter(results)
+    try:
+        for result in coming:
+            into.append(result)
+            after_each()
+    except BaseException as error:
+        if isinstance(coming, Generator):
+            with suppress(type(error), StopIteration):
+                into.append(coming.throw(error))
+                into.extend(coming)
+        raise
 
 
 Work = Callable[[Progress], str | None]

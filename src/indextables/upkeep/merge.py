@@ -55,7 +55,7 @@ from indextables.splits.write.merge import MergeSource
 from indextables.storage.spec import StoreSpec, open_table_store
 from indextables.storage.store import Store
 from indextables.upkeep import clustering
-from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, in_threads
+from indextables.upkeep.jobs import DRY_RUN, NO_ACTION, SUCCESS, Execute, collect, in_threads
 from indextables.upkeep.rewrite import (
     ListedSplit,
     Naming,
@@ -490,9 +490,11 @@ def run(
     for at in range(0, len(work), chosen.batch_groups):
         outcomes: list[MergeOutcome] = []
         try:
-            for outcome in executing(work[at : at + chosen.batch_groups]):
-                outcomes.append(outcome)
-                progress(at + len(outcomes), len(work), "groups")
+            collect(
+                executing(work[at : at + chosen.batch_groups]),
+                outcomes,
+                lambda: progress(at + len(outcomes), len(work), "groups"),  # noqa: B023 - called in this round
+            )
         except BaseException:
             discard(log.store, _paths(outcomes))
             raise
