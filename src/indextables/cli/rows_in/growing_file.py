@@ -127,9 +127,10 @@ class _Follower:
         self._starts: dict[Key, int] = {}
         """Where reading begins in a file of which the table records nothing."""
         self._ignored: set[Key] = set()
+        self._complete_names: frozenset[str] | None = None
         self._holes: dict[Key, int] = {}
         self._first_scan_s = time.time()
-        self._last_scan_s: float | None = None
+        self._is_first = True
         first = LogFile(path)
         self._files[first.key] = first
 
@@ -144,20 +145,21 @@ class _Follower:
         table = self._target.open()
         before = self._positions(table)
         current = self._open_current()
-        lost = self._lost(before) if self._last_scan_s is None else []
+        lost = self._lost(before) if self._is_first else []
+        self._is_first = False
         if table is not None:
             self._note_start(table)
             self._check_files(table)
-        self._find_rotated(table, before)
+        self._find_rotated(table)
         for position in lost:
             self._report(
                 f"The file of {self._path} that was read up to byte {position.offset} is gone, and no rotated file holds "
                 "what was read of it: lines that were written to it after that may be missing."
             )
-        self._last_scan_s = scan_s
         for file in sorted(self._files.values(), key=lambda file: (file.key == current, file.modified_s)):
             yield from self._new_lines(file, whole=file.key != current and file.is_idle(self._idle_s))
         self._close_complete(current)
+        self._note_complete(current, scan_s)
 
     def _open_current(self) -> Key | None:
         """Open the file that has the name of the log now, if it is another one than before."""
@@ -181,11 +183,25 @@ class _Follower:
 
     def _note_start(self, table: Table) -> None:
         """Record when the log was followed first: files that were complete by then are not read."""
-        positions = self._positions(table)
-        if positions.started_s is None:
-            txn = positions.prefix, int(self._first_scan_s * 1000)
-            with table.transaction(txn=txn, user_metadata=self._target.note):
-                pass
+        if self._positions(table).complete_s is None:
+            self._record_complete(table, self._first_scan_s)
+
+    def _record_complete(self, table: Table, complete_s: float) -> None:
+        txn = self._positions(table).prefix, int(complete_s * 1000)
+        with table.transaction(txn=txn, user_metadata=self._target.note):
+            pass
+
+    def _note_complete(self, current: Key | None, scan_s: float) -> None:
+        """After a rotation, when all rotated files are read, record until when no unknown file can hold new lines."""
+        names = frozenset(path.name for path, _ in rotated_files(self._path))
+        if names == self._complete_names or self._files.keys() - {current}:
+            return
+        table = self._target.open()
+        complete_s = self._positions(table).complete_s
+        if table is not None and complete_s is not None:
+            if self._complete_names is not None:
+                self._record_complete(table, max(complete_s, scan_s - _CLOCK_SLACK_S))
+            self._complete_names = names
 
     # Which files there are.
 
@@ -254,13 +270,10 @@ class _Follower:
             return 0
         return recorded.version
 
-    def _find_rotated(self, table: Table | None, before: Positions) -> None:
-        """Open the rotated files that hold lines which were not read; `before` is what was recorded before this scan."""
-        started_s = self._first_scan_s if before.started_s is None else before.started_s
-        since_s = self._last_scan_s
-        if since_s is None:
-            since_s = started_s if before.newest is None else before.newest.updated_s
-        from_s = max(started_s - _CLOCK_TICK_S, since_s - _CLOCK_SLACK_S)
+    def _find_rotated(self, table: Table | None) -> None:
+        """Open the rotated files that hold lines which were not read."""
+        complete_s = self._positions(table).complete_s
+        from_s = (self._first_scan_s if complete_s is None else complete_s) - _CLOCK_TICK_S
         listed = {(status.st_dev, status.st_ino): (path, status) for path, status in rotated_files(self._path)}
         for key, (path, status) in listed.items():
             positions = self._positions(table)
@@ -300,11 +313,22 @@ class _Follower:
             return None  # truncated during this scan: the next one restarts it first
         if gone:
             return max(position.offset for position in gone)
+        if any(self._is_copied(key, file, listed) for key in {position.key for position in read}):
+            return None  # being packed: the next scan finds one of the two
         if file.modified_s < from_s or (file.is_packed and self._is_open(file, positions)):
             self._ignored.add(file.key)
             return None
         self._report(f"{file.path} was rotated before any of it was read; it is read from its start.")
         return 0
+
+    def _is_copied(self, key: Key, copy: LogFile, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
+        """Whether a file that is there holds all of another one."""
+        file = _opened(listed[key][0]) if key in listed and key != copy.key else None
+        if file is None:
+            return False
+        is_copied = file.begins_with(copy)
+        file.close()
+        return is_copied
 
     def _is_there(self, position: Position, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
         """Whether the file of a position still holds what was read of it."""

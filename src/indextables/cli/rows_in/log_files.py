@@ -64,24 +64,24 @@ class Positions(Struct, frozen=True):
 
     prefix: str
     all: tuple[Position, ...]
-    started_s: float | None
-    """When the log was followed for the first time."""
+    complete_s: float | None
+    """All that was written to rotated files before this time was read, or written before the log was followed."""
 
     @classmethod
     def of(cls, path: Path, txns: Mapping[str, TxnAction]) -> Positions:
         """The positions among the transactions of a table."""
         whole = path.absolute()
         prefix = f"follow:{path.name}:{hashlib.sha256(str(whole).encode()).hexdigest()[:16]}"
-        found, started = [], None
+        found, complete = [], None
         for writer, txn in txns.items():
             if writer == prefix:
-                started = txn.version / 1000
+                complete = txn.version / 1000
             match = re.fullmatch(rf"{re.escape(prefix)}:([0-9a-f]+)\.([0-9a-f]+)\.(\d+)", writer)
             if match is not None:
                 offset, check = txn.version >> _CHECK_BITS, txn.version & ((1 << _CHECK_BITS) - 1)
                 key = int(match[1], 16), int(match[2], 16)
                 found.append(Position(key, int(match[3]), offset, check, (txn.last_updated or 0) / 1000))
-        return cls(prefix, tuple(found), started)
+        return cls(prefix, tuple(found), complete)
 
     def of_file(self, key: Key) -> Position | None:
         """The newest position of a file."""
