@@ -282,3 +282,60 @@ def test_the_verbs_are_listed_and_the_release_is_told(call: Call) -> None:
     listed = call("--help").out
     assert all(f" {verb} " in listed for verb in VERBS)
     assert call("--version").out.startswith("indextables 0.")
+
+
+def test_snippets_on_a_terminal_and_in_a_pipe_are_text_and_not_html(call: Call, tmp_path: Path) -> None:
+    text = 'timeout of "pay" & <cart> after 5 > 3'
+    (tmp_path / "a.log").write_text(f"{text}\n")
+    call("append", tmp_path / "t", tmp_path / "a.log", "--create", "--text", "message")
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", on_terminal("search", tmp_path / "t", "timeout").out)
+    assert text in shown and "&quot;" not in shown and "&lt;" not in shown
+    piped = process("search", tmp_path / "t", "timeout", "--snippet", "message").out
+    assert text in piped and "&amp;" not in piped
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_ctrl_c_reports_what_was_committed(tmp_path: Path, as_json: bool) -> None:
+    (tmp_path / "a.log").write_text("one\n")
+    words = [
+        COMMAND,
+        "append",
+        str(tmp_path / "t"),
+        str(tmp_path / "a.log"),
+        "--create",
+        "--follow",
+        "--interval",
+        "0.05",
+    ]
+    running = subprocess.Popen(
+        [*words, *(["--json"] if as_json else [])], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert running.stdout is not None and running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 130 and len(told.splitlines()) == 1
+    message = json.loads(told)["error"]["message"] if as_json else told
+    assert re.search(rf"Interrupted after \d+ versions? of {tmp_path}/t w\w+ committed\.", message)
+    assert "Traceback" not in told
+
+
+def test_ctrl_c_before_a_commit_says_so(made_once: Path) -> None:
+    running = subprocess.Popen(
+        [COMMAND, "search", str(made_once), "gateway", "--follow"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None and running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    _, told = running.communicate(timeout=60)
+    assert (running.returncode, told) == (130, "Interrupted before a commit was completed.\n")
+
+
+def test_a_folder_of_links_to_tables_shows_the_tables(call: Call, made_once: Path, tmp_path: Path) -> None:
+    aliases = tmp_path / "aliases"
+    aliases.mkdir()
+    (aliases / "mine").symlink_to(made_once)
+    (aliases / "circle").symlink_to(aliases)
+    rows = json.loads(call("query", "SELECT count(*) AS n FROM mine", aliases, "--json").out)
+    assert rows == [{"n": 3}]

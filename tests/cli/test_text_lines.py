@@ -241,3 +241,21 @@ def test_only_one_plain_file_is_followed(call: Call, tmp_path: Path) -> None:
     base = ("append", tmp_path / "t", "--create", "--follow")
     assert "Only one growing file" in call(*base, tmp_path / "a.log", tmp_path / "b.log", code=2).err
     assert "does not go with --follow" in call(*base, tmp_path / "a.log", "--continuation", r"\s", code=2).err
+
+
+def test_blank_lines_are_counted_in_the_report(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("one\n\n \t\ntwo\n\x1c\n\n")
+    (tmp_path / "b.jsonl").write_text('\n{"message": "three"}\n\n')
+    told = call("append", tmp_path / "t", tmp_path / "a.log", "--create", "--json")
+    assert (told.json["blank_lines"], told.json["unmatched_lines"]) == (3, 0)
+    assert f"{tmp_path}/a.log: 3 blank lines were left out." in told.err
+    assert [row["message"] for row in Table.open(str(tmp_path / "t"))] == ["one", "two", "\x1c"]
+    told = call("append", tmp_path / "t", tmp_path / "b.jsonl", "--json")
+    assert told.json["blank_lines"] == 2 and "2 blank lines were left out" in told.err
+    (tmp_path / "c.log").write_text("a=1\n\nodd\n")
+    words = ("append", tmp_path / "k", tmp_path / "c.log", "--create", "--pattern", "a=%{INT:a}", "--unmatched", "skip")
+    told = call(*words, "--json")
+    assert (told.json["blank_lines"], told.json["unmatched_lines"]) == (1, 1)
+    (tmp_path / "d.log").write_text("a=2\n")
+    whole = ("append", tmp_path / "k", tmp_path / "d.log", "--pattern", "a=%{INT:a}")
+    assert call(*whole, "--json").json["blank_lines"] == 0 and call(*whole).err == ""

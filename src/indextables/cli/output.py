@@ -19,7 +19,8 @@ import pyarrow as pa
 import typer
 
 from indextables import errors
-from indextables.model.report import Report, plain
+from indextables.metrics import METRICS
+from indextables.model.report import Report, counted, plain, was
 
 
 def is_terminal() -> bool:
@@ -39,6 +40,21 @@ def drop() -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
+
+
+def interrupted(*, as_json: bool) -> None:
+    """One line about a command that Ctrl-C ended: what it had committed by then."""
+    commits = [sample for sample in METRICS.samples() if sample.name.endswith("commits_total") and sample.value]
+    done = [f"{counted(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]
+    if done:
+        message = f"Interrupted after {' and '.join(done)} {was(sum(int(s.value) for s in commits))} committed."
+    else:
+        message = "Interrupted before a commit was completed."
+    if as_json:
+        hint = "`indextables history PATH` lists what is in the table."
+        error({"kind": "interrupted", "message": message, "hint": hint, "context": {"committed": done}}, as_json=True)
+    else:
+        note(message)
 
 
 def has_colour() -> bool:

@@ -175,7 +175,10 @@ def error_reports(*, as_json: bool, debug: bool) -> Iterator[None]:
             traceback.print_exc()
         output.error(error_text(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from None
-    except (typer.Exit, typer.Abort, KeyboardInterrupt):
+    except KeyboardInterrupt:
+        output.interrupted(as_json=as_json)
+        raise typer.Exit(output.INTERRUPTED) from None
+    except (typer.Exit, typer.Abort):
         raise
     except Exception as error:  # noqa: BLE001 (it is reported, and the exit code says so)
         if isinstance(error, BrokenPipeError) and output.is_closed():

@@ -103,11 +103,11 @@ def _is_folder_of_tables(path: str) -> bool:
 
 def _walk(folder: Path, depth: int) -> Iterator[Path]:
     for below in sorted(folder.iterdir()):
-        if below.name.startswith((".", "_")) or below.is_symlink() or not below.is_dir():
+        if below.name.startswith((".", "_")) or not below.is_dir():
             continue
         if (below / LOG_FOLDER).is_dir():
             yield below
-        elif depth > 1:
+        elif depth > 1 and not below.is_symlink():  # a link to a table is one; a link to a folder may lead in a circle
             yield from _walk(below, depth - 1)
 
 

@@ -5,12 +5,15 @@ A value that does not fit its column is refused in the same words (`misfit`) wha
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pyarrow as pa
 
+from indextables.cli.output import note
 from indextables.errors import InvalidInputError
 from indextables.model.exact_values import UnfitError
+from indextables.model.report import counted, was
 from indextables.model.schema import type_name
 
 NOTHING_WRITTEN = "Nothing was written."
@@ -44,6 +47,13 @@ def misfit(
         column=field.name,
         type=type_name(field.type),
     )
+
+
+def note_blank_lines(name: str, count: int, left_out: Counter[str]) -> None:
+    """Report blank lines of a file, which are no rows."""
+    if count:
+        note(f"{name}: {counted(count, 'blank line')} {was(count)} left out.")
+        left_out["blank_lines"] += count
 
 
 def quoted(value: Any) -> str:

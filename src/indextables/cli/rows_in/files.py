@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from glob import glob
@@ -15,7 +16,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from msgspec import Struct
+from msgspec import Struct, field
 
 from indextables.cli.rows_in import NOTHING_WRITTEN
 from indextables.cli.rows_in.csv import CsvRows
@@ -87,6 +88,8 @@ class RowFiles(Struct, frozen=True):
     delimiter: str | None = None
     table_schema: pa.Schema | None = None
     text: TextFormat = TextFormat()
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many lines of text and JSON lines are no rows, by their kind."""
 
     @property
     def is_text(self) -> bool:
@@ -132,16 +135,16 @@ class RowFiles(Struct, frozen=True):
                     is_explicit=self.delimiter is not None,
                 )
             if kind == "text":
-                return TextLines(file, self.table_schema, self.text, name=_name(place))
+                return TextLines(file, self.table_schema, self.text, name=_name(place), left_out=self.left_out)
             if kind == "jsonl":
-                return JsonLines(file, self.table_schema, name=_name(place))
+                return JsonLines(file, self.table_schema, name=_name(place), left_out=self.left_out)
             return _Parquet(_parquet(file)) if kind == "parquet" else pa.ipc.open_stream(file)
 
     def rows_of(self, file: BinaryIO, place: Path, table_schema: pa.Schema | None) -> Any:
         """The rows of a part of a file that is read line by line; a rotated file has the format of the first."""
         if self._kind(self.places[0]) == "text":
-            return TextLines(file, table_schema, self.text, name=str(place))
-        return JsonLines(file, table_schema, name=str(place))
+            return TextLines(file, table_schema, self.text, name=str(place), left_out=self.left_out)
+        return JsonLines(file, table_schema, name=str(place), left_out=self.left_out)
 
     def _kind(self, place: str) -> str:
         kind = self.format or FORMATS.get(_suffix(place))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
@@ -15,7 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from indextables.cli.output import DATE, TIME
-from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quoted
 from indextables.errors import InvalidInputError
 from indextables.model.exact_values import UNFIT, array_of, first_unfit, is_finer_than_micros
 from indextables.model.schema import TIMESTAMP, normalize
@@ -60,8 +61,12 @@ Chunk = Sequence[tuple[int, dict[str, Any]]]
 class JsonLines:
     """A stream of batches. Columns of `known` have its types; others those of the first lines, where ISO text is a time."""
 
-    def __init__(self, lines: Iterable[bytes], schema: pa.Schema | None, *, name: str) -> None:
-        self._name = name
+    def __init__(
+        self, lines: Iterable[bytes], schema: pa.Schema | None, *, name: str, left_out: Counter[str] | None = None
+    ) -> None:
+        """`left_out` counts the lines that are no rows: for the report of the command."""
+        self._name, self._blank = name, 0
+        self._left_out = Counter() if left_out is None else left_out
         self._decode = msgspec.json.Decoder(dict[str, Any]).decode
         self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
         chunks = self._decoded(lines)
@@ -88,9 +93,17 @@ class JsonLines:
         )
 
     def _decoded(self, lines: Iterable[bytes]) -> Iterator[Chunk]:
-        numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        numbered = self._numbered(lines)
         while chunk := list(islice(numbered, _AT_ONCE)):
             yield [(number, self._row(number, line)) for number, line in chunk]
+
+    def _numbered(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield number, line
+            else:
+                self._blank += 1
+        note_blank_lines(self._name, self._blank, self._left_out)
 
     def _row(self, number: int, line: bytes) -> dict[str, Any]:
         try:

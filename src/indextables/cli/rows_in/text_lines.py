@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -19,7 +20,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from indextables.cli.output import note
-from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, quoted
+from indextables.cli.rows_in import NOTHING_WRITTEN, misfit, note_blank_lines, quoted
 from indextables.errors import InvalidInputError, nearest
 from indextables.model.exact_values import UNFIT, UnfitError, array_of, exact_float, first_unfit, moment_of
 from indextables.model.report import counted, was
@@ -73,6 +74,7 @@ PRESETS = {
 """Patterns by name: access logs in the common and combined form, syslog of old (RFC 3164) and of now (RFC 5424)."""
 _GROK = re.compile(r"%\{(\w+)(?::(\w+))?(?::(\w+))?\}")
 _CASTS = {"int": pa.int64(), "long": pa.int64(), "float": pa.float64(), "double": pa.float64(), "string": pa.string()}
+_BLANK = " \t\v\f"
 _EPOCHS = ("epoch", "epoch_ms")
 CHOICES = ("fail", "keep", "skip")
 
@@ -171,12 +173,22 @@ def _given_times(form: TextFormat, columns: Sequence[str], formats: dict[str, st
 class TextLines:
     """A stream of batches of the rows that lines are. Columns of `schema` have its types."""
 
-    def __init__(self, file: Iterable[bytes], schema: pa.Schema | None, form: TextFormat, *, name: str) -> None:
+    def __init__(
+        self,
+        file: Iterable[bytes],
+        schema: pa.Schema | None,
+        form: TextFormat,
+        *,
+        name: str,
+        left_out: Counter[str] | None = None,
+    ) -> None:
+        """`left_out` counts the lines that are no rows: for the report of the command."""
         self._name, self._form, self._file = name, form, file
+        self._left_out = Counter() if left_out is None else left_out
         self._pattern = compiled(form)
         self._continuation = None if form.continuation is None else _expression(form.continuation, "continuation")
         self._table_fields = {} if schema is None else {field.name.lower(): field for field in schema}
-        self._skipped = 0
+        self._skipped = self._blank = 0
         types = dict(self._pattern.types)
         types |= dict.fromkeys(self._pattern.formats, TIMESTAMP)
         if form.unmatched == "keep" and self._pattern.expression is not None:
@@ -194,6 +206,8 @@ class TextLines:
             yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if self._skipped:
             note(f"{self._name}: {counted(self._skipped, 'line')} did not match and {was(self._skipped)} left out.")
+            self._left_out["unmatched_lines"] += self._skipped
+        note_blank_lines(self._name, self._blank, self._left_out)
 
     def _rows(self) -> Iterator[tuple[int, dict[str, str | None]]]:
         for number, record in self._records():
@@ -214,7 +228,7 @@ class TextLines:
                 )
 
     def _records(self) -> Iterator[tuple[int, str]]:
-        """Each record with the number of its first line; empty lines are none."""
+        """Each record with the number of its first line; blank lines are counted, and are no records."""
         start, parts = 0, list[str]()
         for number, line in self._lines():
             if parts and self._continuation is not None and self._continuation.match(line):
@@ -222,7 +236,8 @@ class TextLines:
                 continue
             if parts:
                 yield start, "\n".join(parts)
-            start, parts = number, [line] if line.strip() else []
+            start, parts = number, [line] if line.strip(_BLANK) else []
+            self._blank += not parts
         if parts:
             yield start, "\n".join(parts)
 

@@ -6,6 +6,7 @@ neither a merge nor a deletion brings a row up again.
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
@@ -81,8 +82,9 @@ def _on_terminal(row: Mapping[str, Any], snippet_column: str | None) -> None:
 def _highlighted(snippet: str) -> str:
     pieces = [piece for part in snippet.split(_START) for piece in part.split(_END, 1)]
     # Every second piece was between a start and an end.
-    passages = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(pieces)]
-    return "".join(passages)
+    passages = map(html.unescape, pieces)
+    styled = [_styled(p, fg=typer.colors.YELLOW, bold=True) if n % 2 else p for n, p in enumerate(passages)]
+    return "".join(styled)
 
 
 def _styled(text: str, **style: Any) -> str:
@@ -93,7 +95,8 @@ def _unmarked(matches: pa.Table) -> pa.Table:
     if SNIPPET not in matches.schema.names:
         return matches
     place = matches.schema.get_field_index(SNIPPET)
-    texts = [None if s is None else s.replace(_START, "").replace(_END, "") for s in matches.column(place).to_pylist()]
+    snippets = matches.column(place).to_pylist()
+    texts = [None if s is None else html.unescape(s.replace(_START, "").replace(_END, "")) for s in snippets]
     return matches.set_column(place, SNIPPET, pa.array(texts, pa.string()))
 
 

@@ -6,9 +6,9 @@ A schema is typed as people write it: `ts timestamp, level string not null, mess
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import pyarrow as pa
 import typer
@@ -262,11 +262,11 @@ def append(
     )
     if follow:
         for followed in follow_file(rows, target, interval=interval, report=output.note):
-            _report_write(*followed, as_json=json)
+            _report_write(*followed, as_json=json, left_out=rows.left_out)
         return
     with progress_bar("Appending") as progress:
         table, version = target.append(rows, progress)
-    _report_write(table, version, as_json=json)
+    _report_write(table, version, as_json=json, left_out=rows.left_out)
 
 
 def _row_files(files: list[str], file_format: str | None, delimiter: str | None, form: TextFormat) -> RowFiles:
@@ -303,7 +303,7 @@ def overwrite(
     rows = RowFiles(expanded(files, file_format), file_format, delimiter, table.schema)
     with _rows_with_progress(rows, "Writing") as data:
         version = table.overwrite(data, where=where, merge_schema=merge_schema, user_metadata=note)
-    _report_write(table, version, as_json=json)
+    _report_write(table, version, as_json=json, left_out=rows.left_out)
 
 
 @verb(
@@ -416,8 +416,10 @@ def _rows_with_progress(rows: RowFiles, title: str) -> Iterator[Iterator[pa.Reco
         yield data
 
 
-def _report_write(table: Table, version: int | None, *, as_json: bool) -> None:
-    report = {"path": table.path, "version": table.version, "rows": table.count(), "written": version is not None}
+def _report_write(table: Table, version: int | None, *, as_json: bool, left_out: Mapping[str, int]) -> None:
+    report: dict[str, Any] = {"path": table.path, "version": table.version, "rows": table.count()}
+    report |= {"written": version is not None}
+    report |= {kind: left_out.get(kind, 0) for kind in ("blank_lines", "unmatched_lines")}
     if as_json:
         output.value(report, as_json=True)
     elif version is None:
