@@ -10,8 +10,9 @@ view is a part of the page's address, so a link shows the same.
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Any
 from urllib.parse import urlencode
@@ -320,6 +321,21 @@ class TableView:
                 by_name[name].append(FacetValue(shown_value(value), row["count"], filter_of(name, value)))
         return [Facet(name, tuple(values)) for name, values in by_name.items() if values]
 
+    @property
+    def wide_columns(self) -> list[str]:
+        """Columns of whole values that have too many of them to be counted for every page."""
+        few = facet_columns(self.table)
+        return [name for name in value_columns(self.table) if name not in few]
+
+    def facet(self, column: str) -> Facet:
+        """The most frequent values of any column of whole values among the hits."""
+        if column not in value_columns(self.table):
+            hint = f"Columns of whole values: {', '.join(value_columns(self.table)) or 'none'}."
+            raise InvalidInputError(f"The values of {column!r} cannot be counted.", hint=hint, column=column)
+        rows = aggregate_table(self._task(()), {"f": {"terms": {"field": column, "size": _VALUES}}}).to_pylist()
+        values = (FacetValue(shown_value(r["f"]), r["count"], filter_of(column, r["f"])) for r in rows)
+        return Facet(column, tuple(values))
+
     def histogram(self) -> Histogram | None:
         """The hits over time, in at most some sixty bars; None without a column of times or without hits."""
         name = self.time_column
@@ -443,9 +459,14 @@ def facet_columns(table: Table) -> list[str]:
     return _FEW[key]
 
 
-def _with_few_values(table: Table) -> list[str]:
+def value_columns(table: Table) -> list[str]:
+    """Columns of whole values: texts that are no words, integers, dates and truth values."""
     texts = column_mappings(table)
-    whole = [f.name for f in table.schema if _is_facet(f, texts.get(f.name))]
+    return [f.name for f in table.schema if _is_facet(f, texts.get(f.name))]
+
+
+def _with_few_values(table: Table) -> list[str]:
+    whole = value_columns(table)
     if not whole:
         return []
     rows = table.scan(columns=whole, limit=_SAMPLE).read_all()
@@ -462,13 +483,27 @@ def _is_facet(field: pa.Field, mapping: ColumnMapping | None) -> bool:
     return is_text(kind) and (mapping is None or mapping.kind == "string")
 
 
-def values_of(table: Table, column: str) -> list[tuple[str, int]]:
-    """The most frequent values of a column with few, for completion."""
-    if column not in facet_columns(table):
+_MOST_COMPLETED = 200
+
+
+def values_of(table: Table, column: str, start: str = "") -> list[tuple[str, int]]:
+    """The most frequent values of a column that begin with a text in any case, for completion.
+
+    Of a column with many values they are those of some rows, unless there is a text that narrows them.
+    """
+    if column not in value_columns(table):
         return []
-    task = ScanTask(planning.plan_scan(table, columns=()), table._log.store)
-    rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": 200}}}).to_pylist()
-    return [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
+    is_wide = column not in facet_columns(table)
+    if is_wide and (not start or not is_text(table.schema.field(column).type)):
+        sample = table.scan(columns=[column], limit=_SAMPLE).read_all()
+        tally = sample.column(column).combine_chunks().drop_null().value_counts().to_pylist()
+        found = sorted(((shown_value(pair["values"]), pair["counts"]) for pair in tally), key=lambda pair: -pair[1])
+    else:
+        wanted = tree.Regex(tree.Target(column), f"{re.escape(start)}.*", ignore_case=True) if is_wide else None
+        task = ScanTask(planning.plan_scan(table, query=wanted, columns=()), table._log.store)
+        rows = aggregate_table(task, {"value": {"terms": {"field": column, "size": _MOST_COMPLETED}}}).to_pylist()
+        found = [(shown_value(row["value"]), row["count"]) for row in rows if row["value"] is not None]
+    return [(value, count) for value, count in found if value.lower().startswith(start.lower())]
 
 
 def _interval(seconds: float, *, days: bool) -> tuple[str, dict[str, str]]:
@@ -528,8 +563,7 @@ def completions(table: Table, text: str, *, most: int = 12) -> Iterator[Completi
     word = _last_word(text)
     column, colon, start = word.partition(":")
     if colon and column in table.schema.names:
-        found: Callable[[str], bool] = lambda value: value.lower().startswith(start.strip('"').lower())  # noqa: E731
-        some = [(v, n) for v, n in values_of(table, column) if found(v)][:most]
+        some = values_of(table, column, start.strip('"'))[:most]
         yield from ((filter_of(column, value), f"{count:,} rows") for value, count in some)
         return
     kinds = {f.name: str(f.type) for f in table.schema}

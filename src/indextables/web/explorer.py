@@ -54,7 +54,7 @@ from indextables.table.search_pages import PageToken
 from indextables.web import search_page as search_pages
 from indextables.web import table_pages
 from indextables.web.exploration import TableView, View, completions
-from indextables.web.layout import problem
+from indextables.web.layout import problem, summary
 from indextables.web.report import report_html
 from indextables.web.svg import Markup
 from indextables.web.warehouse import Warehouse
@@ -261,7 +261,7 @@ class Explorer:
         }
         parts = {
             "histogram": lambda e: search_pages.histogram_part(e.histogram(), e.view),
-            "facets": lambda e: search_pages.facets_part(e.facets(), e.view),
+            "facets": lambda e: search_pages.facets_part(e.facets(), e.view, e.wide_columns),
             "versions": lambda e: search_pages.versions_part(e.table, e.view),
             "count": lambda e: search_pages.count_part(e.count()),
             "cost": lambda e: search_pages.cost_part(e.steps()),
@@ -273,6 +273,7 @@ class Explorer:
             Route("/t/{table}/search", self.search),
             Route("/t/{table}/live", self.live),
             Route("/t/{table}/completions", self.completions),
+            Route("/t/{table}/facet", self.facet),
             Route("/t/{table}/export", self.export),
             Route("/t/{table}/report", self.report),
             *(Route(f"/t/{{table}}/{name}", partial(self.page, make)) for name, make in pages.items()),
@@ -337,9 +338,20 @@ class Explorer:
             try:
                 return {"count": TableView(table, view).count()}
             except InvalidInputError as error:
-                return {"message": error.message.split("\n")[0], "position": error.context.get("position")}
+                return {"message": f"{summary(error)} {error.hint}", "position": error.context.get("position")}
 
         return await self._json(request, work)
+
+    async def facet(self, request: Request) -> Response:
+        """The most frequent values of one column among the hits, which the page fetches when they are asked for."""
+
+        def work() -> Markup:
+            parameters = request.query_params.multi_items()
+            view = View.of(pair for pair in parameters if pair[0] != "facet")
+            exploration = TableView(self.warehouse.open(request.path_params["table"], version=view.version), view)
+            return search_pages.values_part(exploration.facet(request.query_params.get("facet", "")), view)
+
+        return await self._answer(request, work, slow=True, alone=True)
 
     async def completions(self, request: Request) -> Response:
         """What may come next in the box."""
@@ -418,13 +430,13 @@ class Explorer:
         try:
             return JSONResponse(await self.limits.run(request, work))
         except IndexTablesError as error:
-            return JSONResponse({"message": error.message}, status_code=status_of(error))
+            return JSONResponse({"message": f"{summary(error)} {error.hint}"}, status_code=status_of(error))
 
 
 def _panels(exploration: TableView) -> list[Markup]:
     view = exploration.view
     histogram = search_pages.histogram_part(exploration.histogram(), view)
-    return [histogram, search_pages.facets_part(exploration.facets(), view)]
+    return [histogram, search_pages.facets_part(exploration.facets(), view, exploration.wide_columns)]
 
 
 def status_of(error: IndexTablesError) -> int:

@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from indextables.errors import IndexTablesError, NotFoundError, shown
 from indextables.web.explorer import status_of
-from indextables.web.layout import frame, problem
+from indextables.web.layout import frame, problem, summary
 from indextables.web.svg import element, text
 
 PRODUCT = {"X-Elastic-Product": "Elasticsearch"}
@@ -39,7 +39,7 @@ def elastic_error(error: IndexTablesError) -> dict[str, Any]:
     """An error as the object that clients of Elasticsearch read."""
     missing = "resource_not_found_exception" if "address" in error.context else "index_not_found_exception"
     kind = missing if isinstance(error, NotFoundError) else "parsing_exception"
-    reason = {"type": kind, "reason": f"{error.message.splitlines()[0]} {error.hint}"}
+    reason = {"type": kind, "reason": f"{summary(error)} {error.hint}"}
     return {"error": {"root_cause": [reason], **reason}, "status": status_of(error)}
 
 

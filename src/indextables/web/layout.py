@@ -94,11 +94,18 @@ def table_address(name: str, page: str = "search") -> str:
     return f"t/{quote(name, safe='')}/{page}"
 
 
+def summary(error: IndexTablesError) -> str:
+    """The message of an error in one line, without the picture that points to a position in a query."""
+    first, _, rest = error.message.strip().partition("\n")
+    if isinstance(error.context.get("position"), int):
+        return first.rstrip(":.") + "."
+    return " ".join([first, *rest.split()])
+
+
 def problem(error: IndexTablesError, *, of: str = "") -> Markup:
     """An error as a part of a page: what happened, where in the text, and the way out."""
     position, source = error.context.get("position"), error.context.get("query") or of
-    message = error.message.split("\n", 1)[0].rstrip(":")
-    parts = [element("p", element("strong", text(message)))]
+    parts = [element("p", element("strong", text(summary(error))))]
     if isinstance(position, int) and source:
         place = max(0, min(position, len(source)))
         word = source[place : place + 1] or " "

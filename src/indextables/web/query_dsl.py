@@ -316,7 +316,8 @@ class QueryDsl:
         try:
             return _boosted(self._parse(text, self._within(given)), given)
         except QuerySyntaxError as error:
-            raise InvalidInputError(error.message.split("\n")[0], hint=error.hint) from None
+            message = error.message.partition("\n")[0].rstrip(":.")
+            raise InvalidInputError(f"{message}.", hint=error.hint) from None
 
 
 def _simple_text(query: str, between: str) -> str:

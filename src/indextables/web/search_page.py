@@ -331,8 +331,10 @@ def _results(exploration: TableView, hits: HitPage, total: int | None) -> Markup
         about = element("span", text(f"Hits {number(first)} to {number(last)} "))
     else:
         about = element("span", text("No hits here. " if view.offset else "No row matches. "))
-    later = view.address("count") if total is None else None
-    count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
+    count = EMPTY
+    if rows.num_rows:
+        later = view.address("count") if total is None else None
+        count = element("span", EMPTY if total is None else count_part(total), id="count", data_load=later)
     head = element("div", element("h2", about, count, class_="count"), _pager(view, hits), class_="resulthead")
     body = _records(rows, hits.marks) if view.shape == "records" else _hit_table(rows, hits.marks, view)
     cost = element(
@@ -453,19 +455,35 @@ def _as_json(value: Any) -> Any:
         return None
 
 
-def facets_part(facets: Sequence[Facet], view: View) -> Markup:
-    """The facets; a value that is clicked becomes a filter."""
-    if not facets:
+def facets_part(facets: Sequence[Facet], view: View, wide: Sequence[str] = ()) -> Markup:
+    """The facets; a value that is clicked becomes a filter. Columns with many values are counted when they are opened."""
+    if not facets and not wide:
         return element(
             "aside",
-            element("p", text("No column has few values."), class_="soft"),
+            element("p", text("No column has values that can be counted."), class_="soft"),
             class_="facets",
             aria_label="Facets",
         )
-    return element("aside", *(_facet(facet, view) for facet in facets), class_="facets", aria_label="Facets")
+    counted = (element("section", element("h2", text(facet.column)), values_part(facet, view)) for facet in facets)
+    opened = (_facet_later(name, view) for name in wide)
+    return element("aside", *counted, *opened, class_="facets", aria_label="Facets")
 
 
-def _facet(facet: Facet, view: View) -> Markup:
+def _facet_later(column: str, view: View) -> Markup:
+    """A column whose values are counted when it is opened; without scripts, a link to them."""
+    address = f"facet?{urlencode([('facet', column), *view.parameters()])}"
+    return element(
+        "details",
+        element("summary", text(column)),
+        element("div", EMPTY, data_open_load=address),
+        element("noscript", element("a", text("Show"), href=address)),
+    )
+
+
+def values_part(facet: Facet, view: View) -> Markup:
+    """The values of a facet with how many hits have them."""
+    if not facet.values:
+        return element("p", text("No hit has a value."), class_="soft")
     most = max(value.count for value in facet.values) or 1
     items = []
     for value in facet.values:
@@ -490,7 +508,7 @@ def _facet(facet: Facet, view: View) -> Markup:
             "a", text("−"), href=view.with_filter(negation), class_="not", aria_label=f"Without {value.label}"
         )
         items.append(element("li", link, without))
-    return element("section", element("h2", text(facet.column)), element("ul", *items))
+    return element("ul", *items)
 
 
 def histogram_part(histogram: Histogram | None, view: View) -> Markup:

@@ -237,6 +237,61 @@ def test_columns_and_values_are_completed(client: TestClient) -> None:
     assert offered("message:gat") == []  # words of texts are not counted for it
 
 
+@pytest.fixture
+def hosts(tmp_path: Path) -> Iterator[TestClient]:
+    """A client of an explorer over a table with a column of very many values."""
+    table = Table.create(str(tmp_path / "hosts"), schema=pa.schema([("n", pa.int64()), ("host", pa.string())]))
+    rows = [{"n": n, "host": f"Web-{n % 4_000:04}.example"} for n in range(6_000)]
+    table.append(rows)
+    limits = Limits()
+    app = application(Explorer(Warehouse([str(tmp_path)], max_staleness=0), limits), TOKEN)
+    with TestClient(app, base_url="http://127.0.0.1:8321", follow_redirects=True) as opened:
+        yield opened
+    limits.close()
+
+
+def test_a_column_with_many_values_is_counted_when_it_is_opened(hosts: TestClient) -> None:
+    facets = hosts.get(f"/{TOKEN}/t/hosts/facets", params={"where": "n >= 3900"}).text
+    address = next(unescape(a) for a in re.findall(r'data-open-load="([^"]*)"', facets) if "host" in a)
+    values = hosts.get(f"/{TOKEN}/t/hosts/{address}").text
+    assert re.findall(r'class="value">([^<]+)</span><span class="n">(\d+)<', values)[0] == ("Web-0000.example", "1")
+    link = next(unescape(a) for a in re.findall(r'href="([^"]*)"', values) if "Web-0000" in a and "NOT" not in a)
+    assert "Hits 1 to 1 " in words(hosts.get(f"/{TOKEN}/t/hosts/{link}").text)
+    refused = hosts.get(f"/{TOKEN}/t/hosts/facet", params={"facet": "nope"})
+    assert refused.status_code == 400 and "Columns of whole values: n, host" in words(refused.text)
+
+
+def test_a_value_among_very_many_is_completed(hosts: TestClient) -> None:
+    def offered(text: str) -> list[str]:
+        answer = hosts.get(f"/{TOKEN}/t/hosts/completions", params={"q": text}).json()
+        return [word for word, _ in answer["completions"]]
+
+    assert set(offered("host:web-3999")) == {'host:"Web-3999.example"'}
+    assert len(offered("host:")) == 12 and offered("host:zzz") == []
+    assert offered("host:WEB-.*") == []
+
+
+def test_a_search_without_hits_shows_no_number_of_them(client: TestClient) -> None:
+    shown = words(search(client, q="absent"))
+    assert "No row matches." in shown and "of 0" not in shown
+    assert "of 0" not in words(search(client, q="absent", panels="1"))
+    assert 'id="count"' not in search(client, q="absent")
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"q": "level:("}, "The group is empty at position 7."),
+        ({"where": "status >"}, "expected a column, a value or '(', found the end."),
+        ({"q": "status:abc"}, "Column 'status': 'abc' is not a number at position 7."),
+    ],
+)
+def test_an_error_is_shown_to_its_end(client: TestClient, choices: dict[str, Any], said: str) -> None:
+    assert said in words(search(client, 400, **choices))
+    message = json.loads(search(client, part="live", **choices))["message"]
+    assert said in message and len(message) > len(said) + 5  # the way out comes behind it
+
+
 def test_every_hit_is_exported(client: TestClient) -> None:
     choices: dict[str, Any] = {"q": "number", "where": "status = 500", "c": ["ts", "status", "payload"]}
     lines = search(client, part="export", format="jsonl", **choices).splitlines()

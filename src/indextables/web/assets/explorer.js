@@ -28,15 +28,22 @@
       place.removeAttribute("aria-busy");
       brush();
       travel();
+      openLater();
     } catch (error) {
       if (error.name !== "AbortError") place.textContent = "This could not be loaded.";
     }
   }
   for (const place of document.querySelectorAll("[data-load]")) load(place, place.dataset.load);
-  for (const place of document.querySelectorAll("[data-open-load]"))
-    place.closest("details").addEventListener("toggle", () => {
-      if (place.closest("details").open && !place.childNodes.length) load(place, place.dataset.openLoad);
-    });
+  // Parts that are fetched when they are opened.
+  function openLater() {
+    for (const place of document.querySelectorAll("[data-open-load]:not([data-ready])")) {
+      place.dataset.ready = "";
+      place.closest("details").addEventListener("toggle", () => {
+        if (place.closest("details").open && !place.childNodes.length) load(place, place.dataset.openLoad);
+      });
+    }
+  }
+  openLater();
 
   // The histogram: a stretch is drawn over its bars.
   function brush() {
