@@ -53,8 +53,12 @@ public class RowChangeCommand extends StatementCommand {
     String written = ((UnresolvedRelation) named).multipartIdentifier().mkString(".");
     DataSourceV2Relation relation = relation(session, ((UnresolvedRelation) named).multipartIdentifier());
     if (relation == null) return null;
-    Seq columns = DataTypeUtils.toAttributes(COLUMNS);
-    return new RowChangeCommand(sql, columns, nameOf(relation), (LogicalPlan) parsed, pathOf(relation), written);
+    return new RowChangeCommand(sql, attributes(), nameOf(relation), (LogicalPlan) parsed, pathOf(relation), written);
+  }
+
+  /** The columns of the row that a row change returns. */
+  static Seq attributes() {
+    return DataTypeUtils.toAttributes(COLUMNS);
   }
 
   static String pathOf(DataSourceV2Relation relation) {

@@ -54,8 +54,7 @@ public class StatementParser implements InvocationHandler {
     try {
       Object plan = method.invoke(sparks, arguments);
       if (sql != null && plans) refuseMisspelt(sql);
-      Object change = sql != null && plans ? RowChangeCommand.of(session, sql, plan) : null;
-      return change == null ? plan : change;
+      return sql != null && plans ? RowChanges.in(session, sql, plan) : plan;
     } catch (InvocationTargetException e) {
       Throwable cause = e.getCause();
       boolean ours = sql != null && (plans || expressions) && cause instanceof ParseException;
