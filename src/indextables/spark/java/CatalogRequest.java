@@ -87,5 +87,10 @@ class CatalogRequest {
       super(message, scala.Option.empty(), scala.Option.empty(), scala.Option.empty(), name, parameters, new QueryContext[0]);
       this.kind = kind;
     }
+
+    /** Spark's scripts look for a handler by it, and do not expect an error without one. */
+    public String getSqlState() {
+      return "42000";
+    }
   }
 }
