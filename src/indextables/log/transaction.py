@@ -64,6 +64,19 @@ class RowDeletion(Struct, frozen=True):
     """How many rows the file holds."""
 
 
+class WrittenVector(Struct, frozen=True):
+    """Rows of a live split that go, named by a vector that the worker which found them has written."""
+
+    path: str
+    before: str | None
+    """The vector that the worker read."""
+    vector: str
+    """The vector that also names the rows that go."""
+    deleted_records: int
+    """How many rows it names."""
+    stored_rows: int
+
+
 class Changes(Struct, frozen=True):
     """What a version shall do. Removals are named splits that must still be live, and a selection planned anew each time."""
 
@@ -72,7 +85,7 @@ class Changes(Struct, frozen=True):
     removes: Sequence[str] = ()
     vectors: Mapping[str, str | None] = field(default_factory=dict)
     """The deletion vectors that splits to be removed had when their rows were read."""
-    deletions: Sequence[RowDeletion] = ()
+    deletions: Sequence[RowDeletion | WrittenVector] = ()
     """Rows that go out of splits which stay. Where others have deleted other rows of them meanwhile, all of them go."""
     writer: VectorWriter | None = None
     """What writes the vectors of `deletions`."""
@@ -161,23 +174,38 @@ class Changes(Struct, frozen=True):
             raise ValueError("rows are deleted by somebody who writes vectors")
         files, paths = snapshot.all_files, pa.array([d.path for d in self.deletions], pa.string())
         live = {a.path: a for a in to_actions(files.filter(pc.is_in(files.column("path"), value_set=paths)))}
-        masks: list[tuple[RowDeletion, AddAction, RowSet]] = []
+        kept: dict[str, AddAction] = {}
+        partly: list[tuple[int, AddAction, RowSet]] = []
         for deletion in self.deletions:
             old = live.get(deletion.path)
             if old is None:
                 raise _rows_changed(
                     self.operation, deletion.path, snapshot.version, "it is no longer part of the table"
                 )
+            if isinstance(deletion, WrittenVector) and deletion.before == old.deletion_vector:
+                kept[old.path] = _masked_split(old, deletion.vector, deletion.deleted_records, deletion.stored_rows)
+                continue
+            gone = self._rows(deletion, self.writer)
             known = self.writer.load(old.deletion_vector, old.deleted_records)
-            rows = deletion.rows if known is None else np.union1d(known, deletion.rows)
-            if known is not None and len(rows) < len(known) + len(deletion.rows):
+            rows = gone if known is None else np.union1d(known, gone)
+            if known is not None and len(rows) < len(known) + len(gone):
                 raise _rows_changed(self.operation, deletion.path, snapshot.version, "one of these rows was deleted")
-            masks.append((deletion, old, rows))
-        partly = [(deletion, old, rows) for deletion, old, rows in masks if len(rows) < deletion.stored_rows]
-        texts = iter(self.writer.save([rows for _, _, rows in partly]))
-        kept = {old.path: _masked_split(old, next(texts), len(rows), d.stored_rows) for d, old, rows in partly}
+            if len(rows) < deletion.stored_rows:
+                partly.append((deletion.stored_rows, old, rows))
+        texts = self.writer.save([rows for _, _, rows in partly])
+        for text, (stored, old, rows) in zip(texts, partly, strict=True):
+            kept[old.path] = _masked_split(old, text, len(rows), stored)
         again = {a.path: a for a in with_mappings(list(kept.values()), snapshot.schema_registry)}
-        return [(old, again.get(old.path)) for _, old, _ in masks]
+        return [(live[deletion.path], again.get(deletion.path)) for deletion in self.deletions]
+
+    @staticmethod
+    def _rows(deletion: RowDeletion | WrittenVector, vectors: VectorWriter) -> RowSet:
+        """The rows that go, without those that were gone when they were found."""
+        if isinstance(deletion, RowDeletion):
+            return deletion.rows
+        before, rows = vectors.load(deletion.before), vectors.load(deletion.vector, deletion.deleted_records)
+        assert rows is not None
+        return rows if before is None else np.setdiff1d(rows, before, assume_unique=True)
 
     def _protocol(self, snapshot: Snapshot, adds: Sequence[AddAction]) -> ProtocolAction | None:
         """The protocol to record: raised where a split of the version has a deletion vector and the table knew none."""

@@ -1,24 +1,23 @@
 """Rows that change, in one version: DELETE, UPDATE and MERGE INTO, from SQL and from Python.
 
-Spark finds the rows: its own scan of the splits knows the place of each row in its file, and so does the data source, which
-reads the splits of another engine. Conditions mean what they mean in every query of Spark, and the version that was read is
-the one that the commit is checked against. Rows that go are named by deletion vectors, or their splits are written anew where
-that pays (`delete.mode`, `delete.maxVectorShare`); rows as they are from now on are written as new splits. All of it is one
-commit, or nothing.
+Spark finds the rows: its own scan of the splits knows the row number of each row in its file, and so does the data source,
+which reads the splits of another engine. Conditions mean what they mean in every query of Spark, and the version that was
+read is the one that the commit is checked against. Workers take the rows out of their splits (`row_vectors`) and write the
+rows as they are from now on as new splits; the driver sees one line for each split. All of it is one commit, or nothing.
 
-A target row may be changed by one source row only; rows are counted by their places, never by keys. Several source rows for
-one target row are an error, unless all that is to be done is to delete it.
+A target row may be changed by one source row only; rows are counted by their row numbers, never by keys. Several source
+rows for one target row are an error, unless all that is to be done is to delete it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec.structs import replace as with_fields
@@ -26,16 +25,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from indextables.config.upkeep import DeleteSettings
 from indextables.errors import InvalidInputError, UnsupportedError
-from indextables.log.transaction import Changes, RowDeletion
+from indextables.log.transaction import Changes
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
-from indextables.model.predicate import Constant, Predicate
+from indextables.model.predicate import Constant
 from indextables.model.report import Report
 from indextables.scan.change_feed import CHANGE_TAG, UPDATED
 from indextables.spark.reads import native_scan, through_source, why_not_native, with_names
 from indextables.spark.row_plans import Clause, RowAction, RowPlan, check_columns, merge_plan, update_plan
+from indextables.spark.row_vectors import ACTION, FILE, ROW, RowsGone, kept, take_out
 from indextables.spark.schemas import arrow_schema, quoted, readable
 from indextables.spark.settings import has_jvm, session_of, with_session
 from indextables.spark.source.reader import parquet_splits
@@ -46,10 +45,8 @@ from indextables.table import Table
 from indextables.table.planning import abandon_write, commit_changes, physical_view, plan_write
 from indextables.write.row_write import RowWrite
 
-FILE, ROW, SOURCE, ACTION = (f"__indextables_{name}" for name in ("file", "row", "source", "action"))
-_BROADCAST_ROWS = 500_000
-"""Up to so many rows a source is sent to every task, so that the target is not shuffled."""
-_VECTOR = "deletion_vector"
+SOURCE = "__indextables_source"
+_BROADCAST_BYTES = 32 << 20
 _PLACE_FIELDS = (StructField("file_name", StringType()), StructField("row_index", LongType()))
 
 
@@ -124,23 +121,10 @@ class MergeTarget:
         return with_names(rows, self.schema)
 
 
-PLACES = pa.schema([(FILE, pa.string()), (ROW, pa.int64())])
-
-
 def without_places(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Rows but for those at some places."""
     other = places.select(f.col(FILE).alias("__other_file"), f.col(ROW).alias("__other_row"))
     return rows.join(other, (f.col(FILE) == f.col("__other_file")) & (f.col(ROW) == f.col("__other_row")), "left_anti")
-
-
-@contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """The rows of a query, computed once while the block runs."""
-    stored = frame.persist()
-    try:
-        yield stored
-    finally:
-        stored.unpersist()
 
 
 def plan_rows(target: MergeTarget, plan: RowPlan) -> DataFrame:
@@ -150,20 +134,31 @@ def plan_rows(target: MergeTarget, plan: RowPlan) -> DataFrame:
 
 def delete_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
     """Delete the rows for which the condition of a DELETE holds, or all."""
-    rows = plan_rows(target, plan)
-    if plan.condition is not None:
-        rows = rows.filter(plan.condition)
-    places = rows.select(FILE, ROW).toArrow()
-    return commit_rows(target, Operation.DELETE, places, NewRows(), counts={"delete": places.num_rows})
+    if plan.condition is None:
+        return _delete_everything(target)
+    found = plan_rows(target, plan).filter(plan.condition).select(FILE, ROW, f.lit(0).alias(ACTION))
+    gone = take_out(target.table, found, actions=1, may_repeat=False)
+    return commit_rows(target, Operation.DELETE, gone, NewRows(), counts={"delete": gone.rows})
+
+
+def _delete_everything(target: MergeTarget) -> RowChangeReport:
+    """Remove every split from the table. No row is read, unless the log does not know how many there are."""
+    rows = None
+    if target.files.num_rows and target.files["num_records"].null_count:
+        rows = target.rows().count()
+    report = target.table.delete(where="true")
+    deleted = report.deleted_rows if report.deleted_rows is not None else rows
+    return RowChangeReport(target.table.path, str(Operation.DELETE), 0, deleted or 0, 0, report.version)
 
 
 def update_rows(target: MergeTarget, plan: RowPlan) -> RowChangeReport:
     """Give columns the values of an UPDATE in the rows for which its condition holds, or in all."""
     rows = plan_rows(target, plan)
-    with kept(rows if plan.condition is None else rows.filter(plan.condition)) as matching:
-        places = matching.select(FILE, ROW).toArrow()
-        new = matching.select(*plan.values)
-        return commit_rows(target, Operation.UPDATE, places, NewRows(new), counts={"update": places.num_rows})
+    matching = rows if plan.condition is None else rows.filter(plan.condition)
+    with kept(matching.select(FILE, ROW, *plan.values)) as new:
+        gone = take_out(target.table, new.select(FILE, ROW, f.lit(0).alias(ACTION)), actions=1, may_repeat=False)
+        updated = NewRows(new.select(*[quoted(name) for name in target.schema.names]))
+        return commit_rows(target, Operation.UPDATE, gone, updated, counts={"update": gone.rows})
 
 
 @dataclass(frozen=True)
@@ -194,39 +189,46 @@ class RowMerge:
         self._check()
         # Read once: a source that answers differently a second time would lose rows or double them.
         source = self.plan.source.withColumn(SOURCE, f.monotonically_increasing_id()).localCheckpoint()
-        count = source.count()
-        other = f.broadcast(source) if count <= _BROADCAST_ROWS else source
+        other = f.broadcast(source) if is_broadcast(source) else source
         pairs = plan_rows(self.target, self.plan).join(other, self.plan.on, "inner")
         pairs = pairs.select("*", action(self.matched).alias(ACTION))
         # What is kept is all that is asked for later, so that the scan leaves out the columns that no clause takes.
-        with kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._made(self.matched))) as matches:
-            return self._commit(source, matches)
+        with ExitStack() as ended:
+            matches = ended.enter_context(kept(pairs.select(FILE, ROW, SOURCE, ACTION, *self._made(self.matched))))
+            rest = None
+            if self.not_matched_by_source:
+                others = without_places(plan_rows(self.target, self.plan), matches.select(FILE, ROW))
+                rest = ended.enter_context(kept(self._acted(others, self.not_matched_by_source)))
+            return self._commit(source, matches, rest)
 
-    def _commit(self, source: DataFrame, matches: DataFrame) -> RowChangeReport:
-        places, counts = self._matched_places(matches)
+    def _commit(self, source: DataFrame, matches: DataFrame, rest: DataFrame | None) -> RowChangeReport:
+        found = matches.filter(f.col(ACTION) >= 0).select(FILE, ROW, ACTION)
+        if rest is not None:
+            later = (f.col(ACTION) + len(self.matched)).alias(ACTION)
+            found = found.unionByName(rest.select(FILE, ROW, later))
+        actions = [*self.matched, *self.not_matched_by_source]
+        gone = take_out(self.target.table, found, actions=len(actions), may_repeat=self._only_deletes)
+        self._check_once(gone.doubled)
+        counts = {"update": 0, "delete": 0}
+        for each, rows in zip(actions, gone.counts, strict=True):
+            counts[each.kind] += rows
+        # A row that several source rows delete was found several times, and goes once.
+        counts["delete"] -= sum(gone.counts) - gone.rows
         updated = [self._new_rows(matches, self.matched)]
-        added: list[DataFrame | None] = []
+        if rest is not None:
+            updated.append(self._new_rows(rest, self.not_matched_by_source))
+        inserted = None
         if self.not_matched:
             ids = matches.select(f.col(SOURCE).alias("__matched"))
             alone = source.join(ids, f.col(SOURCE) == f.col("__matched"), "left_anti")
-            inserted = self._acted(alone, self.not_matched)
-            counts["insert"] += inserted.count()
-            added.append(self._new_rows(inserted, self.not_matched))
-        if self.not_matched_by_source:
-            rest = without_places(plan_rows(self.target, self.plan), matches.select(FILE, ROW))
-            rest = self._acted(rest, self.not_matched_by_source)
-            alone_places = rest.select(FILE, ROW, ACTION).toArrow()
-            self._count(counts, alone_places[ACTION], self.not_matched_by_source)
-            places = pa.concat_tables([places, alone_places.select([FILE, ROW]).cast(PLACES)])
-            updated.append(self._new_rows(rest, self.not_matched_by_source))
+            inserted = self._new_rows(self._acted(alone, self.not_matched), self.not_matched)
         return commit_rows(
             self.target,
             Operation.MERGE_INTO,
-            places,
-            NewRows(_union(updated), _union(added)),
+            gone,
+            NewRows(_union(updated), inserted),
             counts=counts,
-            # A row that comes in meanwhile could have a key that is inserted here, or be one that the source lacks.
-            keys=Constant(True) if counts["insert"] or self.not_matched_by_source else None,
+            reads_all=bool(self.not_matched_by_source),
             merge_schema=self.merge_schema,
         )
 
@@ -235,21 +237,6 @@ class RowMerge:
         places = [name for name in (FILE, ROW) if name in rows.columns]
         chosen = rows.select("*", action(clauses).alias(ACTION)).filter(f.col(ACTION) >= 0)
         return chosen.select(*places, ACTION, *self._made(clauses))
-
-    def _matched_places(self, matches: DataFrame) -> tuple[pa.Table, dict[str, int]]:
-        """The places of matched rows that change or go, each once, and how many rows each kind of clause concerns."""
-        counts = {"update": 0, "delete": 0, "insert": 0}
-        if not self.matched:
-            return PLACES.empty_table(), counts
-        changed = matches.filter(f.col(ACTION) >= 0).groupBy(FILE, ROW)
-        places = changed.agg(f.min(ACTION).alias(ACTION), f.count("*").alias(SOURCE)).toArrow()
-        self._check_once(pc.sum(pc.greater(places[SOURCE], 1)).as_py() or 0)
-        self._count(counts, places[ACTION], self.matched)
-        return places.select([FILE, ROW]).cast(PLACES), counts
-
-    def _count(self, counts: dict[str, int], actions: pa.ChunkedArray, clauses: Sequence[RowAction]) -> None:
-        for entry in pc.value_counts(actions).to_pylist():
-            counts[clauses[entry["values"]].kind] += entry["counts"]
 
     def _check(self) -> None:
         if not (self.matched or self.not_matched or self.not_matched_by_source):
@@ -262,10 +249,13 @@ class RowMerge:
                         hint="Rows take the first clause that fits.",
                     )
 
+    @property
+    def _only_deletes(self) -> bool:
+        """Whether several source rows may concern one row of the target, which is then deleted once."""
+        return len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
+
     def _check_once(self, doubled: int) -> None:
-        # Several source rows may delete one row of the target, which is then deleted once.
-        only_deletes = len(self.matched) == 1 and self.matched[0].kind == "delete" and self.matched[0].condition is None
-        if doubled and not only_deletes:
+        if doubled and not self._only_deletes:
             raise InvalidInputError(
                 f"{doubled} rows of {self.target.table.path} match several rows of the source, which would change them "
                 "several times.",
@@ -296,6 +286,21 @@ class RowMerge:
         return columns
 
 
+def is_broadcast(source: DataFrame) -> bool:
+    """Whether every task gets all rows of a source that is stored: up to some bytes, so that the target is not shuffled.
+
+    The limit is `spark.sql.autoBroadcastJoinThreshold`, but at least 32 MB; -1 turns it off.
+    """
+    spark = source.sparkSession
+    context: Any = spark.sparkContext._jsc.sc()
+    threshold = int(spark._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
+    if threshold < 0:
+        return False
+    rdd = source._jdf.queryExecution().logical().rdd().id()
+    stored = [info for info in context.getRDDStorageInfo() if info.id() == rdd]
+    return bool(stored) and stored[0].memSize() + stored[0].diskSize() <= max(threshold, _BROADCAST_BYTES)
+
+
 def action(clauses: Sequence[RowAction]) -> Column:
     """The number of the first clause whose condition holds, -1 for none; an unknown condition does not hold."""
     result: Column = f.lit(-1)
@@ -324,33 +329,37 @@ class NewRows:
 def commit_rows(
     target: MergeTarget,
     operation: Operation,
-    places: pa.Table,
+    gone: RowsGone,
     new: NewRows,
     *,
     counts: Mapping[str, int],
-    keys: Predicate | None = None,
+    reads_all: bool = False,
     merge_schema: bool = False,
 ) -> RowChangeReport:
-    """Take rows out of their splits and add others, in one version."""
+    """Take rows out of their splits and add others, in one version; what was written for it is deleted if it fails.
+
+    `reads_all` says that a row which another writer adds could have been one to change.
+    """
     table = target.table
-    deletions, rewritten = _deletions(target, places)
-    rest = None
-    if rewritten.num_rows:
-        gone = target.spark.createDataFrame(places.cast(PLACES))
-        rest = without_places(target.rows(rewritten), gone).select(*[quoted(name) for name in target.schema.names])
-    plan, adds = _written(target, new, rest, counts, merge_schema=merge_schema)
+    try:
+        plan, adds, inserted = _written(target, new, counts, merge_schema=merge_schema)
+    except BaseException:
+        gone.discard(table)
+        raise
+    adds += gone.result.adds
     store = open_table_store(StoreSpec.from_url(table.path, table.settings))
     changes = Changes(
         operation,
         adds=adds,
-        removes=rewritten["path"].to_pylist(),
-        vectors=dict(zip(rewritten["path"].to_pylist(), rewritten[_VECTOR].to_pylist(), strict=True)),
-        deletions=deletions,
-        writer=VectorWriter(store),
-        keys=keys,
+        removes=gone.result.removes,
+        vectors=gone.vectors,
+        deletions=gone.result.deletions,
+        writer=VectorWriter(store, written=gone.result.vector_files),
+        # A row that comes in at the same time could have a key that is inserted here, or be one that the source lacks.
+        keys=Constant(True) if inserted or reads_all else None,
         metadata=None if plan is None else plan.new_metadata,
         metrics={f"num{kind.capitalize()}dRecords": counts.get(kind, 0) for kind in ("update", "delete")}
-        | {"numInsertedRecords": counts.get("insert", 0)},
+        | {"numInsertedRecords": inserted},
     )
     version = commit_changes(table, changes, adds)
     return RowChangeReport(
@@ -358,64 +367,40 @@ def commit_rows(
         operation=str(operation),
         updated_rows=counts.get("update", 0),
         deleted_rows=counts.get("delete", 0),
-        inserted_rows=counts.get("insert", 0),
+        inserted_rows=inserted,
         version=version,
     )
 
 
 def _written(
-    target: MergeTarget, new: NewRows, rest: DataFrame | None, counts: Mapping[str, int], *, merge_schema: bool
-) -> tuple[RowWrite | None, list[AddAction]]:
-    """The new rows and the rest of splits that are written anew, as splits that say which of these they hold.
+    target: MergeTarget, new: NewRows, counts: Mapping[str, int], *, merge_schema: bool
+) -> tuple[RowWrite | None, list[AddAction], int]:
+    """The new rows as splits that record which of these they hold, and how many rows are inserted.
 
-    The change feed goes by that: the rest is no change, and a row that takes another's place is the same row later. Where a
-    merge deletes rows besides, nobody could tell the one kind of rows that go from the other: such a merge tells of rows
-    that went and rows that came.
+    The change feed goes by that: a row that takes another's place is the same row later. Where a merge also deletes rows,
+    the two kinds of rows that go cannot be distinguished: such a merge is recorded as rows that went and rows that came.
     """
     table = target.table
     tags = {} if counts.get("delete") else {CHANGE_TAG: UPDATED}
-    frames = [
-        (new.updated if counts.get("update") else None, tags, True),
-        (new.inserted if counts.get("insert") else None, {}, True),
-        (rest, {}, False),
-    ]
-    rows = [frame for frame, _, _ in frames if frame is not None]
+    frames = [(new.updated if counts.get("update") else None, tags), (new.inserted, {})]
+    rows = [frame for frame, _ in frames if frame is not None]
     if not rows:
-        return None, []
+        return None, [], 0
     # Planned once, for the columns of all: those that a merged schema adds belong to the one commit.
     columns = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=merge_schema), rows).schema
     plan = plan_write(table, arrow_schema(columns), merge_schema=merge_schema)
     adds: list[AddAction] = []
+    inserted = 0
     try:
-        for frame, tag, changes in frames:
+        for frame, tag in frames:
             if frame is not None:
                 splits = task_splits(frame, plan, table.settings.given())
-                adds += [with_fields(a, tags={**(a.tags or {}), **tag}, data_change=changes) for a in splits]
+                adds += [with_fields(a, tags={**(a.tags or {}), **tag}, data_change=True) for a in splits]
+                inserted += sum(a.num_records or 0 for a in splits) if frame is new.inserted else 0
     except BaseException:
         abandon_write(table, plan, adds)
         raise
-    return plan, adds
-
-
-def _deletions(target: MergeTarget, places: pa.Table) -> tuple[list[RowDeletion], pa.Table]:
-    """The rows that vectors shall name, and the splits that lose so many that they are written anew instead."""
-    files = target.files
-    share = target.table.settings.group(DeleteSettings).vector_share
-    owners = {path.rsplit("/", 1)[-1]: place for place, path in enumerate(files["path"].to_pylist())}
-    by_file = places.cast(PLACES).group_by(FILE).aggregate([(ROW, "list")])
-    deletions, rewritten = [], []
-    for name, rows in zip(by_file[FILE].to_pylist(), by_file[f"{ROW}_list"], strict=True):
-        place = owners[name]
-        entry = files.slice(place, 1).select(["path", "num_records", "deleted_records"]).to_pylist()[0]
-        numbers = np.unique(rows.values.to_numpy()).astype(np.int64)
-        stored = (entry["num_records"] or 0) + (entry["deleted_records"] or 0)
-        gone = len(numbers) + (entry["deleted_records"] or 0)
-        # Other engines need not say how many rows a split has; then nobody knows how long its vector would be.
-        if entry["num_records"] is None or (gone < stored and gone > share * stored):
-            rewritten.append(place)
-        else:
-            deletions.append(RowDeletion(entry["path"], numbers, stored))
-    return deletions, files.take(pa.array(rewritten, pa.int64()))
+    return plan, adds, inserted
 
 
 def update(

@@ -22,7 +22,7 @@ from indextables.spark.settings import check_workers, has_jvm, with_session
 from indextables.spark.writes import results_accumulator
 from indextables.storage.spec import StoreSpec, open_store
 from indextables.table import Table, verify_table
-from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask
+from indextables.upkeep.delete import DeleteOutcome, DeleteReport, DeleteTask, VectorTask
 from indextables.upkeep.jobs import Task
 from indextables.upkeep.merge import MergeOutcome, MergeReport, MergeTask
 from indextables.upkeep.purge import BATCH, PurgeReport, PurgeTask
@@ -168,7 +168,9 @@ def delete(
     label = JobLabel(spark, f"delete from {table.path}", progress)
 
     def execute(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
-        yield from run_tasks(label, tasks, f"{len(tasks)} splits")
+        # Vectors are written by the workers: their rows would not fit into the driver.
+        for outcomes in run_tasks(label, [VectorTask((task,)) for task in tasks], f"{len(tasks)} splits"):
+            yield from outcomes
 
     return table.delete(where=where, query=query, dry_run=dry_run, progress=label.progress, execute=execute)
 

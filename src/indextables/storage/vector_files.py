@@ -74,11 +74,16 @@ def _from_file(store: Store, place: VectorPlace, *, fresh: bool) -> RowSet:
 
 
 class VectorWriter:
-    """Writes the vectors of one commit. What it wrote is remembered, for a commit that fails."""
+    """Writes the vectors of one commit. What it wrote is remembered, for a commit that fails.
 
-    def __init__(self, store: Store, new_name: Callable[[], str] = lambda: uuid.uuid4().hex) -> None:
+    `written` are files that workers have written for the same commit.
+    """
+
+    def __init__(
+        self, store: Store, new_name: Callable[[], str] = lambda: uuid.uuid4().hex, written: Sequence[str] = ()
+    ) -> None:
         self.store = store
-        self.written: list[str] = []
+        self.written: list[str] = list(written)
         self._new_name = new_name
         self._last: tuple[list[bytes], list[str]] = ([], [])
 

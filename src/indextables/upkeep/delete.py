@@ -16,16 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
+from msgspec.structs import replace
 
 from indextables.config import Settings
 from indextables.config.upkeep import DeleteSettings, ExpirySettings
 from indextables.errors import InvalidInputError
 from indextables.log.checkpoint.state_files import files_in_parts
-from indextables.log.transaction import Changes, RowDeletion
+from indextables.log.transaction import Changes, RowDeletion, WrittenVector
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction
 from indextables.model.conflicts import Operation
-from indextables.model.deletion_vector import RowSet, decode_rows, encode_rows
+from indextables.model.deletion_vector import RowSet, decode_rows, encode_rows, vector_path
 from indextables.model.predicate import Column, Comparison, Literal, Predicate
 from indextables.model.pruning import all_match, may_match
 from indextables.model.report import Progress, Report, counted, silent, was
@@ -53,6 +54,8 @@ class DeleteOutcome(Struct, frozen=True):
     places: bytes | None = None
     """Where the rows are in the file, as a bitmap, if a vector is to name them."""
     stored_rows: int = 0
+    vector: WrittenVector | None = None
+    """The vector that names them, if it is written already; `places` is None then."""
 
 
 class DeleteTask(Struct, frozen=True):
@@ -70,6 +73,9 @@ class DeleteTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
         """Find the rows; write the others anew where there are many to delete."""
+        decided = self._decided()
+        if decided is not None:
+            return decided
         split_store = store or open_table_store(self.rewriter.spec)
         entry = self.source.entry(self.partition_values)
         split = open_table_split(split_store, entry, self.rewriter.schema, self.rewriter.partition_columns)
@@ -98,12 +104,63 @@ class DeleteTask(Struct, frozen=True):
             )
         return DeleteOutcome(self.source.path, len(rows), added)
 
+    def _decided(self) -> DeleteOutcome | None:
+        """The outcome where the log and the known row numbers suffice; None if the split must be opened."""
+        stored = self.source.stored_records
+        if self.places is None or not stored:
+            return None
+        count = len(decode_rows(self.places, path=self.source.path))
+        gone = (self.source.deleted or 0) + count
+        if count == 0 or gone == stored:
+            return DeleteOutcome(self.source.path, count)
+        if gone <= self.vector_share * stored:
+            return DeleteOutcome(self.source.path, count, places=self.places, stored_rows=stored)
+        return None
+
     def _rows(self, split: TableSplit) -> Rows:
         if self.places is None:
             return find_rows(split, self.query or AllRows(), where=self.where)
         places = decode_rows(self.places, path=self.source.path)
         living = np.arange(split.stored_rows) if split.mask is None else split.mask.living
         return np.searchsorted(living, places).astype(np.int64)
+
+
+class VectorTask(Struct, frozen=True):
+    """Deletes rows of some splits and writes their vectors where it runs, in one file: no row number leaves the worker."""
+
+    parts: tuple[DeleteTask, ...]
+
+    def run(self, *, store: Store | None = None) -> list[DeleteOutcome]:
+        """The outcomes, in the order of the parts. If one fails, what was written for the others is deleted."""
+        if not self.parts:
+            return []
+        split_store = store or open_table_store(self.parts[0].rewriter.spec)
+        outcomes: list[DeleteOutcome] = []
+        writer = VectorWriter(split_store)
+        try:
+            for part in self.parts:
+                outcomes.append(part.run(store=split_store))
+            return self._with_vectors(outcomes, writer)
+        except BaseException:
+            discard(split_store, [*writer.written, *(action.path for action in RewriteResult(tuple(outcomes)).adds)])
+            raise
+
+    def _with_vectors(self, outcomes: list[DeleteOutcome], writer: VectorWriter) -> list[DeleteOutcome]:
+        sources = {part.source.path: part.source for part in self.parts}
+        masked = [outcome for outcome in outcomes if outcome.places is not None]
+        sets: list[RowSet] = []
+        for outcome in masked:
+            assert outcome.places is not None
+            source, rows = sources[outcome.path], decode_rows(outcome.places, path=outcome.path)
+            known = writer.load(source.vector, source.deleted)
+            sets.append(rows if known is None else np.union1d(known, rows))
+        vectors = {
+            outcome.path: WrittenVector(
+                outcome.path, sources[outcome.path].vector, text, len(rows), outcome.stored_rows
+            )
+            for outcome, rows, text in zip(masked, sets, writer.save(sets), strict=True)
+        }
+        return [replace(outcome, places=None, vector=vectors.get(outcome.path)) for outcome in outcomes]
 
 
 class DeleteReport(Report, frozen=True):
@@ -215,16 +272,26 @@ class RewriteResult(Struct, frozen=True):
     @property
     def removes(self) -> list[str]:
         """The splits they replace, and those of which nothing is left."""
-        return [outcome.path for outcome in self.outcomes if outcome.deleted and outcome.places is None]
+        whole = (outcome for outcome in self.outcomes if outcome.places is None and outcome.vector is None)
+        return [outcome.path for outcome in whole if outcome.deleted]
 
     @property
-    def deletions(self) -> list[RowDeletion]:
+    def deletions(self) -> list[RowDeletion | WrittenVector]:
         """The rows that go out of splits which stay."""
-        return [
-            RowDeletion(outcome.path, decode_rows(outcome.places, path=outcome.path), outcome.stored_rows)
-            for outcome in self.outcomes
-            if outcome.places is not None
-        ]
+        deletions: list[RowDeletion | WrittenVector] = []
+        for outcome in self.outcomes:
+            if outcome.vector is not None:
+                deletions.append(outcome.vector)
+            elif outcome.places is not None:
+                rows = decode_rows(outcome.places, path=outcome.path)
+                deletions.append(RowDeletion(outcome.path, rows, outcome.stored_rows))
+        return deletions
+
+    @property
+    def vector_files(self) -> list[str]:
+        """The files in which workers have written vectors."""
+        vectors = (outcome.vector.vector for outcome in self.outcomes if outcome.vector is not None)
+        return sorted({path for vector in vectors if (path := vector_path(vector)) is not None})
 
     @property
     def deleted(self) -> int:
@@ -263,7 +330,8 @@ def rewrite(
     try:
         collect(execute(work) if work else (), outcomes, lambda: progress(len(outcomes), len(work), "splits"))
     except BaseException:
-        discard(store, [action.path for action in RewriteResult(tuple(outcomes)).adds])
+        done = RewriteResult(tuple(outcomes))
+        discard(store, [*done.vector_files, *(action.path for action in done.adds)])
         raise
     return RewriteResult(tuple(outcomes))
 
@@ -290,7 +358,7 @@ def run(
         removes=[*planned.removed_splits, *done.removes],
         vectors=planned.vectors,
         deletions=done.deletions,
-        writer=VectorWriter(log.store),
+        writer=VectorWriter(log.store, written=done.vector_files),
         parameters={name: str(value) for name, value in condition.items() if value is not None},
         metrics={"numDeletedRecords": done.deleted + (planned.removed_rows or 0)},
         engine_info=engine_info,

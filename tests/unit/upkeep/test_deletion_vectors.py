@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from indextables import Table
-from indextables.errors import BadFileError, ConflictError, UnsupportedError
+from indextables.errors import BadFileError, ConflictError, IndexTablesError, UnsupportedError
 from indextables.model import protocol as protocols
 from indextables.model.actions import AddAction
 from indextables.model.deletion_vector import vector_path, vectors_of
 from indextables.splits.read.cache import SplitCache
 from indextables.storage import vector_files
+from indextables.upkeep.delete import DeleteOutcome, DeleteTask, VectorTask
 from tests.support.rows import ids, rows, table_of
 from tests.support.stores import splits_on_disk
 
@@ -261,3 +263,68 @@ def test_a_null_count_is_of_all_rows_of_the_file(tmp_path: Path) -> None:
     assert ids(table, where="v IS NULL") == [1]
     assert ids(table, where="v IS NOT NULL") == [3]
     assert ids(table, where="v = 6") == [3]
+
+
+def on_workers(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
+    """Run tasks as workers do that write the vectors themselves."""
+    for task in tasks:
+        yield from VectorTask((task,)).run()
+
+
+def vector_files_of(path: Path) -> set[str]:
+    return {f"vectors/{file.name}" for file in (path / "vectors").glob("*")}
+
+
+def named_vectors(table: Table) -> set[str]:
+    texts = table.refresh().files()["deletion_vector"].to_pylist()
+    return {path for path in map(vector_path, texts) if path is not None}
+
+
+def test_a_worker_writes_the_vectors_of_its_splits(tmp_path: Path) -> None:
+    table = vectored(tmp_path / "t", appends=2, each=3000)
+    table.delete(where="id = 5")
+    report = table.delete(query="message:disk", execute=on_workers)
+    expected = vectored(tmp_path / "same", appends=2, each=3000)
+    expected.delete(where="id = 5")
+    assert report.deleted_rows == expected.delete(query="message:disk").deleted_rows
+    assert ids(table.refresh()) == ids(expected.refresh())
+    assert vector_files_of(tmp_path / "t") == named_vectors(table) != set()
+
+
+@pytest.mark.parametrize(("theirs", "conflicts"), [("id = 1", False), ("id = 0 OR id = 1", True)])
+def test_rows_that_another_writer_deletes_after_the_worker_has_read(
+    tmp_path: Path, theirs: str, conflicts: bool
+) -> None:
+    """Both sets of rows go, unless one row is in both; a vector that no version names does not stay."""
+    table = vectored(tmp_path / "t", appends=1, each=6000)
+    living = ids(table)
+
+    def meet(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
+        outcomes = list(on_workers(tasks))
+        Table.open(table.path).delete(where=theirs)
+        yield from outcomes
+
+    mine = "id IN (" + ", ".join(map(str, range(0, 6000, 5))) + ")"
+    if conflicts:
+        with pytest.raises(ConflictError, match="one of these rows was deleted"):
+            table.delete(where=mine, execute=meet)
+        expected = set(living) - {0, 1}
+    else:
+        table.delete(where=mine, execute=meet)
+        expected = set(living) - set(range(0, 6000, 5)) - {1}
+    assert set(ids(table.refresh())) == expected
+    assert vector_files_of(tmp_path / "t") == named_vectors(table)
+
+
+def test_a_worker_that_fails_deletes_what_it_has_written(tmp_path: Path) -> None:
+    table = vectored(tmp_path / "t", appends=2, each=3000)
+    before = splits_on_disk(tmp_path / "t")
+    (tmp_path / "t" / "vectors").write_text("not a folder")
+
+    def together(tasks: Sequence[DeleteTask]) -> Iterator[DeleteOutcome]:
+        # The first split is rewritten before the vector of the second one cannot be stored.
+        yield from VectorTask((replace(tasks[0], vector_share=0.0), *tasks[1:])).run()
+
+    with pytest.raises(IndexTablesError):
+        table.delete(query="message:disk", execute=together)
+    assert splits_on_disk(tmp_path / "t") == before
