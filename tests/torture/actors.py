@@ -27,11 +27,11 @@ from msgspec import Struct
 
 from indextables import Table
 from indextables.errors import CommitUnknownError, IndexTablesError
-from indextables.log.log_files import version_of
+from indextables.log.log_files import LOG, version_of
 from indextables.model import snapshot
 from indextables.storage.local import LocalStore
 from indextables.storage.remote import RemoteStore
-from indextables.storage.store import PutOutcome
+from indextables.storage.store import PutOutcome, path_of
 from indextables.upkeep import delete
 from indextables.upkeep.jobs import NO_ACTION
 from tests.support.rows import ROWS, rows
@@ -59,7 +59,10 @@ class Part(Struct, frozen=True):
     stops: float = 0.0
     deaths: float = 0.0
     stop_once: str = ""
-    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`: at the first put."""
+    """`created`: stop right after a version got its name, once; `offered`: right before; `opened`: at the first put.
+
+    `checkpointing`: right before a file of a checkpoint, or the pointer; `cleaning`: before a file of the log is deleted.
+    """
     condition: tuple[str, int] | None = None
     """Under which condition it works (see `tests.torture.conditions`), and how bad it is."""
     remembered: int = 0
@@ -78,6 +81,9 @@ class Journal:
         os.write(self._file, json.dumps(what).encode() + b"\n")
 
 
+_OF_CHECKPOINTS = ("/state-v", "/manifests/", ".checkpoint.", "/_last_checkpoint")
+
+
 class Nerves:
     """Where an actor stops or dies: at calls of the store, before or after they took effect."""
 
@@ -90,7 +96,13 @@ class Nerves:
         """Called around every call of the store."""
         made = verb == "put_if_absent" and version_of(path) is not None
         put = verb in ("put", "put_file", "put_if_absent")
-        if (made and self._once == {"before": "offered", "after": "created"}[when]) or (put and self._once == "opened"):
+        point = {"before": "offered", "after": "created"}[when]
+        if (
+            (made and self._once == point)
+            or (put and self._once == "opened")
+            or (put and when == "before" and self._once == "checkpointing" and any(n in path for n in _OF_CHECKPOINTS))
+            or (verb == "delete" and when == "before" and self._once == "cleaning" and path.startswith(LOG))
+        ):
             self._once = ""
             self._stop(verb, path, when)
             return
@@ -126,7 +138,7 @@ def _tapped(call: Callable[..., Any], verb: str, journal: Journal, nerves: Nerve
     def tapped(store: Any, path: Any, *more: Any) -> Any:
         if verb == "delete":
             path = list(path)
-        name = path if isinstance(path, str) else " ".join(path[:1])
+        name = path if isinstance(path, str) else " ".join(map(path_of, path[:1]))
         version = version_of(name) if verb == "put_if_absent" else None
         nerves(verb, name, "before")
         if version is None:

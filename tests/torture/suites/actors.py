@@ -155,13 +155,20 @@ def recreation(
     store = place.open()
     other = data(OTHER)
     with Stage(place, OPTIONS, seed=seed, folder=folder) as stage:
-        for role in rng.sample(VICTIMS, 3):
-            point = rng.choice(["offered", "created", "opened"])
+        asleep = [(role, rng.choice(["offered", "created", "opened"])) for role in rng.sample(VICTIMS, 2)]
+        asleep += [(rng.choice(["checkpoint", "compact", "write"]), "checkpointing")]
+        asleep += [(rng.choice(["truncate", "purge"]), "cleaning")]
+        for role, point in asleep:
             number = stage.start(role, 0.3, stop_once=point)
             _wait(lambda number=number: stage.stopped(number) or not stage.alive(number), 10)  # type: ignore[misc]
             tally.count(f"{role} asleep under a new table: {point}", int(stage.stopped(number)))
         held = Table.open(place.url, options={**place.options, **OPTIONS})
-        store.delete([info.path for info in store.list()])
+        way = rng.choice(["drop", "delete"])
+        tally.count(f"tables removed by {way}")
+        if way == "drop":
+            Table.drop(place.url, options={**place.options, **OPTIONS})
+        else:
+            store.delete([info.path for info in store.list()])
         columns = rng.choice([[], ["level"]])
         Table.create(place.url, schema=SCHEMA, partition_columns=columns, options={**TEXT, **place.options})
         fresh = Table.open(place.url, options={**place.options, **OPTIONS})
