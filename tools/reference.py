@@ -255,7 +255,13 @@ def verbs() -> str:
         for change in changes:
             protocol = "refuses a table that exists" if change.creates else "checked"
             identity = "refused" if change.is_held else "opened by its path"
-            again = "runs again" if change.is_repeatable else "runs again if it had not taken effect"
+            again = (
+                "the next call ends it"
+                if change.drops
+                else "runs again"
+                if change.is_repeatable
+                else "runs again if it had not taken effect"
+            )
             rows.append([f"`{change.name}`", way, protocol, identity, again])
     reads = [f"**{way}**: {', '.join(f'`{name}`' for name in sorted(names))}." for way, names in READS.items()]
     return _table(head, rows) + "\nThese change no table.\n\n" + "\n\n".join(reads) + "\n"

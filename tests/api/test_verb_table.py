@@ -18,7 +18,7 @@ from indextables.log.log_files import version_path
 from indextables.log.transaction_log import PROCESS_CACHE
 from indextables.model.actions import ProtocolAction
 from indextables.storage import spec
-from indextables.storage.store import PutOutcome, Store
+from indextables.storage.store import ObjectInfo, PutOutcome, Store
 from indextables.testing.faulty_store import StoreWrapper
 from indextables.wire import version_file
 from tests.api.verbs import (
@@ -176,7 +176,7 @@ class InterruptedStore(StoreWrapper):
         self._interruption.pass_one()
         self.inner.put_file(path, source)
 
-    def delete(self, paths: Iterable[str]) -> None:
+    def delete(self, paths: Iterable[str | ObjectInfo]) -> None:
         for path in [*paths]:
             self._interruption.pass_one()
             self.inner.delete([path])
@@ -222,6 +222,9 @@ def test_after_an_interruption_every_row_is_there_and_the_verb_runs_again(
         path = copy_of(made_once, tmp_path / f"at-{at}", change)
         version = Table.open(str(path)).version if not change.creates else -1
         run_interrupted(change, path, at)
+        if change.drops:
+            finish_drop(change, path, old)
+            continue
         found = rows_of(path)
         assert found in (old, new), at
         if change.is_repeatable or (found == old and version_of(path) == version):
@@ -229,6 +232,19 @@ def test_after_an_interruption_every_row_is_there_and_the_verb_runs_again(
             assert rows_of(path) == new, at
         findings = Table.open(str(path)).verify(full=True).findings
         assert not [finding for finding in findings if finding.severity == "error"], at
+
+
+def finish_drop(change: Change, path: Path, old: list[dict[str, Any]]) -> None:
+    """A table whose removal was interrupted has every row, or opens with an error; the next call ends it."""
+    try:
+        assert rows_of(path) in (old, [])
+    except IndexTablesError:
+        with pytest.raises(IndexTablesError):
+            Table.open(str(path)).append(rows(300))
+    if list(path.glob("_transaction_log/*")):
+        change.run(place(path, change))
+    assert not list(path.rglob("*.split"))
+    assert rows_of(path) == []
 
 
 def version_of(path: Path) -> int:

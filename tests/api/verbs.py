@@ -70,6 +70,8 @@ class Change:
     prepare: Callable[[str], object] | None = None
     creates: bool = False
     """Whether it makes a table that is not there; a table that is there is refused."""
+    drops: bool = False
+    """Whether it removes the table: what is left of an interrupted one opens no more, and the next call removes it."""
 
 
 def rows(*ids: int) -> pa.Table:
@@ -162,6 +164,7 @@ PYTHON = (
         "Table.create", lambda p: Table.create(p.path, schema=SCHEMA), is_held=False, is_repeatable=False, creates=True
     ),
     Change("Table.repair", lambda p: Table.repair(p.path, options=OPTIONS), is_held=False, prepare=damage_state),
+    Change("Table.drop", lambda p: Table.drop(p.path), is_held=False, is_repeatable=False, drops=True),
     Change("write_table", lambda p: write_table(p.path, rows(100)), is_held=False, is_repeatable=False),
 )
 SQL = tuple(
