@@ -210,6 +210,7 @@ COMMANDS = tuple(
         ("expire", ("{p}", "--yes"), {}),
         ("truncate", ("{p}", "--yes"), {}),
         ("drop-partitions", ("{p}", "day = 1", "--yes"), {}),
+        ("drop", ("{p}", "--yes"), {"drops": True, "is_repeatable": False}),
         ("restore", ("{p}", "--version", "2", "--yes"), {}),
         ("sql", ("COMPACT INDEXTABLES '{p}'",), {}),
     )
