@@ -42,7 +42,7 @@ def drop() -> None:
     os.close(nowhere)
 
 
-def interrupted(*, as_json: bool) -> None:
+def report_interruption(*, as_json: bool) -> None:
     """One line about a command that Ctrl-C ended: what it had committed by then."""
     commits = [sample for sample in METRICS.samples() if sample.name.endswith("commits_total") and sample.value]
     done = [f"{counted(int(sample.value), 'version')} of {sample.labels['table']}" for sample in commits]

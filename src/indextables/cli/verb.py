@@ -176,7 +176,7 @@ def error_reports(*, as_json: bool, debug: bool) -> Iterator[None]:
         output.error(error_text(error), as_json=as_json)
         raise typer.Exit(code_of(error)) from None
     except KeyboardInterrupt:
-        output.interrupted(as_json=as_json)
+        output.report_interruption(as_json=as_json)
         raise typer.Exit(output.INTERRUPTED) from None
     except (typer.Exit, typer.Abort):
         raise

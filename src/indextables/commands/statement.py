@@ -460,7 +460,7 @@ class Command(ABC):
 
     @abstractmethod
     def words(self) -> Iterator[str | None]:
-        """The statement in parts; None stands for a clause that is not there."""
+        """The statement in parts; None is a clause that is missing."""
 
     @abstractmethod
     def run(self, session: Session) -> pa.Table:

@@ -238,7 +238,7 @@ class Cleaner(Struct, frozen=True):
         self.store.delete([_info(expiry.objects[file.path]) for file in batch if file.kind != "version"])
 
     def _still_covered(self, expiry: Expiry) -> bool:
-        """Rule C11: whether the checkpoint that stands for what is deleted, and its version, are the files that were read."""
+        """Rule C11: whether the checkpoint that replaces what is deleted, and its version, are the files that were read."""
         if self.store.head(log_files.DROPPED) is not None:
             return False
         found = [(self.store.head(file.path), _info(file)) for file in expiry.cover]

@@ -67,10 +67,13 @@ def _wrong_call(
     missing += [p.name for p in own if p.default is p.empty and p.name in by_name and p.name not in kwargs]
     call = ", ".join(["...", *(f"{p}=..." for p in (missing or by_name[:1]) if p not in by_position)])
     if extra > 0 and by_name:
-        message = f"{name} takes {_counted(len(by_position))} by position, not {len(args) - is_method}."
+        message = f"{name} takes {_count_arguments(len(by_position))} by position, not {len(args) - is_method}."
         hint = f"Give the others by name: {name}({call}). By name: {', '.join(by_name)}."
     elif extra > 0:
-        message, hint = f"{name} takes {_counted(len(by_position))}, not {len(args) - is_method}.", f"Known: {known}."
+        message, hint = (
+            f"{name} takes {_count_arguments(len(by_position))}, not {len(args) - is_method}.",
+            f"Known: {known}.",
+        )
     elif unknown is not None:
         near = nearest(unknown, known)
         message = f"{name} has no parameter {unknown!r}."
@@ -83,5 +86,5 @@ def _wrong_call(
     return InvalidInputError(message, hint=hint, function=name)
 
 
-def _counted(number: int) -> str:
+def _count_arguments(number: int) -> str:
     return f"{number or 'no'} argument{'' if number == 1 else 's'}"

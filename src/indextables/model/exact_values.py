@@ -87,8 +87,8 @@ def exact_float(text: str, kind: pa.DataType) -> float:
 
 
 def moment_of(text: str) -> datetime:
-    """An ISO text as a moment, in UTC if it has no zone; ValueError if it has digits below a microsecond."""
-    parsed = _parsed(text)
+    """An ISO text as a timestamp, in UTC if it has no zone; ValueError if it has digits below a microsecond."""
+    parsed = _parse_time(text)
     return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
@@ -98,7 +98,7 @@ def is_finer_than_micros(text: str) -> bool:
     return fraction is not None and bool(fraction[1][6:].strip("0"))
 
 
-def _parsed(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     if is_finer_than_micros(text):
         raise UnfitError(_FINER)
     return datetime.fromisoformat(text)
@@ -113,13 +113,13 @@ def _is_plain(values: Sequence[Any], kind: pa.DataType) -> bool:
 
 
 def _or_none(convert: Convert) -> Convert:
-    def converted(value: Any) -> Any:
+    def convert_value(value: Any) -> Any:
         if value is None:
             return None
         is_numpy = isinstance(value, np.number | np.bool_ | np.str_) and not isinstance(value, np.timedelta64)
         return convert(value.item() if is_numpy else value)
 
-    return converted
+    return convert_value
 
 
 def _converter(kind: pa.DataType, json: bool) -> Convert:
@@ -219,7 +219,7 @@ def _moment(value: Any, *, zoned: bool) -> datetime | None:
             raise UnfitError("a number counts from 1970 in UTC, and the times of this column have no zone")
         return _since_1970(value)
     if isinstance(value, str):
-        value = _parsed(value)
+        value = _parse_time(value)
     if not isinstance(value, datetime):
         raise _unfit(value)
     if value != value:
@@ -232,7 +232,7 @@ def _moment(value: Any, *, zoned: bool) -> datetime | None:
 
 
 def _since_1970(value: float) -> datetime:
-    """A number as a moment, by the rule of queries: its size decides what it counts."""
+    """A number as a timestamp, by the rule of queries: its size decides what it counts."""
     if isinstance(value, int) and abs(value) >= 10**17 and value % 1_000:
         raise UnfitError(_FINER)
     try:
@@ -277,18 +277,18 @@ def _duration(value: Any) -> timedelta | None:
 def _list(kind: pa.DataType, json: bool) -> Convert:
     inner = _or_none(_converter(kind.value_type, json))
 
-    def converted(value: Any) -> list[Any]:
+    def convert(value: Any) -> list[Any]:
         if not isinstance(value, list | tuple | set | frozenset | np.ndarray):
             raise _unfit(value)
         return [inner(item) for item in value]
 
-    return converted
+    return convert
 
 
 def _struct(kind: pa.DataType, json: bool) -> Convert:
     fields = {field.name: _or_none(_converter(field.type, json)) for field in kind}
 
-    def converted(value: Any) -> dict[str, Any]:
+    def convert(value: Any) -> dict[str, Any]:
         if isinstance(value, tuple) and len(value) == len(fields):
             value = dict(zip(fields, value, strict=True))
         if not isinstance(value, Mapping):
@@ -297,19 +297,19 @@ def _struct(kind: pa.DataType, json: bool) -> Convert:
             raise UnfitError(LOST)
         return {name: fields[name](item) for name, item in value.items()}
 
-    return converted
+    return convert
 
 
 def _map(kind: pa.DataType, json: bool) -> Convert:
     keys, items = _or_none(_converter(kind.key_type, json)), _or_none(_converter(kind.item_type, json))
 
-    def converted(value: Any) -> list[tuple[Any, Any]]:
+    def convert(value: Any) -> list[tuple[Any, Any]]:
         if not isinstance(value, Mapping | list | tuple):
             raise _unfit(value)
         pairs = value.items() if isinstance(value, Mapping) else value
         return [(keys(key), items(item)) for key, item in pairs]
 
-    return converted
+    return convert
 
 
 _NONE = type(None)

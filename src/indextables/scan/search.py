@@ -177,7 +177,7 @@ class TableSearch(Struct, frozen=True):
         keys = last.at(np.array([at])).score_table() if last.keys is None else last.keys.slice(at, 1)
         return rows, PageEnd(keys, self.plan.splits[number].path, int(last.rows[at]))
 
-    def located(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
+    def locate(self, store: Store | None = None) -> tuple[pa.Table, list[tuple[str, int]]]:
         """The result of a search with a limit, and the path of the split and the row number of each of its rows."""
         task = ScanTask(self.plan, store)
         search = self.weighed(task)

@@ -22,7 +22,7 @@ from indextables.model.values import decode_value, encode_value
 from indextables.spark.error_texts import error_document
 from indextables.spark.overwrites import OVERWRITE_MODE, SESSION_OVERWRITE_MODE, OverwriteRequest, parse_mode
 from indextables.spark.reads import table as read_table
-from indextables.spark.schemas import arrow_schema, declared, readable
+from indextables.spark.schemas import arrow_schema, declare_types, readable
 from indextables.spark.settings import session_settings
 from indextables.spark.source.definitions import TableDefinition, shown_properties, table_properties
 from indextables.spark.source.filters import parse_filters
@@ -57,7 +57,7 @@ def described(table: Table) -> Document:
     return {
         "path": table.path,
         "schema": readable(table.metadata.schema_string).json(),
-        "columns": declared(table.metadata.schema_string).json(),
+        "columns": declare_types(table.metadata.schema_string).json(),
         "partitions": list(table.partition_columns),
         "properties": shown_properties(table),
         "version": table.version,
@@ -93,7 +93,7 @@ def _stage(arguments: Document, settings: Settings) -> Document:
     return {
         "path": definition.path,
         "schema": readable(plan.schema_json).json(),
-        "columns": declared(plan.schema_json).json(),
+        "columns": declare_types(plan.schema_json).json(),
         "partitions": list(plan.partition_columns),
         "properties": {**definition.settings, **definition.properties},
         "version": plan.read_version,

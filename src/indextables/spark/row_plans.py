@@ -65,7 +65,7 @@ class RowPlan:
             source_json = _call(spark, "sourceSchema", session, plan, name, schema.json())
             source = None if source_json is None else StructType.fromJson(json.loads(source_json))
             if source is not None and evolves:
-                schema = _widened(schema, source, None if stars else actions)
+                schema = _widen_schema(schema, source, None if stars else actions)
             elif source is not None:
                 _check_star(schema, source)
         change = _call(spark, "resolved", session, plan, name, schema.json())
@@ -123,7 +123,7 @@ class RowPlan:
         columns = []
         for place, name in enumerate(self._target_columns):
             if place < len(self.schema):
-                columns.append(_stored(frame, self.schema[name]))
+                columns.append(_read_stored(frame, self.schema[name]))
             elif name == "_metadata":
                 columns.append(f.col(name))
             else:
@@ -199,10 +199,10 @@ def _java_list(spark: SparkSession, values: Sequence[Any]) -> Any:
 # Schema evolution.
 
 
-def _widened(schema: StructType, source: StructType, actions: Sequence[Any] | None) -> StructType:
+def _widen_schema(schema: StructType, source: StructType, actions: Sequence[Any] | None) -> StructType:
     """The schema with the columns of a source that it lacks: all (None), or those that clauses assign to by name."""
     assigned = None if actions is None else {key.lower() for action in actions for key in _keys(action)}
-    return _merged(schema, [field for field in source if assigned is None or field.name.lower() in assigned])
+    return _merge_fields(schema, [field for field in source if assigned is None or field.name.lower() in assigned])
 
 
 def _keys(action: Any) -> list[str]:
@@ -211,13 +211,13 @@ def _keys(action: Any) -> list[str]:
     return [str(_seq(assignment.key().nameParts())[-1]) for assignment in _seq(action.assignments())]
 
 
-def _merged(schema: StructType, other: Sequence[StructField]) -> StructType:
+def _merge_fields(schema: StructType, other: Sequence[StructField]) -> StructType:
     known = {name.lower() for name in schema.names}
     added = [StructField(field.name, field.dataType) for field in other if field.name.lower() not in known]
     return StructType([*schema, *added])
 
 
-def _stored(frame: DataFrame, field: StructField) -> Column:
+def _read_stored(frame: DataFrame, field: StructField) -> Column:
     """A column of stored rows, null where it is new."""
     if field.name in frame.columns:
         return f.col(quoted(field.name))

@@ -43,7 +43,7 @@ class _Statement:
         self._path = path
         self._name = name
 
-    def _analysed(self, plan: Any, *, evolves: bool = False) -> tuple[MergeTarget, RowPlan]:
+    def _analyse(self, plan: Any, *, evolves: bool = False) -> tuple[MergeTarget, RowPlan]:
         target = MergeTarget.open(self._spark, self._path, session_settings(self._spark))
         return target, RowPlan.of(self._spark, plan, self._name, target.schema, evolves=evolves)
 
@@ -51,7 +51,7 @@ class _Statement:
         condition = plan.condition()
         searches = self._searches(condition)
         if not searches:
-            return delete_rows(*self._analysed(plan))
+            return delete_rows(*self._analyse(plan))
         query = " AND ".join(f"({search})" for search in searches)
         report = delete(self._spark, self._path, query=query)
         return RowChangeReport(report.table_path, "DELETE", 0, report.deleted_rows or 0, 0, report.version)
@@ -103,12 +103,12 @@ class _Statement:
     def update(self, plan: Any) -> RowChangeReport:
         if plan.condition().isDefined():
             self._check_no_search("UPDATE", plan.condition().get())
-        return update_rows(*self._analysed(plan))
+        return update_rows(*self._analyse(plan))
 
     def merge(self, plan: Any) -> RowChangeReport:
         self._check_no_search("MERGE INTO", plan.mergeCondition())
         evolves = bool(plan.withSchemaEvolution())
-        return RowMerge(*self._analysed(plan, evolves=evolves), merge_schema=evolves).run()
+        return RowMerge(*self._analyse(plan, evolves=evolves), merge_schema=evolves).run()
 
 
 def _seq(sequence: Any) -> list[Any]:

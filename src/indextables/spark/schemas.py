@@ -36,7 +36,7 @@ def readable(schema_json: str) -> StructType:
     return StructType.fromJson(_loosen(json.loads(schema_json), plain=_PADDED))
 
 
-def declared(schema_json: str) -> StructType:
+def declare_types(schema_json: str) -> StructType:
     """The same with VARCHAR as it was declared: Spark checks the length of what it writes by name."""
     return StructType.fromJson(_loosen(json.loads(schema_json), plain=_CHAR))
 

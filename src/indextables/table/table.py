@@ -110,7 +110,7 @@ class Table(TableHandle):
         options: Mapping[str, object] | None = None,
         max_staleness: float | None = None,
     ) -> T:
-        """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a moment.
+        """Open the table at `path` (a local path or a URL) at its newest version, at an older one, or as of a timestamp.
 
         `version` is a number or a tag; `timestamp` a datetime, ISO text or milliseconds since 1970. Either makes the
         table read-only. `options` are settings. `max_staleness` (seconds) allows a version that this process has read

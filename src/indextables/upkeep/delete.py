@@ -73,7 +73,7 @@ class DeleteTask(Struct, frozen=True):
 
     def run(self, *, store: Store | None = None, naming: Naming | None = None) -> DeleteOutcome:
         """Find the rows; write the others anew where there are many to delete."""
-        decided = self._decided()
+        decided = self._decide()
         if decided is not None:
             return decided
         split_store = store or open_table_store(self.rewriter.spec)
@@ -104,7 +104,7 @@ class DeleteTask(Struct, frozen=True):
             )
         return DeleteOutcome(self.source.path, len(rows), added)
 
-    def _decided(self) -> DeleteOutcome | None:
+    def _decide(self) -> DeleteOutcome | None:
         """The outcome where the log and the known row numbers suffice; None if the split must be opened."""
         stored = self.source.stored_records
         if self.places is None or not stored:

@@ -208,7 +208,7 @@ class ElasticSearch:
         skipped = first if position is None else first + position.seen
         search = TableSearch.of(plan, limit=size, offset=skipped, score=score, order_by=order.keys)
         search = replace(search, after=None if position is None else position.end)
-        rows, locations = search.located(self.table._log.store)
+        rows, locations = search.locate(self.table._log.store)
         highlights = self._highlights(rows, query, wanted.highlight, marked)
         hits: list[dict[str, Any]] = []
         values = order.values(rows)

@@ -291,15 +291,15 @@ def _spread(node: AggregationNode, row: Mapping[str, Any], stats: Mapping[str, A
     sampled = None if variance is None or number < 2 else variance * number / (number - 1)
     deviation, sample = (None if v is None else math.sqrt(v) for v in (variance, sampled))
 
-    def bound(spread: float | None, factor: int) -> Any:
+    def deviation_bound(spread: float | None, factor: int) -> Any:
         return None if spread is None or mean is None else _number(mean + factor * spread)
 
-    population = {"upper": bound(deviation, 2), "lower": bound(deviation, -2)}
+    population = {"upper": deviation_bound(deviation, 2), "lower": deviation_bound(deviation, -2)}
     bounds = {
         **population,
         **{f"{end}_population": value for end, value in population.items()},
-        "upper_sampling": bound(sample, 2),
-        "lower_sampling": bound(sample, -2),
+        "upper_sampling": deviation_bound(sample, 2),
+        "lower_sampling": deviation_bound(sample, -2),
     }
     return {
         "sum_of_squares": _number(squares),

@@ -102,7 +102,7 @@ class Guard:
 
 
 def _with_headers(send: Send) -> Send:
-    async def sent(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
@@ -110,4 +110,4 @@ def _with_headers(send: Send) -> Send:
             headers.setdefault("Content-Security-Policy", POLICY)
         await send(message)
 
-    return sent
+    return send_with_headers

@@ -66,7 +66,7 @@ class HitOrder(Struct, frozen=True):
         types = key_types(self.keys, schema)
         columns = {}
         for (name, kind), key, value in zip(types.items(), self.keys, after, strict=False):
-            columns[name] = _typed(value, kind, key.column)
+            columns[name] = _to_array(value, kind, key.column)
         # Rows with the same values are in front of the position, unless they are numbered: `seen` of them are then skipped.
         split = _BEFORE_EVERY_SPLIT if self.numbered else _BEHIND_EVERY_SPLIT
         end = PageEnd(pa.table(columns), split, -1)
@@ -146,15 +146,15 @@ def sort_value(value: pa.Scalar) -> Any:
     return plain if isinstance(plain, bool | int | str) else str(plain)
 
 
-def _typed(value: Any, kind: pa.DataType, column: str) -> pa.Array:
+def _to_array(value: Any, kind: pa.DataType, column: str) -> pa.Array:
     """A sort value as an array of one value of a column's type."""
     try:
-        return pa.array([None if value is None else _parsed(value, kind)], kind)
+        return pa.array([None if value is None else _parse_value(value, kind)], kind)
     except (ValueError, TypeError, ArithmeticError, pa.ArrowException):
         raise _wrong_value(value, column, f"a value of type {kind}") from None
 
 
-def _parsed(value: Any, kind: pa.DataType) -> Any:
+def _parse_value(value: Any, kind: pa.DataType) -> Any:
     if is_text(kind) or pa.types.is_binary(kind):
         if not isinstance(value, str):
             raise TypeError(value)

@@ -175,7 +175,7 @@ class QueryDsl:
     def _day_after(self, field: Any, value: Any) -> str | None:
         """The moment behind a date, or behind `now/d`, that is asked of a column of times.
 
-        In Elasticsearch either stands for the whole of its day: `lte` takes it in, and `gt` leaves it out.
+        In Elasticsearch either means the whole of its day: `lte` takes it in, and `gt` leaves it out.
         """
         target = self.fields.resolve(tuple(str(field).split(".")))
         if target is None or target.path or not pa.types.is_timestamp(self.fields.schema.field(target.column).type):

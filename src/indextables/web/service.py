@@ -325,23 +325,23 @@ _CAT = ("format", "h", "v")
 def _without_body(work: Callable[[Request], Any], *parameters: str) -> Callable[[Request, Mapping[str, Any]], Any]:
     """The work of an address of the dialect that takes no body, and none but these parameters."""
 
-    def checked(request: Request, body: Mapping[str, Any]) -> Any:
+    def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
         _check_parameters(request, set(parameters))
         if body:
             raise InvalidInputError(f"{request.url.path} takes no body.", hint=READ_ONLY, part=next(iter(body)))
         return work(request)
 
-    return checked
+    return check_and_run
 
 
 def _without_arguments(work: Callable[[Request], Any]) -> Callable[[Request, Mapping[str, Any]], Any]:
     """The work of an address that takes no argument."""
 
-    def checked(request: Request, body: Mapping[str, Any]) -> Any:
+    def check_and_run(request: Request, body: Mapping[str, Any]) -> Any:
         _given(request, body)
         return work(request)
 
-    return checked
+    return check_and_run
 
 
 def _with_parameters(request: Request, body: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def label(x: float, y: float, value: object, *, room: float | None = None, **att
 
 
 def cut(value: str, room: float) -> str:
-    """A text that fits into so many units of a drawing; an ellipsis stands for what is left out."""
+    """A text that fits into so many units of a drawing; an ellipsis replaces the rest."""
     letters = max(1, int(room / LETTER))
     return value if len(value) <= letters else value[: letters - 1] + "…"
 

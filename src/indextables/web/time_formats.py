@@ -57,7 +57,7 @@ def _part(part: str, moment: dt.datetime) -> str:
 
 
 def _moment(value: dt.date) -> dt.datetime:
-    """A date or time as a moment of UTC."""
+    """A date or time as a timestamp in UTC."""
     if not isinstance(value, dt.datetime):
         return dt.datetime(value.year, value.month, value.day, tzinfo=dt.UTC)
     return value.astimezone(dt.UTC) if value.tzinfo else value.replace(tzinfo=dt.UTC)

@@ -206,14 +206,14 @@ def _normal_column(column: pa.Array, field: pa.Field, rows_before: int) -> pa.Ar
             range(1, len(column)), True, key=lambda count: _changes(column.slice(0, count), field.type)
         )
         message = (
-            f"The value of row {rows_before + position}, {_shown(column[position])}, of column {field.name!r} cannot "
+            f"The value of row {rows_before + position}, {_show(column[position])}, of column {field.name!r} cannot "
             f"be stored as {field.type} without loss: {str(error).rstrip('.')}."
         )
         hint = "Cast the column before writing, where you can decide what is lost. Nothing was written."
         raise InvalidInputError(message, hint=hint, column=field.name, row=rows_before + position) from None
 
 
-def _shown(value: pa.Scalar) -> str:
+def _show(value: pa.Scalar) -> str:
     try:
         return shown(value.as_py())
     except (ValueError, OverflowError):  # a time that Python does not have

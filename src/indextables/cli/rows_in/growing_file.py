@@ -145,7 +145,7 @@ class _Follower:
         table = self._target.open()
         before = self._positions(table)
         current = self._open_current()
-        lost = self._lost(before) if self._is_first else []
+        lost = self._find_lost(before) if self._is_first else []
         self._is_first = False
         if table is not None:
             self._note_start(table)
@@ -166,7 +166,7 @@ class _Follower:
         current = key_of(self._path)
         if current is None or current in self._files:
             return current
-        file = _opened(self._path)
+        file = _open_rotated(self._path)
         if file is None:  # renamed in between: the next scan finds it
             return None
         self._files.setdefault(file.key, file)
@@ -224,7 +224,7 @@ class _Follower:
                 "written between the copy and the truncation are in neither."
             )
         else:
-            why = _truncated(file.path, position.offset)
+            why = _describe_truncation(file.path, position.offset)
         self._report(why)
         self._record(table, Position(file.key, position.generation + 1, 0, 0, 0), why)
 
@@ -232,7 +232,7 @@ class _Follower:
         """The rotated file that holds what was read up to a position."""
         for path, status in rotated_files(self._path):
             key = status.st_dev, status.st_ino
-            file = None if key in self._files or key in self._ignored else _opened(path)
+            file = None if key in self._files or key in self._ignored else _open_rotated(path)
             if file is None:
                 continue
             holds = position.offset > 0 and file.holds(position)
@@ -241,7 +241,7 @@ class _Follower:
                 return path
         return None
 
-    def _lost(self, positions: Positions) -> list[Position]:
+    def _find_lost(self, positions: Positions) -> list[Position]:
         """The positions of the last files that were read, if no file holds what was read up to them."""
         newest = positions.newest
         if newest is None:
@@ -253,7 +253,7 @@ class _Follower:
             # A file of which nothing was read cannot be recognised; one that was written to since is read from its start.
             fresh = {p for p in lost if not p.offset and status.st_mtime >= p.updated_s - _CLOCK_SLACK_S}
             lost -= fresh
-            file = _opened(path) if lost else None
+            file = _open_rotated(path) if lost else None
             if file is not None:
                 lost = {p for p in lost if not file.holds(p) or (not p.offset and p.key != file.key)}
                 file.close()
@@ -266,7 +266,7 @@ class _Follower:
         if recorded is None:
             return 0
         if recorded.version > file.size:
-            self._report(_truncated(file.path, recorded.version))
+            self._report(_describe_truncation(file.path, recorded.version))
             return 0
         return recorded.version
 
@@ -280,7 +280,7 @@ class _Follower:
             known = positions.of_file(key)
             if key in self._files or key in self._ignored or (known is not None and known.offset == status.st_size):
                 continue
-            file = _opened(path)
+            file = _open_rotated(path)
             if file is None:
                 continue
             start = self._start_in(file, positions, listed, from_s=from_s) if file.key == key else None
@@ -323,7 +323,7 @@ class _Follower:
 
     def _is_copied(self, key: Key, copy: LogFile, listed: Mapping[Key, tuple[Path, Any]]) -> bool:
         """Whether a file that is there holds all of another one."""
-        file = _opened(listed[key][0]) if key in listed and key != copy.key else None
+        file = _open_rotated(listed[key][0]) if key in listed and key != copy.key else None
         if file is None:
             return False
         is_copied = file.begins_with(copy)
@@ -334,7 +334,7 @@ class _Follower:
         """Whether the file of a position still holds what was read of it."""
         if position.key in self._files:
             return self._files[position.key].holds(position)
-        file = _opened(listed[position.key][0]) if position.key in listed else None
+        file = _open_rotated(listed[position.key][0]) if position.key in listed else None
         if file is None:
             return False
         holds = file.holds(position)
@@ -403,14 +403,14 @@ class _Follower:
         return table, version
 
 
-def _truncated(path: Path, offset: int) -> str:
+def _describe_truncation(path: Path, offset: int) -> str:
     return (
         f"{path} was truncated, or replaced in place, after byte {offset} of it was read. Lines that were written after that "
         "and before the truncation may be missing. Reading goes on at its start."
     )
 
 
-def _opened(path: Path) -> LogFile | None:
+def _open_rotated(path: Path) -> LogFile | None:
     """A rotated file; None while it cannot be read, such as a packed file that is still being written."""
     try:
         return LogFile(path)

@@ -93,11 +93,11 @@ class JsonLines:
         )
 
     def _decoded(self, lines: Iterable[bytes]) -> Iterator[Chunk]:
-        numbered = self._numbered(lines)
+        numbered = self._number_lines(lines)
         while chunk := list(islice(numbered, _AT_ONCE)):
             yield [(number, self._row(number, line)) for number, line in chunk]
 
-    def _numbered(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    def _number_lines(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(lines, 1):
             if line.strip():
                 yield number, line

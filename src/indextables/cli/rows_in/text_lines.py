@@ -323,7 +323,7 @@ def time_parser(written: str) -> Callable[[str], datetime]:
 
 
 def _since_1970(text: str, *, micros: int) -> datetime:
-    """A number as a moment; `micros` is how many microseconds its unit has."""
+    """A number as a timestamp; `micros` is how many microseconds its unit has."""
     count = Decimal(text) * micros
     if count % 1:
         raise UnfitError("times end at microseconds, and it has more digits")

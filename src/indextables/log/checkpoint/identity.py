@@ -47,17 +47,17 @@ def check_is_there(reader: BaseReader, snapshot: Snapshot) -> None:
     if existing is not None:
         if _is_transaction_of(existing.info.txn_id or None, header):
             return
-        raise _replaced(reader, snapshot)
+        raise _replacement_error(reader, snapshot)
     listing = list_log(reader.versions.store)
     if _is_read_from(listing, snapshot):
         return
     if not listing.versions:
-        raise removed(reader.versions.store.url)
+        raise removal_error(reader.versions.store.url)
     if not _is_covered(reader, listing, header):
-        raise _replaced(reader, snapshot)
+        raise _replacement_error(reader, snapshot)
 
 
-def removed(url: str) -> TableNotFoundError:
+def removal_error(url: str) -> TableNotFoundError:
     """The error for a table whose log has gone while a process held it."""
     return TableNotFoundError(f"There is no table at {url} any more: it was removed.", path=url)
 
@@ -189,7 +189,7 @@ def _path(base: Base, listing: LogListing) -> str:
     return info.path
 
 
-def _replaced(reader: BaseReader, snapshot: Snapshot) -> ConflictError:
+def _replacement_error(reader: BaseReader, snapshot: Snapshot) -> ConflictError:
     url = reader.versions.store.url
     return ConflictError(
         f"Version {snapshot.version} of {url} is not the one that was read: the table was removed and created again, or its "

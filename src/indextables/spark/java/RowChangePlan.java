@@ -273,7 +273,7 @@ public class RowChangePlan {
     }
   }
 
-  /** Where the value of a column stands in the statement; else where the first one of the clause does. */
+  /** The position of the value of a column in the statement; else where the first one of the clause does. */
   private static Origin origin(MergeAction action, String column, Origin clause) {
     Origin first = null;
     scala.collection.Iterator each = action.children().iterator();
