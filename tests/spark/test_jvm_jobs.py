@@ -310,7 +310,7 @@ HINTS = {
     ),
     "a hole in the log": (
         errors.LogGapError.default_hint,
-        "REPAIR INDEXFILES TRANSACTION LOG 'path' AT LOCATION 'another place'",
+        "run REPAIR INDEXFILES TRANSACTION LOG 'path': it keeps every",
     ),
 }
 
