@@ -220,6 +220,13 @@ def writing_errors(folder: str, doing: str) -> Iterator[None]:
 
 def scratch_folder(purpose: str, directory: str | None) -> Path:
     """A new folder for unfinished files, in `indexWriter.tempDirectoryPath` if that is given."""
+    if directory and not Path(directory).is_dir():
+        is_absent = "is not a folder" if Path(directory).exists() else "does not exist"
+        raise StorageError(
+            f"The folder {directory!r} for unfinished files {is_absent}.",
+            hint="Make the folder, or set indexWriter.tempDirectoryPath to another one. Nothing was changed.",
+            path=directory,
+        )
     with writing_errors(directory or tempfile.gettempdir(), "Making a folder for unfinished files"):
         return Path(tempfile.mkdtemp(prefix=f"indextables-{purpose}-", dir=directory or None))
 
