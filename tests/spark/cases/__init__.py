@@ -1,5 +1,6 @@
 """Statements that users of Delta write, each on a table of its own, and what must be true afterwards."""
 
+from tests.spark.cases.assignments import ASSIGNMENTS
 from tests.spark.cases.case import Case, Place
 from tests.spark.cases.definitions import DEFINITIONS
 from tests.spark.cases.deletes import DELETES
@@ -9,6 +10,6 @@ from tests.spark.cases.merges import MERGES
 from tests.spark.cases.updates import UPDATES
 from tests.spark.cases.versions import VERSIONS
 
-CASES = [*DELETES, *UPDATES, *MERGES, *INSERTS, *EVOLUTION, *DEFINITIONS, *VERSIONS]
+CASES = [*DELETES, *UPDATES, *MERGES, *ASSIGNMENTS, *INSERTS, *EVOLUTION, *DEFINITIONS, *VERSIONS]
 
 __all__ = ["CASES", "Case", "Place"]

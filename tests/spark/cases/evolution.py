@@ -127,7 +127,7 @@ EVOLUTION = [
         "the old name of a renamed column is unknown",
         ["ALTER TABLE {t} RENAME COLUMN v TO w", "UPDATE {t} SET v = 'x'"],
         rows=TWO,
-        raises="INDEXTABLES_INVALID_INPUT",
+        raises="UNRESOLVED_COLUMN",
         says=("v",),
         then=[(1, "a"), (2, "b")],
     ),

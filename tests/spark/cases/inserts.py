@@ -53,6 +53,12 @@ def dynamic_save(spark: SparkSession, place: Place) -> None:
     rows.write.format("indextables").mode("overwrite").option("partitionOverwriteMode", "dynamic").save(place.path)
 
 
+def dynamic_save_as_table(spark: SparkSession, place: Place) -> None:
+    rows = spark.createDataFrame([(7, "x")], "k INT, p STRING")
+    writer = rows.write.format("indextables").mode("overwrite").option("partitionOverwriteMode", "dynamic")
+    writer.partitionBy("p").saveAsTable(place.table)
+
+
 def save_too_few(spark: SparkSession, place: Place) -> None:
     spark.createDataFrame([(9,)], "k INT").write.format("indextables").mode("append").save(place.path)
 
@@ -283,6 +289,14 @@ INSERTS = [
         rows=PARTS,
         raises="PYTHON_EXCEPTION",
         then=[(1, "x"), (2, "x"), (3, "y")],
+    ),
+    Case(
+        "a dynamic overwrite of a frame by name",
+        dynamic_save_as_table,
+        columns="k INT, p STRING",
+        partitioned_by="p",
+        rows=PARTS,
+        then=[(3, "y"), (7, "x")],
     ),
     Case(
         "a dynamic overwrite of a frame by path",

@@ -347,7 +347,7 @@ MERGES = [
         START + "WHEN MATCHED THEN UPDATE SET nothing = s.v",
         rows=TARGET,
         source=SOURCE,
-        raises="INDEXTABLES_INVALID_INPUT",
+        raises="UNRESOLVED_COLUMN",
         says=("nothing",),
     ),
     Case(
@@ -355,7 +355,7 @@ MERGES = [
         START + "WHEN NOT MATCHED THEN INSERT (k, nothing) VALUES (s.k, 1)",
         rows=TARGET,
         source=SOURCE,
-        raises="INDEXTABLES_INVALID_INPUT",
+        raises="UNRESOLVED_COLUMN",
         says=("nothing",),
     ),
     Case(
