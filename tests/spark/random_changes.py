@@ -39,20 +39,29 @@ def literal(value: Any) -> str:
         return "NULL"
     if isinstance(value, str):
         return f"'{value}'"
-    if isinstance(value, dict):
-        return f"named_struct('a', CAST({literal(value['a'])} AS INT), 'b', CAST({literal(value['b'])} AS STRING))"
     return str(value)
 
 
-def typed(name: str, value: Any) -> str:
-    """Return a value of a column as SQL with its type, so that a null has one too."""
-    types = {"id": "INT", "v": "STRING", "day": "STRING", "s": "STRUCT<a: INT, b: STRING>"}
+def typed(name: str, value: Any, *, by_name: bool = False) -> str:
+    """Return a value of a column as SQL with its type.
+
+    For a statement that assigns by name, the fields of a struct have another order than in the table.
+    """
+    if name == "s":
+        order = ("b", "a") if by_name else ("a", "b")
+        parts = [f"'{each}', {typed(f's.{each}', (value or {}).get(each))}" for each in order]
+        struct = f"named_struct({', '.join(parts)})"
+        return f"if(true, NULL, {struct})" if value is None else struct
+    types = {"id": "INT", "v": "STRING", "day": "STRING", "s.a": "INT", "s.b": "STRING"}
     return f"CAST({literal(value)} AS {types.get(name, 'BIGINT')})"
 
 
-def relation(rows: list[Row], names: list[str]) -> str:
+def relation(rows: list[Row], names: list[str], *, by_name: bool = False) -> str:
     """Return rows as a query, with the columns in the order of the names."""
-    selects = [f"SELECT {', '.join(f'{typed(name, row.get(name))} AS {name}' for name in names)}" for row in rows]
+    selects = [
+        f"SELECT {', '.join(f'{typed(name, row.get(name), by_name=by_name)} AS {name}' for name in names)}"
+        for row in rows
+    ]
     return " UNION ALL ".join(selects)
 
 
@@ -100,7 +109,9 @@ class Model:
         kept = [{name: row[name] for name in names} for row in rows]
         complete = [{**self.defaults, **row} for row in kept]
         if shape == "name":
-            return Statement(f"INSERT INTO {{t}} BY NAME {relation(kept, names)}", lambda old: old + complete)
+            return Statement(
+                f"INSERT INTO {{t}} BY NAME {relation(kept, names, by_name=True)}", lambda old: old + complete
+            )
         return Statement(f"INSERT INTO {{t}} ({', '.join(names)}) {relation(kept, names)}", lambda old: old + complete)
 
     def _insert_overwrite(self) -> Statement:
@@ -137,7 +148,7 @@ class Model:
         rows = self._new_rows(2)
         for row in rows:
             row[name] = self.rng.randint(0, 9)
-        query = relation(rows, [*self.names, name])
+        query = relation(rows, [*self.names, name], by_name=True)
         sql = f"INSERT WITH SCHEMA EVOLUTION INTO {{t}} BY NAME {query}"
         return self._at_most_two_more(Statement(sql, lambda old: old + rows, (name,)))
 
@@ -152,7 +163,7 @@ class Model:
         for row in source:
             row[name] = self.rng.randint(0, 9)
         names = self._shuffled([*self.names, name])
-        sql = f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING ({relation(source, names)}) s ON t.id = s.id "
+        sql = f"MERGE WITH SCHEMA EVOLUTION INTO {{t}} t USING ({relation(source, names, by_name=True)}) s ON t.id = s.id "
         sql += "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         return self._at_most_two_more(self._merged(sql, source, [self._star()], [self._star()], [], (name,)))
 
@@ -170,7 +181,7 @@ class Model:
         clauses += [clause.sql_of("NOT MATCHED", "INSERT *") for clause in missing]
         clauses += [clause.sql_of("NOT MATCHED BY SOURCE", "") for clause in alone]
         names = self._shuffled(self.names)
-        sql = f"MERGE INTO {{t}} t USING ({relation(source, names)}) s ON t.id = s.id "
+        sql = f"MERGE INTO {{t}} t USING ({relation(source, names, by_name=True)}) s ON t.id = s.id "
         return self._merged(sql + " ".join(clauses), source, matched, missing, alone)
 
     def _merged(
@@ -246,9 +257,11 @@ class Model:
                 lambda row, _: row["v"] + f" {word}" if row.get("v") else row.get("v"),
             ),
             ("day", typed("day", day), lambda row, _: day),
-            ("s", f"named_struct('a', {digit}, 'b', '{word}')", lambda row, _: {"a": digit, "b": word}),
+            ("s", f"named_struct('b', '{word}', 'a', {digit})", lambda row, _: {"a": digit, "b": word}),
             ("id", f"{alias}.id", lambda row, _: row.get("id")),
         ]
+        for name, default in self.defaults.items():
+            choices.append((name, "DEFAULT", lambda _row, _other, default=default: default))
         if with_source:
             choices += [
                 ("n", f"{alias}.n + s.n", lambda row, other: _sum(row.get("n"), other.get("n"))),
@@ -274,7 +287,7 @@ class Model:
             sets, change = self._assignments("t", with_source=not alone)
             return Clause(kind, condition, sets, change)
         if kind == "insert":
-            names = self._shuffled(sorted({*self._some_names(), *self.defaults}))
+            names = self._some_names()
             values = ", ".join(f"s.{name}" for name in names)
             sql = f"({', '.join(names)}) VALUES ({values})"
             defaults = dict(self.defaults)
