@@ -261,7 +261,7 @@ class Model:
             ("id", f"{alias}.id", lambda row, _: row.get("id")),
         ]
         for name, default in self.defaults.items():
-            choices.append((name, "DEFAULT", lambda _row, _other, default=default: default))
+            choices.append((name, "DEFAULT", _constant(default)))
         if with_source:
             choices += [
                 ("n", f"{alias}.n + s.n", lambda row, other: _sum(row.get("n"), other.get("n"))),
@@ -372,6 +372,10 @@ class Merge:
             **row,
             **(clause.change(row, other) if clause.change else {name: other.get(name) for name in self.names}),
         }
+
+
+def _constant(value: Any) -> Callable[[Row, Row], Any]:
+    return lambda _row, _other: value
 
 
 def _is_match(row: Row, other: Row) -> bool:
