@@ -32,7 +32,7 @@ from indextables.splits.search.snippets import Snippet, snippets
 from indextables.table import Table, planning
 from indextables.web.elastic_aggregations import AggregationRequest
 from indextables.web.exploration import column_mappings, hit_count
-from indextables.web.hit_order import HitOrder, Position, numbers_of, parse_sort
+from indextables.web.hit_order import HitOrder, HitPosition, numbers_of, parse_sort
 from indextables.web.json_values import float_value
 from indextables.web.query_dsl import QueryDsl, options, refuse
 from indextables.web.time_formats import TimeFormat, iso_text
@@ -110,7 +110,7 @@ class HitRequest(Struct, frozen=True):
     """What hits show, and their order."""
 
     order: HitOrder
-    position: Position | None
+    position: HitPosition | None
     source: tuple[str, ...] | None
     fields: tuple[HitField, ...]
     highlight: HighlightRequest | None

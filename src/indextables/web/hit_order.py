@@ -51,7 +51,7 @@ class HitOrder(Struct, frozen=True):
         columns = [[sort_value(value) for value in rows.column(key.column)] for key in self.keys]
         return list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
 
-    def position(self, after: Any, schema: pa.Schema) -> Position:
+    def position(self, after: Any, schema: pa.Schema) -> HitPosition:
         """The position behind which hits begin."""
         length = len(self.keys) + self.numbered
         if not self.keys or not isinstance(after, list) or len(after) != length:
@@ -70,10 +70,10 @@ class HitOrder(Struct, frozen=True):
         # Rows with the same values are in front of the position, unless they are numbered: `seen` of them are then skipped.
         split = _BEFORE_EVERY_SPLIT if self.numbered else _BEHIND_EVERY_SPLIT
         end = PageEnd(pa.table(columns), split, -1)
-        return Position(end, seen, tuple(sort_value(column[0]) for column in columns.values()))
+        return HitPosition(end, seen, tuple(sort_value(column[0]) for column in columns.values()))
 
 
-class Position(Struct, frozen=True):
+class HitPosition(Struct, frozen=True):
     """A position in an order of hits."""
 
     end: PageEnd
@@ -116,7 +116,7 @@ def _clause(clause: Any) -> tuple[str, bool]:
     return str(name), order == "desc"
 
 
-def numbers_of(values: Sequence[tuple[Any, ...]], position: Position | None) -> list[int]:
+def numbers_of(values: Sequence[tuple[Any, ...]], position: HitPosition | None) -> list[int]:
     """The number of each row among those of its values, counted on from those before a position."""
     found: list[int] = []
     for row, value in enumerate(values):

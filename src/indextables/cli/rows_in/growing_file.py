@@ -28,7 +28,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from indextables.cli.rows_in.files import STDIN, RowFiles
-from indextables.cli.rows_in.log_files import Key, LogFile, Position, Positions, key_of, rotated_files
+from indextables.cli.rows_in.rotated_files import Key, LogFile, Position, Positions, key_of, rotated_files
 from indextables.errors import IndexTablesError, InvalidInputError, TableNotFoundError
 from indextables.model.report import Progress
 from indextables.table import Table
