@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -137,11 +138,39 @@ public class MatchRule extends Rule {
     }
 
     public boolean isDefinedAt(Object e) {
-      return search.semanticEquals((Expression) e);
+      return search.semanticEquals((Expression) e) || isAround(e);
     }
 
     public Object applyOrElse(Object e, scala.Function1 otherwise) {
-      return isDefinedAt(e) ? value : otherwise.apply(e);
+      if (search.semanticEquals((Expression) e)) return value;
+      if (!isAround(e)) return otherwise.apply(e);
+      // A subquery whose condition is a search of the outer row needs the match column of that row: by these columns Spark
+      // decides what the outer table returns.
+      SubqueryExpression subquery = (SubqueryExpression) e;
+      List outer = new ArrayList();
+      scala.collection.Iterator each = subquery.getOuterAttrs().iterator();
+      while (each.hasNext()) outer.add(each.next());
+      scala.collection.Iterator matches = value.references().iterator();
+      while (matches.hasNext()) outer.add(matches.next());
+      return subquery.withNewOuterAttrs(CollectionConverters.asScala(outer).toSeq());
+    }
+
+    /** Whether an expression is a subquery with this search among its own conditions, and without its match column. */
+    private boolean isAround(Object e) {
+      if (!(e instanceof SubqueryExpression) || firstSearch((Expression) e) == null) return false;
+      scala.collection.Iterator outer = ((SubqueryExpression) e).getOuterAttrs().iterator();
+      while (outer.hasNext()) {
+        Expression one = (Expression) outer.next();
+        if (value.references().subsetOf(one.references())) return false;
+      }
+      return holds((Expression) e);
+    }
+
+    private boolean holds(Expression e) {
+      if (search.semanticEquals(e)) return true;
+      scala.collection.Iterator each = e.children().iterator();
+      while (each.hasNext()) if (holds((Expression) each.next())) return true;
+      return false;
     }
   }
 
