@@ -184,6 +184,14 @@ MERGES = [
         then=[(1, "a"), (2, "b"), (3, "c")],
     ),
     Case(
+        "a merge after WITH",
+        "WITH c AS (SELECT * FROM {s} WHERE k < 4) MERGE INTO {t} t USING c ON t.k = c.k "
+        "WHEN MATCHED THEN UPDATE SET v = c.v",
+        rows=TARGET,
+        source=SOURCE,
+        then=[(1, "a"), (2, "B"), (3, "C")],
+    ),
+    Case(
         "a table merged with itself",
         "MERGE INTO {t} t USING {t} s ON t.k = s.k + 1 WHEN MATCHED THEN UPDATE SET v = s.v "
         "WHEN NOT MATCHED THEN INSERT *",
