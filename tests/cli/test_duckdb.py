@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from indextables import write_table
 from tests.cli.calls import Call
 
 pytest.importorskip("duckdb", reason="duckdb is not installed")
@@ -30,3 +31,36 @@ def test_what_cannot_be_asked_is_told(call: Call, made_once: Path, tmp_path: Pat
     ):
         assert said in call("query", statement, made_once, code=2).err
     assert "There is no table" in call("query", "SELECT 1", tmp_path, code=2).err
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """A table whose version 1 has the rows 1 and 2, version 2 the row 2, and version 3 the rows 2 and 3."""
+    table = write_table(str(tmp_path / "logs"), [{"id": 1, "note": "logs@v1"}, {"id": 2, "note": None}])
+    table.delete(where="id = 1")
+    table.append([{"id": 3, "note": None}])
+    table.tag("release", version=1)
+    return tmp_path / "logs"
+
+
+@pytest.mark.parametrize(
+    ("statement", "ids"),
+    [
+        ("SELECT id FROM logs VERSION AS OF 1 ORDER BY id", [1, 2]),
+        ("SELECT logs.id FROM logs@v1 ORDER BY logs.id", [1, 2]),
+        ("SELECT old.id FROM logs VERSION AS OF 1 AS old ANTI JOIN logs ON old.id = logs.id", [1]),
+        ("SELECT o.id FROM \"logs\" version as of 'release' o LEFT JOIN logs@v2 ON logs.id = o.id ORDER BY 1", [1, 2]),
+        ("SELECT id FROM logs EXCEPT SELECT id FROM LOGS /* before */ VERSION AS OF 2", [3]),
+        ("SELECT id FROM logs TIMESTAMP AS OF '2100-01-01' ORDER BY id", [2, 3]),
+        ("SELECT id FROM logs@v1 WHERE note = 'logs@v1' -- logs VERSION AS OF 7", [1]),
+    ],
+)
+def test_older_versions_are_queried_by_number_tag_and_timestamp(
+    call: Call, changed: Path, statement: str, ids: list[int]
+) -> None:
+    assert [row["id"] for row in json.loads(call("query", statement, changed, "--json").out)] == ids
+
+
+def test_a_version_that_does_not_exist_is_refused(call: Call, changed: Path) -> None:
+    assert "version 99" in call("query", "SELECT * FROM logs VERSION AS OF 99", changed, code=3).err.lower()
+    assert "nope" in call("query", "SELECT * FROM logs VERSION AS OF 'nope'", changed, code=3).err

@@ -304,6 +304,15 @@ def test_a_column_in_two_lists_is_refused(tmp_path: Path, family: str, words: tu
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("right", ["indexing.typemap.text", "indexing.typemap.body"])
+def test_a_misspelt_kind_next_to_a_right_one_is_refused(tmp_path: Path, right: str) -> None:
+    value = "body" if right.endswith("text") else "text"
+    for options in ({"indexing.typemap.txet": "body", right: value}, {right: value, "indexing.typemap.txet": "body"}):
+        with pytest.raises(InvalidInputError, match="cannot be 'txet'"):
+            Table.create(str(tmp_path / "t"), schema=SCHEMA, options=options)
+    assert not (tmp_path / "t").exists()
+
+
 def test_splits_per_task_may_be_left_to_the_engine() -> None:
     assert config.resolve(options={"read.splitsPerTask": "auto"})["read.splitsPerTask"] == 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -41,7 +41,6 @@ CHAIN = "|"
 MAX_TOKEN_LENGTH = 32_000
 TOKEN_LENGTHS = {"legacy": 40, "default": 255, "tantivy_max": MAX_TOKEN_LENGTH, "min_limit": 1}
 """The words that the JVM engine has for lengths; the longest term here leaves room for the path of a json value."""
-_LISTS = ("typemap", "tokenizer", "record_option", "token_length")
 _OTHER_NAMES = {"ipaddress": "ip", "ipaddr": "ip"}
 
 
@@ -60,6 +59,15 @@ def _is_tokenizer(word: str) -> bool:
 
 def _is_length(word: str) -> bool:
     return word in TOKEN_LENGTHS or word.isdecimal()
+
+
+_LISTS: Mapping[str, Callable[[str], bool]] = {
+    "typemap": _is_kind,
+    "tokenizer": _is_tokenizer,
+    "record_option": RECORD_OPTIONS.__contains__,
+    "token_length": _is_length,
+}
+"""The settings that may list the columns of a word, and what is a word of each."""
 
 
 class IndexingSettings(SettingsGroup, frozen=True):
@@ -129,11 +137,16 @@ class IndexingSettings(SettingsGroup, frozen=True):
         that is a column too. A column that is called like a kind wins over the kind. What is neither stays, for whoever
         checks the columns.
         """
-        return replace(self, **{name: _by_column(getattr(self, name), columns) for name in _LISTS})
+        return replace(
+            self, **{name: _by_column(getattr(self, name), columns, is_word) for name, is_word in _LISTS.items()}
+        )
 
 
-def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, str]:
-    """Words by column, from entries `column = word` and `word = column, column`. The former are the more particular."""
+def _by_column(words: Mapping[str, str], columns: Collection[str], is_word: Callable[[str], bool]) -> dict[str, str]:
+    """Words by column, from entries `column = word` and `word = column, column`. The former are the more particular.
+
+    A misspelt word of a list wins, so that the check of the columns names it.
+    """
     particular = {key: value for key, value in words.items() if key in columns}
     listed: dict[str, str] = {}
     for key, value in words.items():
@@ -141,10 +154,14 @@ def _by_column(words: Mapping[str, str], columns: Collection[str]) -> dict[str, 
         if key in columns:
             continue
         if any(name in columns for name in names):
-            listed.update(dict.fromkeys(names, key.lower()))
+            word = key.lower()
+            known = [name for name in names if name in listed and not is_word(listed[name])]
+            listed.update({name: word for name in names if name not in known})
         else:
             particular[key] = value
-    return {key: _OTHER_NAMES.get(word.strip().lower(), word) for key, word in (listed | particular).items()}
+    misspelt = {name: word for name, word in listed.items() if not is_word(word)}
+    chosen = listed | particular | misspelt
+    return {key: _OTHER_NAMES.get(word.strip().lower(), word) for key, word in chosen.items()}
 
 
 def _pushdown(key: str, what: str) -> Any:

@@ -11,6 +11,7 @@ import typer
 
 from indextables.cli import output
 from indextables.cli.rows_in.files import reading
+from indextables.cli.time_travel import replace_versions
 from indextables.cli.verb import (
     Columns,
     Json,
@@ -26,6 +27,7 @@ from indextables.cli.verb import (
     verb,
 )
 from indextables.errors import InvalidInputError
+from indextables.table import Table
 from indextables.table.description import describe_table, difference
 from indextables.web.warehouse import Warehouse
 
@@ -321,6 +323,7 @@ def _specification(text: str) -> dict[str, Any]:
     "query",
     panel=_ROWS,
     example="query 'SELECT level, count(*) AS n FROM logs GROUP BY level' logs\n"
+    "query 'SELECT * FROM logs EXCEPT SELECT * FROM logs VERSION AS OF 3' logs\n"
     "query \"SELECT ts, message FROM logs_search('timeout') ORDER BY _score DESC LIMIT 5\" logs",
 )
 def query(
@@ -331,15 +334,24 @@ def query(
     option: Settings = None,
     json: Json = False,
 ) -> None:
-    """Ask tables in SQL, by DuckDB and without Spark. `NAME_search('query')` is the rows that a search finds."""
-    warehouse = Warehouse(paths, settings_of(option))
+    """Query tables in SQL, by DuckDB and without Spark. `NAME_search('query')` is the rows that a search finds.
+
+    `NAME VERSION AS OF 3`, `NAME@v3` and `NAME TIMESTAMP AS OF '2026-11-01'` are older versions of a table.
+    """
+    settings = settings_of(option)
+    warehouse = Warehouse(paths, settings)
     warehouse.check()
     connection = None
     for shown in warehouse.tables():
         connection = warehouse.open(shown.name).to_duckdb(connection, shown.name)
     if connection is None:
         raise InvalidInputError("There is no table there.", hint="Name a table, or a folder that holds tables.")
+    places = {shown.name: shown.path for shown in warehouse.tables()}
     try:
+        statement, versions = replace_versions(statement, places, _reserved_words(connection))
+        for named in versions:
+            table = Table.open(places[named.table], version=named.version, timestamp=named.timestamp, options=settings)
+            connection = table.to_duckdb(connection, named.view)
         kinds = [part.type.name.removeprefix("STATEMENT_TYPE_") for part in connection.extract_statements(statement)]
         result = connection.sql(statement).to_arrow_table() if kinds in (["SELECT"], ["EXPLAIN"]) else None
     except Exception as error:
@@ -354,3 +366,11 @@ def query(
             "This is no question.", hint="Write a SELECT; tables are only read.", statement=statement
         )
     output.rows(result, as_json=json)
+
+
+def _reserved_words(connection: Any) -> frozenset[str]:
+    """Return the keywords that DuckDB does not accept as the alias of a table."""
+    rows = connection.execute(
+        "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category IN ('reserved', 'type_function')"
+    ).fetchall()
+    return frozenset(name for (name,) in rows)
