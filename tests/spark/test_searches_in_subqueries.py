@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 
@@ -43,3 +44,13 @@ QUERIES = [
 def test_a_search_in_a_correlated_subquery_finds_what_like_finds(spark: SparkSession, query: str) -> None:
     expected = spark.sql(query.replace(TIMEOUT, "x.m LIKE '%timeout%'")).collect()
     assert sorted(map(repr, spark.sql(query).collect())) == sorted(map(repr, expected))
+
+
+def test_a_search_that_a_masked_scan_cannot_answer_is_refused(spark: SparkSession) -> None:
+    query = (
+        "SELECT id, (SELECT count(*) FILTER (WHERE x.m TEXTSEARCH 'timeout') FROM nested.t x WHERE x.k = p.k) "
+        "FROM nested.p ORDER BY id"
+    )
+    with pytest.raises(PySparkException) as refused:
+        spark.sql(query).collect()
+    assert (refused.value.getCondition() or "").startswith("INDEXTABLES_"), refused.value

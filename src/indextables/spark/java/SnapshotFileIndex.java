@@ -129,6 +129,11 @@ class SnapshotFileIndex implements FileIndex {
     return false;
   }
 
+  /** Whether a filter above the scan leaves deleted rows out already. */
+  boolean isMasked() {
+    return masked;
+  }
+
   ByteBuffer vectors() {
     return bitmaps;
   }

@@ -148,7 +148,8 @@ public class TableRule extends Rule {
     LogicalRelation relation = (LogicalRelation) node;
     if (!(relation.relation() instanceof HadoopFsRelation)) return null;
     FileIndex files = ((HadoopFsRelation) relation.relation()).location();
-    if (!(files instanceof SnapshotFileIndex)) return null;
+    // A masked scan has a filter above it that needs its hidden column, which the data source does not have.
+    if (!(files instanceof SnapshotFileIndex) || ((SnapshotFileIndex) files).isMasked()) return null;
     List fields = new ArrayList();
     scala.collection.Iterator output = relation.output().iterator();
     while (output.hasNext()) {
