@@ -216,6 +216,7 @@ class Limits:
             future.add_done_callback(lambda done: done.exception())
             raise _too_long(self.seconds) from None
         finally:
+            gone[0] = True  # ends the watch even if `is_disconnected` swallows the cancellation
             watch.cancel()
 
     def close(self) -> None:
