@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from indextables.commands import sql
     from indextables.config import VERSION as __version__  # noqa: N811
     from indextables.model.actions import AddAction
-    from indextables.table import Table, write_table
+    from indextables.table import Table
+    from indextables.table.frame_writer import write_table
 
     open_table = Table.open
 
@@ -29,7 +30,7 @@ _WHERE = {
     "open_table": ("indextables.table", "open_table"),
     "sql": ("indextables.commands", "sql"),
     "unload_ipython_extension": ("indextables.inspect.figures", "unload_ipython_extension"),
-    "write_table": ("indextables.table", "write_table"),
+    "write_table": ("indextables.table.frame_writer", "write_table"),
 }
 
 

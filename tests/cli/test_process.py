@@ -262,7 +262,7 @@ def test_the_search_service_answers_who_has_the_token(made_once: Path) -> None:
     told = json.loads("".join(running.stdout.readline() for _ in range(4)))
     address = f"{told['address']}/{told['token']}/logs/_search?q=gateway"
     assert json.loads(fetched(address)[1])["hits"]["total"]["value"] == 1
-    assert fetched(f"{told['address']}/logs/_search?q=gateway")[0] == 403
+    assert fetched(f"{told['address']}/logs/_search?q=gateway")[0] == 401
     assert fetched(address, host="evil.example:80")[0] == 403
     running.send_signal(signal.SIGINT)
     running.communicate(timeout=60)

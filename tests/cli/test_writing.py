@@ -66,7 +66,14 @@ def test_append_from_files(call: Call, tmp_path: Path, kind: str) -> None:
     call("create", tmp_path / "t", "--schema", COLUMNS)
     path = file_of(tmp_path, kind)
     told = call("append", tmp_path / "t", path, path, "--note", "twice", "--json").json
-    assert told == {"path": str(tmp_path / "t"), "version": 1, "rows": 6, "written": True}
+    assert told == {
+        "path": str(tmp_path / "t"),
+        "version": 1,
+        "rows": 6,
+        "written": True,
+        "blank_lines": 0,
+        "unmatched_lines": 0,
+    }
     table = Table.open(str(tmp_path / "t"))
     assert table.scan().read_all().slice(0, 3).to_pylist() == DATA.to_pylist()
     assert table.history().to_pylist()[0]["user_metadata"] == "twice"

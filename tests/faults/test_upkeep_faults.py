@@ -201,6 +201,7 @@ def test_a_repair_that_fails_can_be_repeated(tmp_path: Path, how: str, monkeypat
         stores.append(store)
         return store
 
+    monkeypatch.setattr("indextables.table.handle.open_table_store", faulty)
     monkeypatch.setattr("indextables.table.handle.open_store", faulty)
 
     def repair(root: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from indextables.errors import InvalidInputError, nearest
 
@@ -19,6 +19,21 @@ P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+if TYPE_CHECKING:
+    class_only = classmethod
+else:
+
+    class class_only(classmethod):  # noqa: N801 - used as a decorator
+        """A class method that instances do not have: `t.drop("column")` must not delete a table of that name."""
+
+        def __get__(self, instance: object, owner: type | None = None) -> Any:
+            """Return the method of the class; AttributeError for an instance."""
+            if instance is not None:
+                name = self.__func__.__qualname__
+                raise AttributeError(f"{name} is called on the class, not on an instance.")
+            return super().__get__(instance, owner)
 
 
 def checked_calls(cls: C) -> C:
@@ -29,7 +44,7 @@ def checked_calls(cls: C) -> C:
         if inspect.isfunction(member):
             setattr(cls, name, checked_call(member))
         elif isinstance(member, classmethod):
-            setattr(cls, name, classmethod(checked_call(member.__func__)))
+            setattr(cls, name, type(member)(checked_call(member.__func__)))
     return cls
 
 

@@ -1,9 +1,8 @@
 """Table: every verb a person calls. The verbs delegate; the rooms below do the work."""
 
-from indextables.table.frame_writer import write_table
 from indextables.table.handle import verify_table
 from indextables.table.table import Table
 
 open_table = Table.open
 
-__all__ = ["Table", "open_table", "verify_table", "write_table"]
+__all__ = ["Table", "open_table", "verify_table"]

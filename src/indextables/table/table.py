@@ -36,7 +36,7 @@ from indextables.model.arguments import (
     transaction_id,
     whole_number,
 )
-from indextables.model.calls import checked_calls
+from indextables.model.calls import checked_calls, class_only
 from indextables.model.conflicts import Operation
 from indextables.model.predicate import Where, partition_predicate
 from indextables.model.report import Progress, silent
@@ -897,9 +897,9 @@ class Table(TableHandle):
             progress=progress,
         )
 
-    @classmethod
+    @class_only
     def drop(
-        cls,
+        cls,  # noqa: N805
         path: str,
         *,
         options: Mapping[str, object] | None = None,

@@ -27,4 +27,4 @@ def test_it_tells_what_comes(tmp_path: Path, compact: bool, prepare: str) -> Non
     told = fresh.compact(dry_run=True) if compact else fresh.checkpoint(dry_run=True)
     assert contents(table.path) == before
     real = fresh.compact() if compact else fresh.checkpoint()
-    assert replace(told, written=real.written) == real
+    assert replace(told, written=real.written, size_bytes=real.size_bytes) == real

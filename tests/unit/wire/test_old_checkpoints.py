@@ -208,6 +208,8 @@ def test_the_pointer_comes_back_in_the_formats_words() -> None:
         "checkpointId": None,
         "format": "avro-state",
         "stateDir": "state-v42",
+        "tableId": None,
+        "txnId": None,
     }
     assert decode_pointer(encode_pointer(pointer)) == pointer
 
