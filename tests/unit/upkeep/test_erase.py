@@ -357,6 +357,10 @@ def test_a_split_that_another_writer_changed_is_a_conflict(tmp_path: Path, monke
     assert Table.open(table.path).count() == 21
 
 
+GIVES_WAY = (ConflictError, VersionNotFoundError)
+"""What a writer may raise next to an erasure that keeps no older version."""
+
+
 def test_erasing_again_and_again_beside_writers_loses_no_row(tmp_path: Path) -> None:
     table = table_with_ada(tmp_path / "t")
     kept, stop = set(range(7)) | set(range(10, 17)) | set(range(20, 28)), Event()
@@ -367,13 +371,13 @@ def test_erasing_again_and_again_beside_writers_loses_no_row(tmp_path: Path) -> 
             first = 1_000 * writer + 10 * turn
             try:
                 Table.open(table.path).append(people(first))
-            except ConflictError:
-                continue  # its split was taken for an orphan with the rows, and nothing was committed
+            except GIVES_WAY:
+                continue  # its split was taken for an orphan, or its version was cleaned away: nothing was committed
             kept.update(range(first, first + 7))
 
     def merge() -> None:
         while not stop.wait(0.05):
-            with suppress(ConflictError):
+            with suppress(*GIVES_WAY):
                 Table.open(table.path).merge()
 
     def run(work: Callable[[], None]) -> None:
@@ -387,7 +391,7 @@ def test_erasing_again_and_again_beside_writers_loses_no_row(tmp_path: Path) -> 
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads[:2]):
-        with suppress(ConflictError):
+        with suppress(*GIVES_WAY):
             at_once(table).erase(where=PERSON, retention_hours=0)
     stop.set()
     for thread in threads:
