@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
     "transaction.retry.maxDelayMs": 300,
     "storage.retry.baseDelayMs": 10,
 }
-CLEAR = {"missing_split", "version_not_found", "not_found", "conflict", "unavailable"}
+CLEAR = {"missing_split", "version_not_found", "not_found", "conflict", "unavailable", "checkpoint_write"}
 """What a reader or a writer may be told while others take away what it looks at."""
 CROWD = (
     "write",
