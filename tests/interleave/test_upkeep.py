@@ -13,7 +13,7 @@ import pytest
 
 from indextables.config.log import RetentionSettings
 from indextables.errors import VersionNotFoundError
-from indextables.log.checkpoint.state_files import every_file
+from indextables.log.live_files import every_file
 from indextables.log.transaction import Changes
 from indextables.model import conflicts
 from indextables.model.actions import AddAction, RemoveAction

@@ -19,7 +19,7 @@ from indextables.config.upkeep import MergeSettings
 from indextables.errors import InvalidInputError
 from indextables.log import history as log_history
 from indextables.log.checkpoint.checkpointer import StateReport, state_report
-from indextables.log.checkpoint.state_files import pruned_files
+from indextables.log.live_files import pruned_files
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS
 from indextables.model.actions import skipped_table

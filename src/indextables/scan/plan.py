@@ -19,7 +19,7 @@ from indextables.config.indexing import FilterSettings, IndexingSettings, Search
 from indextables.config.registry import is_news
 from indextables.config.splits import PrewarmSettings, RangeSettings, ReadSettings, SplitCacheSettings
 from indextables.errors import InvalidInputError
-from indextables.log.checkpoint.state_files import files_in_parts
+from indextables.log.live_files import files_in_parts
 from indextables.metrics import PROFILER, SKIPPED
 from indextables.model.arguments import text, unexpected
 from indextables.model.column_names import ColumnNames, column_names

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from indextables.config import Settings
 from indextables.config.upkeep import DeleteSettings, ExpirySettings
 from indextables.errors import InvalidInputError
-from indextables.log.checkpoint.state_files import files_in_parts
+from indextables.log.live_files import files_in_parts
 from indextables.log.transaction import Changes, RowDeletion, WrittenVector
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec import Struct
 
-from indextables.log.checkpoint.state_files import files_of_matching_partitions
+from indextables.log.live_files import files_of_matching_partitions
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import RemoveAction

@@ -32,10 +32,10 @@ from indextables.config.upkeep import MergeSettings, PurgeSettings
 from indextables.errors import RefusedError
 from indextables.log import log_files
 from indextables.log.checkpoint.checkpointer import CHECKPOINTS
-from indextables.log.checkpoint.state_files import files_in_parts
 from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.cleaning import Cleaner
+from indextables.log.live_files import files_in_parts
 from indextables.log.replica import folder_of
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog

@@ -35,7 +35,7 @@ from indextables.errors import (
     StorageError,
     UnsupportedError,
 )
-from indextables.log.checkpoint.state_files import every_file, files_of_matching_partitions
+from indextables.log.live_files import every_file, files_of_matching_partitions
 from indextables.log.transaction import Changes, SkipRequest
 from indextables.log.transaction_log import TransactionLog
 from indextables.metrics import METRICS

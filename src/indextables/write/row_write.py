@@ -32,7 +32,7 @@ from indextables import config
 from indextables.config import Settings
 from indextables.config.indexing import IndexingSettings, SearchSettings
 from indextables.config.splits import SplitWriterSettings, StatsSettings
-from indextables.log.checkpoint.state_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
+from indextables.log.live_files import every_file, files_of_partitions, files_within, no_file_of_a_new_table
 from indextables.log.transaction import Changes, LiveSelection
 from indextables.model.actions import AddAction, MetadataAction
 from indextables.model.arguments import transaction_id

@@ -1,11 +1,8 @@
-"""The file list of a state: its manifests without what its tombstones hide, read when somebody asks, and counted.
-
-And which live files a commit removes, decided on the snapshot it meets: all, those of a predicate, those of partitions.
-"""
+"""The file list of a state: the entries of its manifests that no tombstone hides, read on demand and counted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,17 +13,12 @@ from msgspec import Struct
 from indextables.errors import (
     BadFileError,
     CheckpointCorruptionError,
-    ConflictError,
     IndexTablesError,
     NotFoundError,
-    TableExistsError,
 )
 from indextables.log.checkpoint.manifests import ManifestReader
-from indextables.log.transaction import LiveSelection
 from indextables.model.file_list import empty_file_list
-from indextables.model.predicate import Predicate
-from indextables.model.pruning import all_match, manifests_may_match, may_match
-from indextables.model.snapshot import PartFilter, Snapshot
+from indextables.model.snapshot import PartFilter
 from indextables.model.state import Bounds, ManifestInfo, StateManifest
 from indextables.storage.store import ObjectInfo
 
@@ -141,91 +133,3 @@ def _last_of_each_path(files: pa.Table) -> pa.Table:
 def _no_files(columns: Sequence[str] | None) -> pa.Table:
     empty = empty_file_list()
     return empty if columns is None else empty.select(list(columns))
-
-
-class _PartsThatMayMatch(Struct, frozen=True):
-    """Rules out parts of a file list by a predicate over their bounds."""
-
-    where: Predicate
-
-    def keeps(self, bounds: Mapping[str, Sequence[Bounds]], *, count: int, typed: bool) -> Sequence[bool]:
-        return list(manifests_may_match(self.where, bounds, count=count, typed=typed).to_pylist())
-
-
-def files_in_parts(snapshot: Snapshot, where: Predicate | None) -> pa.Table:
-    """Live files, without those in parts of the list that the predicate rules out unread."""
-    return snapshot.all_files if where is None else snapshot.files(_PartsThatMayMatch(where))
-
-
-def pruned_files(snapshot: Snapshot, where: Predicate) -> pa.Table:
-    """Live files that may hold a matching row."""
-    files = files_in_parts(snapshot, where)
-    columns = tuple(snapshot.metadata.partition_columns or ())
-    return files.filter(may_match(where, files, partition_columns=columns))
-
-
-def every_file(snapshot: Snapshot) -> pa.Table:
-    """All live files."""
-    return snapshot.all_files
-
-
-def no_file_of_a_new_table(snapshot: Snapshot) -> pa.Table:
-    """Nothing is removed, and nothing may be there: rows of a writer that wants to be the table's first."""
-    if snapshot.version > 0:
-        raise TableExistsError(
-            f"Another writer was first: the new table is at version {snapshot.version} already.",
-            hint="Append to it, or overwrite it. Nothing of this write was committed.",
-            version=snapshot.version,
-        )
-    return snapshot.all_files
-
-
-def files_within(
-    where: Predicate, partition_columns: Sequence[str], *, inspected: Mapping[str, str | None]
-) -> LiveSelection:
-    """Files all of whose rows match. A file of which some rows may match must have been looked into before, with the
-    deletion vector that it has.
-
-    One that has not been came in meanwhile: its rows cannot be replaced unseen, and the write must be repeated.
-    """
-
-    def select(snapshot: Snapshot) -> pa.Table:
-        files = snapshot.all_files
-        certain = all_match(where, files, partition_columns=partition_columns)
-        own = zip(files.column("path").to_pylist(), files.column("deletion_vector").to_pylist(), strict=True)
-        excluded = pa.array([path in inspected and inspected[path] == vector for path, vector in own], pa.bool_())
-        partly = pc.and_not(may_match(where, files, partition_columns=partition_columns), certain)
-        undecided = files.filter(pc.and_not(partly, excluded)).column("path").to_pylist()
-        if undecided:
-            raise ConflictError(
-                f"{len(undecided)} file(s) that may match `{where}` in part were added meanwhile, such as {undecided[0]}.",
-                path=undecided[0],
-                version=snapshot.version,
-                retry_helps=True,
-            )
-        return files.filter(pc.and_not(certain, excluded))
-
-    return select
-
-
-def files_of_partitions(partitions: Iterable[Mapping[str, str | None]]) -> LiveSelection:
-    """Files of exactly these partitions (dynamic partition overwrite)."""
-    keys = {tuple(sorted(values.items(), key=lambda item: item[0])) for values in partitions}
-
-    def select(snapshot: Snapshot) -> pa.Table:
-        files = snapshot.all_files
-        values = files.column("partition_values").to_pylist()
-        return files.filter(pa.array([tuple(sorted(v or [])) in keys for v in values], pa.bool_()))
-
-    return select
-
-
-def files_of_matching_partitions(where: Predicate) -> LiveSelection:
-    """Files of the partitions that match a predicate over partition columns only."""
-
-    def select(snapshot: Snapshot) -> pa.Table:
-        files = snapshot.all_files
-        columns = tuple(snapshot.metadata.partition_columns or ())
-        return files.filter(all_match(where, files, partition_columns=columns))
-
-    return select

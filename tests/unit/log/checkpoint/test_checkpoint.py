@@ -19,9 +19,9 @@ from indextables.config.log import (
 )
 from indextables.log import log_files
 from indextables.log.checkpoint import checkpointer
-from indextables.log.checkpoint.state_files import files_in_parts, pruned_files
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier
+from indextables.log.live_files import files_in_parts, pruned_files
 from indextables.log.log_files import list_log
 from indextables.log.transaction import Changes
 from indextables.model.actions import SkipAction
