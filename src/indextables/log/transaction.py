@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from indextables.errors import ConflictError, InvalidInputError
-from indextables.log.commit import Plan
+from indextables.log.proposal import Plan
 from indextables.model.actions import (
     AddAction,
     CommitInfo,

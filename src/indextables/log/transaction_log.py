@@ -55,9 +55,10 @@ from indextables.log.checkpoint.state_reader import BaseReader
 from indextables.log.checkpoint.state_writer import Compact
 from indextables.log.checkpoint.verifier import CheckpointVerifier, is_of_another_engine
 from indextables.log.cleaning import Cleaner, policy_of
-from indextables.log.commit import CommitResult, Committer, Proposal, TakeoverProposal, commit_after
+from indextables.log.commit import CommitResult, Committer, commit_after
 from indextables.log.log_files import LOG, list_log
 from indextables.log.own_commits import OWN_COMMITS, CommitMark, table_key
+from indextables.log.proposal import Proposal, TakeoverProposal
 from indextables.log.replay import LoadedSnapshot
 from indextables.log.replica import Replica
 from indextables.log.transaction import Changes

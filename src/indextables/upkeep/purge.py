@@ -44,8 +44,8 @@ from indextables.errors import (
 )
 from indextables.log import log_files
 from indextables.log.cleaning import CleaningReport, policy_of
-from indextables.log.commit import Plan
 from indextables.log.log_files import LogListing, list_log
+from indextables.log.proposal import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.log.versions import StoreClock
 from indextables.metrics import METRICS

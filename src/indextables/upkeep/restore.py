@@ -13,8 +13,8 @@ import msgspec
 from msgspec import Struct
 
 from indextables.errors import MissingSplitError
-from indextables.log.commit import Plan, with_operator
 from indextables.log.history import check_not_purged
+from indextables.log.proposal import Plan, with_operator
 from indextables.log.transaction import Changes
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import AddAction, MetadataAction

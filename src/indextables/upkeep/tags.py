@@ -19,8 +19,8 @@ from indextables.errors import (
     RefusedError,
     VersionNotFoundError,
 )
-from indextables.log.commit import Plan
 from indextables.log.history import check_not_purged
+from indextables.log.proposal import Plan
 from indextables.log.transaction_log import TransactionLog
 from indextables.model.actions import CommitInfo, LogAction, TxnAction
 from indextables.model.arguments import text
