@@ -35,6 +35,7 @@ from indextables.spark.settings import check_workers, has_jvm, session_of, with_
 from indextables.table.frame_writer import index_settings
 from indextables.table.handle import open_log
 from indextables.table.planning import abandon_rows, finish_rows, plan_rows
+from indextables.write.prose import ProseSample, log_prose_hint
 from indextables.write.row_write import RowWrite
 
 _MOST_TASKS = 100_000
@@ -161,7 +162,7 @@ def abandon(write: RowWrite, added: Sequence[AddAction]) -> bool:
 
 
 MODES = ("append", "overwrite", "error", "errorifexists", "ignore")
-_REPORT = pa.schema([("added", pa.binary()), ("refusal", pa.binary())])
+_REPORT = pa.schema([("added", pa.binary()), ("refusal", pa.binary()), ("prose", pa.string())])
 
 
 def write(
@@ -265,7 +266,7 @@ def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[Ad
         # Numbered, because Spark takes a dot in a column's name for a field of a struct here.
         numbered = rows.toDF(*[f"c{place}" for place in range(len(rows.columns))])
         task = _task(write, rows.columns, accumulator)
-        reports = numbered.mapInArrow(task, "added binary, refusal binary").collect()
+        reports = numbered.mapInArrow(task, "added binary, refusal binary, prose string").collect()
     except BaseException:
         if accumulator is not None and accumulator.value:
             abandon(write, accumulator.value)
@@ -275,6 +276,7 @@ def _run_tasks(spark: SparkSession, rows: DataFrame, write: RowWrite) -> list[Ad
     if refusal is not None:
         abandon(write, added)
         raise pickle.loads(bytes(refusal))
+    log_prose_hint(next((report["prose"] for report in reports if report["prose"]), None))
     return added
 
 
@@ -282,8 +284,9 @@ def _task(
     write: RowWrite, names: list[str], accumulator: Accumulator[list[AddAction]] | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        sample = ProseSample(is_wanted=write.may_miss_text)
         try:
-            added = write.run(batch.rename_columns(names) for batch in batches)
+            added = write.run(sample.watch(batch.rename_columns(names) for batch in batches))
         except InvalidInputError as error:
             # Rows that cannot be written will not be writable at the next attempt either: told, not raised.
             yield _report(refusal=pickle.dumps(error))
@@ -291,10 +294,10 @@ def _task(
         if accumulator is not None:
             accumulator.add(added)
         if added:
-            yield _report(added=pickle.dumps(added))
+            yield _report(added=pickle.dumps(added), prose=sample.column)
 
     return run
 
 
-def _report(*, added: bytes | None = None, refusal: bytes | None = None) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([added], pa.binary()), pa.array([refusal], pa.binary())], schema=_REPORT)
+def _report(*, added: bytes | None = None, refusal: bytes | None = None, prose: str | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"added": added, "refusal": refusal, "prose": prose}], schema=_REPORT)

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from indextables.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from indextables.model.arguments import names_list
 from indextables.table import definition, planning
 from indextables.table.table import Table
 from indextables.write.incoming import Incoming, incoming
+from indextables.write.prose import ProseSample, log_prose_hint
 
-logger = logging.getLogger(__name__)
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
-PROSE_LENGTH = 40
-"""Average number of characters above which a column of texts with spaces looks like prose."""
-_SAMPLE_ROWS = 1_000
 
 
 def write_table(
@@ -72,7 +67,7 @@ def write_table(
     if mode == "ignore":
         return table
     planning.check_partitioning(table, partitions)
-    _check_indexed(table, *columns)
+    check_indexed(table, *columns)
     if mode == "overwrite":
         table.overwrite(data)
     else:
@@ -94,7 +89,7 @@ def index_settings(
         table = Table.open(path, options=options)
     except TableNotFoundError:
         return definition.index_options(options, schema, text=columns[0], substring=columns[1])
-    _check_indexed(table, *columns)
+    check_indexed(table, *columns)
     return options or {}
 
 
@@ -122,7 +117,7 @@ def _create(
     return table
 
 
-def _check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -> None:
+def check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) -> None:
     """Refuse columns that an existing table indexes in another way."""
     fields = planning.query_fields(table)
     for argument, names in (("text", text), ("substring", substring)):
@@ -144,27 +139,8 @@ def _check_indexed(table: Table, text: Sequence[str], substring: Sequence[str]) 
 
 def _suggest_text_column(rows: Incoming) -> Incoming:
     """Log which column looks like prose, if no column is searched by its words. Returns the same rows."""
-    first = next(rows.batches, None)
-    if first is None:
-        return rows
-    for name in _find_prose(first.slice(0, _SAMPLE_ROWS)):
-        logger.warning(
-            'The column %r looks like prose, but is indexed by its whole values. Pass text=["%s"] to search its words.',
-            name,
-            name,
-        )
-        break
-    return Incoming(rows.schema, itertools.chain([first], rows.batches))
-
-
-def _find_prose(sample: pa.RecordBatch) -> Iterator[str]:
-    """Yield the string columns whose values are long and have spaces, the longest first."""
-    lengths = {}
-    for field, values in zip(sample.schema, sample.columns, strict=True):
-        if not pa.types.is_string(field.type) or values.null_count == len(values):
-            continue
-        average = pc.mean(pc.utf8_length(values)).as_py()
-        has_spaces = pc.mean(pc.match_substring(values, " ").cast(pa.int8())).as_py() > 0.5
-        if average > PROSE_LENGTH and has_spaces:
-            lengths[field.name] = average
-    yield from sorted(lengths, key=lambda name: lengths[name], reverse=True)
+    sample = ProseSample()
+    batches = sample.watch(rows.batches)
+    first = list(itertools.islice(batches, 1))
+    log_prose_hint(sample.column)
+    return Incoming(rows.schema, itertools.chain(first, batches))

@@ -210,6 +210,11 @@ class RowWrite(Struct, frozen=True):
         """What its splits are made for: the columns, the partitions, and how each column is indexed."""
         return self.schema_json, self.partition_columns, self.mapping
 
+    @property
+    def may_miss_text(self) -> bool:
+        """Whether the write creates a table that searches no column by its words."""
+        return self.read_version == NOT_CREATED and not self.mapping.of_kind("text")
+
     def run(
         self,
         batches: Iterable[pa.RecordBatch],

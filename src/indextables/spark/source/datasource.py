@@ -22,14 +22,15 @@ from pyspark.sql.udf import _wrap_function
 from indextables.config.registry import share_folder
 from indextables.spark.error_texts import plain_errors
 from indextables.spark.jvm import java_classes
-from indextables.spark.schemas import FRAME_KEY, with_metadata
-from indextables.spark.settings import has_jvm, session_of, session_settings, source_options
+from indextables.spark.schemas import FRAME_KEY, arrow_schema, with_metadata
+from indextables.spark.settings import has_jvm, session_of, session_settings, source_options, with_session
 from indextables.spark.source.options import ReadRequest, SourceOptions
 from indextables.spark.source.reader import Frame, TableReader, open_table
 from indextables.spark.source.stream_reader import FEED_FIELDS, ChangeReader, StreamOptions, TableStreamReader
 from indextables.spark.source.writer import TableStreamWriter, TableWriter, plan_source_write
 from indextables.storage.location import parse_location
 from indextables.table import Table
+from indextables.table.frame_writer import index_settings
 
 
 class DefaultSource(DataSource):
@@ -171,6 +172,8 @@ def write_stream(
     *,
     checkpoint: str,
     mode: str = "append",
+    text: Sequence[str] = (),
+    substring: Sequence[str] = (),
     partition_by: str | Sequence[str] | None = None,
     merge_schema: bool = False,
     trigger: Mapping[str, Any] | None = None,
@@ -179,13 +182,17 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a query that writes a stream, `df`, to the table at `path`, each batch exactly once.
 
-    `checkpoint` is the folder where Spark keeps its progress; `mode` and `partition_by`, `merge_schema` and `options`
-    are as for `write`; `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}` or
+    `checkpoint` is the folder where Spark keeps its progress; `mode`, `text`, `substring`, `partition_by`,
+    `merge_schema` and `options` are as for `write`; `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}` or
     `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
 
         its.write_stream(df, "/data/logs", checkpoint="/data/logs-progress").awaitTermination()
     """
     spark = session_of(df)
+    if text or substring:
+        schema, settings = arrow_schema(df.schema), with_session(spark, options)
+        index = index_settings(path, schema, settings, text=text, substring=substring)
+        options = {**(options or {}), **{key: index[key] for key in index if key not in settings}}
     names = [partition_by] if isinstance(partition_by, str) else partition_by
     own = {
         "partitionColumns": list(names) if names else None,

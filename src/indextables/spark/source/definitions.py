@@ -20,13 +20,16 @@ from indextables.errors import InvalidInputError, TableExistsError, TableNotFoun
 from indextables.model.schema_registry import KEY_PREFIX
 from indextables.spark.schemas import arrow_schema
 from indextables.spark.settings import bare
-from indextables.spark.source.options import SPARKS_OWN, with_column_case
+from indextables.spark.source.options import SPARKS_OWN, SourceOptions, with_column_case
 from indextables.table import Table
+from indextables.table.definition import index_options
+from indextables.table.frame_writer import check_indexed
 from indextables.table.handle import open_log
 from indextables.table.planning import finish_rows, plan_definition
 from indextables.write.row_write import RowWrite
 
 OPTION_PREFIX = "option."
+INDEX_WORDS = ("text", "substring")
 _REPLACES = {"create": False, "adopt": False, "replace": True, "create or replace": None}
 _OTHER_FORMATS = ("delta.", "iceberg.", "hoodie.", "write.format")
 _ROOTS = frozenset(key.split(".")[0].lower() for key in config.REGISTRY.settings)
@@ -44,6 +47,9 @@ class TableDefinition(Struct, frozen=True):
     mode: str = "create"
     like: str | None = None
     """The path of the table whose index the new one gets."""
+    text: tuple[str, ...] = ()
+    substring: tuple[str, ...] = ()
+    """Columns that are searched by their words, and columns whose parts are indexed."""
 
     @classmethod
     def parse(cls, text: str | Mapping[str, Any]) -> TableDefinition:
@@ -65,6 +71,8 @@ class TableDefinition(Struct, frozen=True):
                     column=field.name,
                 )
         given = {key: value for key, value in document["properties"].items() if key.lower() not in SPARKS_OWN}
+        index = {word: _index_columns(given, word) for word in INDEX_WORDS}
+        given = {key: value for key, value in given.items() if _plain_key(key) not in INDEX_WORDS}
         settings, properties = table_properties(given, schema.names)
         return cls(
             path=document["path"],
@@ -75,15 +83,22 @@ class TableDefinition(Struct, frozen=True):
             description=document["properties"].get("comment"),
             mode=document["mode"],
             like=document.get("like"),
+            text=index["text"],
+            substring=index["substring"],
         )
 
     def plan(self, settings: Mapping[str, object]) -> RowWrite:
         """The first rows of the table that is defined; it is checked against what is there."""
         like = {} if self.like is None else _definition_of(Table.open(self.like, options=settings))
+        schema, chosen = arrow_schema(self.schema), {}
+        if self.text or self.substring:
+            named = {**settings, **self.settings}
+            index = index_options(named, schema, text=self.text, substring=self.substring)
+            chosen = {key: index[key] for key in index if key not in named}
         return plan_definition(
             open_log(self.path, settings),
-            arrow_schema(self.schema),
-            options={**settings, **like, **self.settings},
+            schema,
+            options={**settings, **like, **self.settings, **chosen},
             partition_columns=self.partition_columns,
             description=self.description,
             properties=self.properties,
@@ -126,6 +141,7 @@ class TableDefinition(Struct, frozen=True):
                 hint="Leave PARTITIONED BY out.",
                 path=table.path,
             )
+        check_indexed(table, self.text, self.substring)
         for key in (*self.settings, *self.properties):
             raise TableExistsError(
                 f"There is a table at {table.path} already, with properties of its own.",
@@ -133,6 +149,16 @@ class TableDefinition(Struct, frozen=True):
                 path=table.path,
             )
         return table
+
+
+def _plain_key(key: str) -> str:
+    return bare(key.removeprefix(OPTION_PREFIX)).lower()
+
+
+def _index_columns(given: Mapping[str, str], word: str) -> tuple[str, ...]:
+    """Return the columns that a statement names as `text` or `substring`."""
+    lists = [given[key] for key in given if _plain_key(key) == word]
+    return () if not lists else SourceOptions(None, {word: lists[0]}).names(word) or ()
 
 
 def plan_defined_write(definition: TableDefinition, settings: Mapping[str, object]) -> RowWrite:
@@ -148,6 +174,9 @@ def table_properties(given: Mapping[str, str], columns: Sequence[str]) -> tuple[
         name = bare(key.removeprefix(OPTION_PREFIX))
         if name.lower() in SPARKS_OWN:
             continue
+        if name.lower() in INDEX_WORDS:
+            hint = 'Call Table.reindex({"message": "text"}) to index a column of an existing table in another way.'
+            raise InvalidInputError(f"{name} is chosen when a table is created.", hint=hint, key=name)
         if key.lower().startswith(PREFIX) or name.split(".")[0].lower() in _ROOTS:
             setting, _, _ = config.REGISTRY.parse(name, value)  # with the nearest names, if there is no such setting
             config.mention(setting, value)

@@ -52,6 +52,8 @@ OWN = (
     "limitPerTask",
     "physicalNames",
     "partitionColumns",
+    "text",
+    "substring",
     "mergeSchema",
     "overwriteSchema",
     "replaceWhere",

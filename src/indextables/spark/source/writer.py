@@ -49,8 +49,10 @@ from indextables.spark.source.filters import parse_filters
 from indextables.spark.source.options import SourceOptions, with_column_case
 from indextables.spark.writes import abandon, finish, plan_table_write
 from indextables.table import Table
+from indextables.table.frame_writer import index_settings
 from indextables.table.handle import open_log
 from indextables.table.planning import with_options
+from indextables.write.prose import ProseSample, log_prose_hint
 from indextables.write.row_write import RowWrite
 
 G = TypeVar("G", bound=SettingsGroup)
@@ -105,14 +107,21 @@ def plan_source_write(
     )
     dynamic = request.is_dynamic()
     partition_columns = options.names("partitionColumns")
+    text, substring = options.names("text") or (), options.names("substring") or ()
     if definition is not None:
         defined = TableDefinition.parse(definition)
+        defined = replace(defined, text=text or defined.text, substring=substring or defined.substring)
         if not _replaces_a_part(defined, options.settings, replace_where is not None, bool(dynamic)):
             return plan_defined_write(defined, options.settings)
         overwrite = True
         partition_columns = partition_columns or defined.partition_columns or None
     if filters is not None:
         replace_where = all_of(parse_filters(filters, arrow_schema(schema), exactly=True))
+    settings: Mapping[str, object] = with_column_case(options.settings, schema.names)
+    if text or substring:
+        settings = index_settings(
+            options.required_path(), arrow_schema(schema), settings, text=text, substring=substring
+        )
     return plan_table_write(
         # Not the path in the schema: the rows of an INSERT ... SELECT carry the path of the table they come from.
         options.required_path(),
@@ -123,7 +132,7 @@ def plan_source_write(
         dynamic_partitions=dynamic,
         merge_schema=options.flag("mergeSchema"),
         overwrite_schema=options.flag("overwriteSchema"),
-        options=with_column_case(options.settings, schema.names),
+        options=settings,
         user_metadata=options.text("userMetadata"),
         txn=_transaction_id(options),
     )
@@ -161,17 +170,21 @@ class WrittenSplits(WriterCommitMessage):
     """What the task was planned for, which is what the commit has to be checked against."""
     application: str | None = None
     query_id: str | None = None
+    prose: str | None = None
+    """A column of the first rows that looks like prose, in a new table without text columns."""
 
 
 def run_task(write: RowWrite, batches: Iterator[pa.RecordBatch]) -> WrittenSplits:
     """One task's rows as splits, under the settings of the session as far as the options do not say otherwise."""
     properties = task_properties()
     write = under_session(write, properties)
+    sample = ProseSample(is_wanted=write.may_miss_text)
     return WrittenSplits(
-        added=write.run(batches),
+        added=write.run(sample.watch(batches)),
         plan=write,
         application=properties.get("spark.app.id"),
         query_id=properties.get("sql.streaming.queryId"),
+        prose=sample.column,
     )
 
 
@@ -208,6 +221,7 @@ def commit_splits(
     parts = [m for m in messages if isinstance(m, WrittenSplits)]
     write = parts[0].plan if parts else write
     application = next((part.application for part in parts if part.application), None)
+    log_prose_hint(next((part.prose for part in parts if part.prose), None))
     return finish(
         replace(write, txn=txn or write.txn, mark=mark),
         [action for part in parts for action in part.added],
