@@ -31,13 +31,11 @@ PathArgument = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option", "-o", metavar="KEY=VALUE", help="A setting, for example aws.region=eu-west-1. May be repeated."
-    ),
+    typer.Option("--option", "-o", metavar="KEY=VALUE", help="A setting: aws.region=eu-west-1; repeatable."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 VersionAsOf = Annotated[
-    str | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version: its number or tag.")
+    str | None, typer.Option("--version-as-of", metavar="N", help="The table at an older version: a number or tag.")
 ]
 TimestampAsOf = Annotated[
     str | None,
@@ -45,7 +43,7 @@ TimestampAsOf = Annotated[
 ]
 Where = Annotated[
     str | None,
-    typer.Option("--where", "-w", metavar="CONDITION", help="SQL condition: \"status >= 500 AND day = '2026-11-15'\"."),
+    typer.Option("--where", "-w", metavar="CONDITION", help="SQL: \"status >= 500 AND day = '2026-11-15'\"."),
 ]
 Query = Annotated[str | None, typer.Option("--query", "-q", metavar="QUERY", help="Only rows that match a search.")]
 Columns = Annotated[str | None, typer.Option("--columns", "-c", metavar="A,B", help="The columns to show.")]
@@ -157,9 +155,8 @@ def verb(
         annotated = [parameter.replace(annotation=hints[parameter.name]) for parameter in parameters]
         run.__dict__["__signature__"] = inspect.Signature(annotated)
         run.__annotations__ = hints
-        lines = (line if "indextables " in line else f"indextables {line}" for line in example.splitlines())
-        examples = "\n\n".join(f"  {line}" for line in lines)
-        app.command(name, rich_help_panel=panel, epilog=f"Example:\n\n{examples}", no_args_is_help=False)(run)
+        epilog = f"Example: indextables {example}"
+        app.command(name, rich_help_panel=panel, epilog=epilog, no_args_is_help=False)(run)
         return function
 
     return register

@@ -91,8 +91,7 @@ app = typer.Typer()
     app,
     "configure",
     panel="Writing",
-    example="configure logs -o checkpoint.interval=20 --description 'of the shop'\n"
-    "configure logs --unset checkpoint.interval",
+    example="configure logs -o checkpoint.interval=20 --description 'of the shop'",
 )
 def configure(
     path: PathArgument,
@@ -115,7 +114,7 @@ def configure(
     output.value({**answer, "settings": dict(table.metadata.configuration or {})}, as_json=json)
 
 
-@verb(app, "settings", panel="More", example="settings\nsettings purge\nsettings --table logs indexing --json")
+@verb(app, "settings", panel="More", example="settings")
 def settings(
     pattern: Annotated[
         str | None, typer.Argument(metavar="TEXT", help="Only keys with this in them.", show_default=False)
@@ -177,7 +176,7 @@ def sql(
     output.rows(run_statement(statement, settings_of(option)), as_json=json)
 
 
-@verb(app, "man", panel=_MORE, example="man > indextables.1\nindextables man | man -l -")
+@verb(app, "man", panel=_MORE, example="man > indextables.1")
 def man(json: Json = False) -> None:
     """Print the manual page: every verb with its options and examples, for `man`."""
     page = manual(get_command(import_module("indextables.cli.app").app))
@@ -222,7 +221,7 @@ def report(
         typer.echo(f"{file}: the report on version {table.version} of {table.path}")
 
 
-@verb(app, "ui", panel=_LOOK, example="ui logs --port 8321\nui warehouse other/logs")
+@verb(app, "ui", panel=_LOOK, example="ui logs --port 8321")
 def ui(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
@@ -248,7 +247,7 @@ def ui(
     server.serve(warehouse, port=port, started=started)
 
 
-@verb(app, "serve", panel=_LOOK, example="serve logs --port 9200\nserve warehouse --host 0.0.0.0 --json")
+@verb(app, "serve", panel=_LOOK, example="serve logs --port 9200")
 def serve(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all served.")
@@ -284,7 +283,7 @@ def serve(
 _SHORTEST_TOKEN = 16
 
 
-@verb(app, "mcp", panel=_LOOK, example="mcp logs\nmcp warehouse")
+@verb(app, "mcp", panel=_LOOK, example="mcp logs")
 def mcp(
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH...", help="Tables, and folders whose tables are all shown.")
@@ -321,7 +320,7 @@ def jar(
     app,
     "pack-env",
     panel=_MORE,
-    example="pack-env --out env.tar.gz\npack-env --with scikit-learn --python /usr/bin/python3.11",
+    example="pack-env --out env.tar.gz",
 )
 def pack_env(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write it.")] = Path("env.tar.gz"),
@@ -345,7 +344,7 @@ def pack_env(
     typer.echo(f"  PYSPARK_PYTHON=./env/bin/python spark-submit --archives {packed.path}#env ...")
 
 
-@verb(app, "demo", panel=_MORE, example="demo\ndemo --path /tmp/demo-table --rows 50000")
+@verb(app, "demo", panel=_MORE, example="demo")
 def demo(
     path: Annotated[
         Path, typer.Option(metavar="PATH", help="Where the table goes; an older demo there is replaced.")

@@ -35,7 +35,7 @@ app = typer.Typer()
 _LOOK = "Looking"
 
 
-@verb(app, "describe", panel=_LOOK, example="describe logs\ndescribe logs --version-as-of 3 --json")
+@verb(app, "describe", panel=_LOOK, example="describe logs")
 def describe(
     path: PathArgument,
     version_as_of: VersionAsOf = None,
@@ -150,7 +150,7 @@ def component_sizes(
     output.rows(open_table(path, option, version_as_of, timestamp_as_of).component_sizes(where=where), as_json=json)
 
 
-@verb(app, "diff", panel=_LOOK, example="diff logs 3 5\ndiff logs 3")
+@verb(app, "diff", panel=_LOOK, example="diff logs 3 5")
 def diff(
     path: PathArgument,
     older: Annotated[str, typer.Argument(metavar="FROM", help="The one version, or its tag.")],
@@ -186,7 +186,7 @@ def scan(
     output.batches(rows.schema.names, rows, as_json=json)
 
 
-@verb(app, "changes", panel=_ROWS, example="changes users 12\nchanges users 12 15 --columns id,name --json")
+@verb(app, "changes", panel=_ROWS, example="changes users 12")
 def changes(
     path: PathArgument,
     first: Annotated[int, typer.Argument(metavar="FROM", help="The first version.")],
@@ -238,9 +238,7 @@ def count(
     app,
     "aggregate",
     panel=_ROWS,
-    example="aggregate logs --terms level\n"
-    'aggregate logs \'{"ms": {"stats": {"field": "latency_ms"}}}\' --query message:timeout\n'
-    "aggregate logs @spec.json --json",
+    example="aggregate logs --terms level",
 )
 def aggregate(
     path: PathArgument,
@@ -322,9 +320,7 @@ def _specification(text: str) -> dict[str, Any]:
     app,
     "query",
     panel=_ROWS,
-    example="query 'SELECT level, count(*) AS n FROM logs GROUP BY level' logs\n"
-    "query 'SELECT * FROM logs EXCEPT SELECT * FROM logs VERSION AS OF 3' logs\n"
-    "query \"SELECT ts, message FROM logs_search('timeout') ORDER BY _score DESC LIMIT 5\" logs",
+    example="query 'SELECT level, count(*) AS n FROM logs GROUP BY level' logs",
 )
 def query(
     statement: Annotated[

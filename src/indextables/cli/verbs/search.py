@@ -144,30 +144,27 @@ app = typer.Typer()
     app,
     "search",
     panel="Rows",
-    example="search logs 'message:timeout AND level:ERROR' --limit 5\n"
-    "search logs timeout --where \"day >= '2026-11-01'\" --json\n"
-    "search logs level:ERROR --follow",
+    example="search logs 'message:timeout AND level:ERROR' --limit 5",
 )
 def search(
     path: PathArgument,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.')
+        str,
+        typer.Argument(
+            metavar="QUERY", help='Words, "a phrase", column:word, column:>5, AND, OR, NOT.', show_default=False
+        ),
     ],
     where: Where = None,
     columns: Columns = None,
-    limit: Annotated[int, typer.Option("--limit", "-l", min=0, help="How many of the best matches.")] = 10,
+    limit: Annotated[int, typer.Option("--limit", "-l", min=0, metavar="N", help="How many of the best matches.")] = 10,
     every: Annotated[bool, typer.Option("--all", help="Every match, not only the best.")] = False,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the best.")] = 0,
-    order_by: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The first by a column, 'ts desc' for the last.")
-    ] = None,
-    snippet: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of; by default the first.")
-    ] = None,
-    follow_new: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on and show new matches as they are written.")
-    ] = False,
-    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between looks at the table with --follow.")] = 1.0,
+    offset: Annotated[int, typer.Option(metavar="N", min=0, help="Leave out the first N matches.")] = 0,
+    order_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="Sort by a column: ts, 'ts desc'.")] = None,
+    snippet: Annotated[str | None, typer.Option(metavar="COLUMN", help="Text column to show a passage of.")] = None,
+    follow_new: Annotated[bool, typer.Option("--follow", "-f", help="Show new matches as they are written.")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.05, help="How often --follow reads the table.")
+    ] = 1.0,
     version_as_of: VersionAsOf = None,
     timestamp_as_of: TimestampAsOf = None,
     option: Settings = None,

@@ -50,7 +50,7 @@ _UPKEEP = "Upkeep"
     app,
     "merge",
     panel=_UPKEEP,
-    example="merge logs --dry-run\nmerge logs --target-size 1G --where \"day = '2026-11-01'\"\nmerge logs --order-by ts",
+    example="merge logs --target-size 1G",
 )
 def merge(
     path: PathArgument,
@@ -90,7 +90,7 @@ def merge(
     run_verb("Merging", act, dry_run=dry_run, as_json=json)
 
 
-@verb(app, "reindex", panel=_UPKEEP, example="reindex logs message=text\nreindex logs message=text --tokenizer en_stem")
+@verb(app, "reindex", panel=_UPKEEP, example="reindex logs message=text")
 def reindex(
     path: PathArgument,
     columns: Annotated[list[str], typer.Argument(metavar="COLUMN=KIND", help="text, string, json, ip or none.")],
@@ -145,7 +145,7 @@ def compact(
     run_verb("Compacting", act, dry_run=dry_run, as_json=json)
 
 
-@verb(app, "verify", panel=_UPKEEP, example="verify logs\nverify logs --full --json")
+@verb(app, "verify", panel=_UPKEEP, example="verify logs")
 def verify(
     path: PathArgument,
     full: Annotated[bool, typer.Option("--full", help="Read every byte of every split.")] = False,
@@ -166,7 +166,7 @@ def verify(
     app,
     "repair",
     panel=_UPKEEP,
-    example="repair broken --at mended\nrepair logs --dry-run\nrepair logs --from-replica s3://elsewhere/states",
+    example="repair broken --at mended",
 )
 def repair(
     path: PathArgument,
@@ -201,7 +201,7 @@ def repair(
     app,
     "tag",
     panel=_UPKEEP,
-    example="tag logs release-7\ntag logs release-6 --version 12\ntag logs\ntag logs release-6 --remove",
+    example="tag logs release-7",
 )
 def tag(
     path: PathArgument,
@@ -226,7 +226,7 @@ def tag(
 _CLEANING = "Cleaning (shows a plan and asks)"
 
 
-@verb(app, "purge", panel=_CLEANING, example="purge logs --dry-run\npurge logs --older-than-hours 48 --yes")
+@verb(app, "purge", panel=_CLEANING, example="purge logs --dry-run")
 def purge(
     path: PathArgument,
     older_than_hours: Annotated[
@@ -258,8 +258,7 @@ def purge(
     app,
     "erase",
     panel=_CLEANING,
-    example="erase people --where \"email = 'ada@example.org'\" --dry-run\n"
-    'erase people --where "id = 7" --retention-hours 0 -o purge.retentionCheckEnabled=false --yes',
+    example="erase people --where \"email = 'ada@example.org'\" --dry-run",
 )
 def erase(
     path: PathArgument,
@@ -287,7 +286,7 @@ def erase(
         raise typer.Exit(NOT_PROVED)
 
 
-@verb(app, "expire", panel=_CLEANING, example="expire logs --dry-run\nexpire logs --yes")
+@verb(app, "expire", panel=_CLEANING, example="expire logs --dry-run")
 def expire(
     path: PathArgument,
     dry_run: DryRun = False,
@@ -339,7 +338,7 @@ def drop_partitions(
     confirm_and_run(f"Drop these partitions of {table.path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
-@verb(app, "drop", panel=_CLEANING, example="drop logs\ndrop logs --yes")
+@verb(app, "drop", panel=_CLEANING, example="drop logs")
 def drop(
     path: PathArgument,
     dry_run: DryRun = False,
@@ -355,9 +354,7 @@ def drop(
     confirm_and_run(f"Drop the table {path}", act, dry_run=dry_run, yes=yes, as_json=json)
 
 
-@verb(
-    app, "restore", panel=_CLEANING, example="restore logs --version 3\nrestore logs --timestamp 2026-11-15T12:00:00Z"
-)
+@verb(app, "restore", panel=_CLEANING, example="restore logs --version 3")
 def restore(
     path: PathArgument,
     version: Annotated[str | None, typer.Option(metavar="N", help="The version to bring back, or its tag.")] = None,

@@ -108,7 +108,7 @@ Files = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE...",
-        help="Parquet, CSV, JSON lines, Arrow or text files; folders and globs of them; - is standard input.",
+        help="Parquet, CSV, JSON lines, Arrow or text; - is stdin.",
     ),
 ]
 Pattern = Annotated[
@@ -116,42 +116,40 @@ Pattern = Annotated[
     typer.Option(
         "--pattern",
         metavar="PATTERN",
-        help=f"Columns of a line of text: a regular expression with named groups or %{{INT:status}}; {', '.join(PRESETS)}.",
+        help=f"{', '.join(PRESETS)}, or a regex.",
     ),
 ]
 Continuation = Annotated[
     str | None,
-    typer.Option("--continuation", metavar="REGEX", help=r"Lines of text that belong to the one before: '\s'."),
+    typer.Option("--continuation", metavar="REGEX", help=r"Lines that continue the one before: '\s'."),
 ]
 TimeFormat = Annotated[
     str | None,
-    typer.Option(
-        "--time-format", metavar="[COLUMN=]FORMAT", help="Times in text: '%Y-%m-%d %H:%M:%S', iso, epoch or epoch_ms."
-    ),
+    typer.Option("--time-format", metavar="FORMAT", help="[COLUMN=]'%Y-%m-%d %H:%M', iso, epoch or epoch_ms."),
 ]
-Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Of text: latin-1, utf-16.")]
+Encoding = Annotated[str, typer.Option("--encoding", metavar="NAME", help="Encoding of text files.")]
 Unmatched = Annotated[
     str,
-    typer.Option("--unmatched", metavar="WHAT", help=f"Lines that do not match: {', '.join(CHOICES)} (in a column)."),
+    typer.Option("--unmatched", metavar="WHAT", help=f"Without a match: {', '.join(CHOICES)}."),
 ]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", help="Go on with what is written to the file: every line once, after a restart, too."),
+    typer.Option("--follow", help="Append each line that is added to the file."),
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="NAME", help=f"{NAMES}; else by the file's name."),
+    typer.Option("--format", metavar="NAME", help=f"{NAMES}."),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="MARK", help="What is between the fields of a CSV: ';', '|', tab.")
+    str | None, typer.Option("--delimiter", metavar="MARK", help="Between the fields of a CSV: ';', '|', tab.")
 ]
 Text = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="COLUMN", help="Index a column as text, by words. May be repeated."),
+    typer.Option("--text", metavar="COLUMN", help="Search a column by its words; repeatable."),
 ]
 Substring = Annotated[
     list[str] | None,
-    typer.Option("--substring", metavar="COLUMN", help="Index the parts of a column, for LIKE '%x%'. May be repeated."),
+    typer.Option("--substring", metavar="COLUMN", help="Index parts, for LIKE '%x%'; repeatable."),
 ]
 PartitionBy = Annotated[str | None, typer.Option(metavar="A,B", help="The partition columns.")]
 MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="Add columns that the table does not have.")]
@@ -162,8 +160,7 @@ Note = Annotated[str | None, typer.Option("--note", metavar="TEXT", help="A note
     app,
     "create",
     panel=_WRITING,
-    example="create logs --schema 'ts timestamp, day date, level string, message text' --partition-by day\n"
-    "create logs --like app.jsonl --text message",
+    example="create logs --schema 'ts timestamp, day date, level string, message text' --partition-by day",
 )
 def create(
     path: PathArgument,
@@ -210,10 +207,7 @@ def create(
     app,
     "append",
     panel=_WRITING,
-    example="append logs monday.parquet tuesday.parquet\n"
-    "append logs app.jsonl --create --text message --partition-by day\n"
-    "append access /var/log/nginx/access.log --pattern combined --create --follow\n"
-    "kubectl logs app | indextables append logs - --format jsonl",
+    example="append logs app.jsonl --create --text message --partition-by day",
 )
 def append(
     path: PathArgument,
@@ -226,10 +220,10 @@ def append(
     encoding: Encoding = "utf-8",
     unmatched: Unmatched = "fail",
     follow: Follow = False,
-    interval: Annotated[float, typer.Option(min=0.01, help="With --follow: seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.01, help="How often --follow reads.")] = 1.0,
     merge_schema: MergeSchema = False,
     create_missing: Annotated[
-        bool, typer.Option("--create", help="Create the table if there is none, with the columns of the first file.")
+        bool, typer.Option("--create", help="Create a missing table like the first file.")
     ] = False,
     text: Text = None,
     substring: Substring = None,
@@ -310,7 +304,7 @@ def overwrite(
     app,
     "delete",
     panel=_WRITING,
-    example="delete logs --where \"level = 'DEBUG'\" --dry-run\ndelete logs --query user:7 --yes",
+    example="delete logs --where \"level = 'DEBUG'\" --dry-run",
 )
 def delete(
     path: PathArgument,
@@ -334,8 +328,7 @@ def delete(
     app,
     "update",
     panel=_WRITING,
-    example='update logs --set "level=upper(level)" --where "level = \'warn\'" --dry-run\n'
-    "update logs --set \"owner='nobody'\" --query user:7 --yes",
+    example='update logs --set "level=upper(level)" --where "level = \'warn\'" --dry-run',
 )
 def update(
     path: PathArgument,
@@ -370,8 +363,7 @@ def update(
     app,
     "upsert",
     panel=_WRITING,
-    example="upsert users changed.parquet --on id\n"
-    "upsert users gone.csv --on id --when-matched delete --when-not-matched ignore",
+    example="upsert users changed.parquet --on id",
 )
 def upsert(
     path: PathArgument,
@@ -432,8 +424,7 @@ def _report_write(table: Table, version: int | None, *, as_json: bool, left_out:
     app,
     "alter",
     panel="Writing",
-    example="alter logs add region string --default eu\nalter logs rename msg message\nalter logs widen bytes bigint\n"
-    "alter logs drop payload.debug",
+    example="alter logs add region string --default eu",
 )
 def alter(
     path: PathArgument,

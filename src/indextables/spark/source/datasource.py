@@ -182,9 +182,9 @@ def write_stream(
 ) -> StreamingQuery:
     """Start a query that writes a stream, `df`, to the table at `path`, each batch exactly once.
 
-    `checkpoint` is the folder where Spark keeps its progress; `mode`, `text`, `substring`, `partition_by`,
-    `merge_schema` and `options` are as for `write`; `trigger` is what `DataStreamWriter.trigger` takes, such as `{"availableNow": True}` or
-    `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
+    `checkpoint` is the folder where Spark keeps its progress. `mode`, `text`, `substring`, `partition_by`,
+    `merge_schema` and `options` are as for `write`. `trigger` is what `DataStreamWriter.trigger` takes, such as
+    `{"availableNow": True}` or `{"processingTime": "10 seconds"}`; `query_name` is the query's name in Spark.
 
         its.write_stream(df, "/data/logs", checkpoint="/data/logs-progress").awaitTermination()
     """
