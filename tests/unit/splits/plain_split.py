@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats
 from indextables.splits.index.analyzers import register, schema_for
 from indextables.splits.index.mapping import DocMapping
-from indextables.splits.index.values import index_values
+from indextables.splits.index.values import IncompleteValues, index_values
 from indextables.splits.read.searchable import Mask, Rows
 
 
@@ -51,7 +50,7 @@ class PlainSplit:
     table: pa.Table
     mapping: DocMapping
     folder: Path
-    incomplete: Mapping[str, int]
+    incomplete: Mapping[str, IncompleteValues]
     indexed: bool = True
     path: str = "plain.split"
     columns_read: list[tuple[str, ...]] = field(default_factory=list)
@@ -113,11 +112,12 @@ def make_split(table: pa.Table, settings: IndexingSettings, folder: Path) -> Pla
     register(index, mapping.indexed)
     writer = index.writer(15_000_000, 1)
     parts: list[tuple[str, bool, list[str | None]]] = []
-    incomplete: Counter[str] = Counter()
+    incomplete: dict[str, IncompleteValues] = {}
     for column in mapping.indexed:
         values = index_values(column, table.column(column.name))
         parts.append((column.field, values.is_json, values.texts.to_pylist()))
-        incomplete[column.name] += values.incomplete
+        if len(values.incomplete):
+            incomplete[column.name] = IncompleteValues(len(values.incomplete), values.incomplete)
     for row in range(table.num_rows):
         given = {name: texts[row] for name, _, texts in parts}
         shown = [

@@ -44,6 +44,7 @@ from indextables.splits.index.tantivy_files import (
     empty_store,
     row_column,
 )
+from indextables.splits.index.values import IncompleteValues
 
 FOOTER_CHECKSUM_KEY = "indextables.seal"
 FOOTER_CHECKSUM_WIDTH = 24
@@ -110,6 +111,8 @@ def _bad(path: str, start: int, length: int, why: str) -> BadFileError:
 
 _BODY_ORDER = ("term", "idx", "fieldnorm", "pos")
 _COPY_BYTES = 4 << 20
+MAX_INCOMPLETE_ROWS = 1 << 16
+"""Row numbers recorded per column at most: they are a part of every footer. Beyond it, patterns scan the rows."""
 _END_BYTES = 4 << 20
 """More than any directory of fields takes."""
 
@@ -130,7 +133,7 @@ def finish_split(
     *,
     mapping: DocMapping,
     statistics: Statistics,
-    incomplete: Mapping[str, int],
+    incomplete: Mapping[str, IncompleteValues],
 ) -> SplitLayout:
     """Write everything that follows the rows. The file is complete, with its checksum, when this returns."""
     index_start = body.end_rows()
@@ -147,6 +150,11 @@ def finish_split(
     leaves = sum(len(place) for place in leaf_places(body.schema).values())
     chunks = hot.append(bytes(4 * leaves * body.row_groups))
     pages = hot.append(pages_of_rows) if pages_of_rows else None
+    incomplete_rows = {
+        name: hot.append(values.rows.astype("<u4").tobytes())
+        for name, values in incomplete.items()
+        if values.rows is not None and len(values.rows) <= MAX_INCOMPLETE_ROWS
+    }
     hot_length = body.tell() - footer_start
     table = SectionTable(
         tantivy=TANTIVY_VERSION,
@@ -159,7 +167,8 @@ def finish_split(
         mapping=mapping.to_json(),
         mapping_ref=mapping.ref,
         statistics=statistics,
-        incomplete=dict(incomplete),
+        incomplete={name: values.count for name, values in incomplete.items()},
+        incomplete_rows=incomplete_rows,
         pages=pages,
     )
     body.finish({TABLE_KEY: encode_table(table), FOOTER_CHECKSUM_KEY: PLACEHOLDER})

@@ -26,6 +26,7 @@ from indextables.splits.format.parquet import leaf_places, open_parquet
 from indextables.splits.format.section_table import TABLE_KEY, SectionTable, Span, decode_table
 from indextables.splits.format.source import SplitSource
 from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.values import IncompleteValues
 
 _KNOWN_SCHEMAS = 64
 """So many choices of columns are remembered of a split."""
@@ -62,6 +63,22 @@ class SplitFooter(Struct, frozen=True, dict=True):
         """Where the pages of every column chunk lie; None for a split of an earlier release, which does not say."""
         span = self.table.pages
         return PageTable(self.hot(span), self.places, self.group_starts, self.path) if span and span.length else None
+
+    @cached_property
+    def incomplete(self) -> dict[str, IncompleteValues]:
+        """Values that the index does not hold completely, by column."""
+        found = {}
+        for name, count in self.table.incomplete.items():
+            span = self.table.incomplete_rows.get(name)
+            rows = None if span is None else self._row_numbers(span)
+            found[name] = IncompleteValues(count, rows)
+        return found
+
+    def _row_numbers(self, span: Span) -> npt.NDArray[np.int64]:
+        rows = np.frombuffer(self.hot(span), "<u4").astype(np.int64)
+        if len(rows) and (rows[-1] >= self.table.rows or (np.diff(rows) <= 0).any()):
+            raise _bad(self.path, self.footer_start, len(self.data), "row numbers are out of order or range")
+        return rows
 
     def schema_of(self, names: Sequence[str]) -> pa.Schema:
         """The schema of some columns."""

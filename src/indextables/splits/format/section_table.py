@@ -27,6 +27,7 @@ MAX_INDEX_FILE_BYTES = 1 << 40
 MAX_ROWS = (1 << 31) - 1024
 ENTRY_BYTES = 12
 """What the page table has for each page."""
+ROW_NUMBER_BYTES = 4
 _MAX_CRC = (1 << 32) - 1
 
 
@@ -99,7 +100,9 @@ class SectionTable(msgspec.Struct, frozen=True, kw_only=True):
     mapping_ref: str
     statistics: Statistics = Statistics()
     incomplete: dict[str, int] = {}
-    """Columns of which the index does not hold every value completely, and how many values that are."""
+    """Number of values per column that the index does not hold completely."""
+    incomplete_rows: dict[str, Span] = {}
+    """Row numbers of these values, ascending little-endian 32-bit integers; some columns have the count alone."""
     pages: Span | None = None
     """The page table; splits of release 0.1.0 have none, and their rows are read by column chunks."""
 
@@ -148,6 +151,11 @@ def _check(table: SectionTable, footer_start: int, hot_limit: int) -> None:
     _require(0 <= table.rows <= MAX_ROWS, "impossible number of rows")
     _require(all(n >= 0 for n in table.incomplete.values()), "negative count of incomplete values")
     spans = [table.meta, table.chunks, *(c.tail for c in table.components), *([table.pages] if table.pages else [])]
+    spans += table.incomplete_rows.values()
+    rows_fit = all(
+        span.length == ROW_NUMBER_BYTES * table.incomplete.get(name, 0) for name, span in table.incomplete_rows.items()
+    )
+    _require(rows_fit, "row numbers that do not fit their count")
     _require(table.pages is None or table.pages.length % ENTRY_BYTES == 0, "a page table of odd length")
     _require(all(s.offset >= 0 and s.length >= 0 and s.offset + s.length <= hot_limit for s in spans), "a span outside")
     if not table.components:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import tantivy
 
@@ -32,8 +33,9 @@ from indextables.splits.index.segments import (
     segments_of,
 )
 from indextables.splits.index.tantivy_files import writing_errors
-from indextables.splits.index.values import index_values
+from indextables.splits.index.values import IncompleteValues, index_values
 
+Rows = npt.NDArray[np.int64]
 CHUNK_BYTES = 512 << 10
 CHUNK_ROWS = 8_192
 
@@ -47,15 +49,15 @@ class Lines:
 
 
 def batch_lines(
-    batch: pa.RecordBatch, mapping: DocMapping, first_row: int, incomplete: Counter[str]
+    batch: pa.RecordBatch, mapping: DocMapping, first_row: int, incomplete: dict[str, list[Rows]]
 ) -> Iterator[Lines]:
-    """A batch as chunks of lines; values the index cannot hold completely are counted in `incomplete`."""
+    """Yield a batch as chunks of lines; add the rows of values that the index holds incompletely to `incomplete`."""
     texts: dict[str, pa.Array] = {}
     raw: dict[str, list[str | None]] = {}
     for column in mapping.indexed:
         values = index_values(column, batch.column(column.name))
-        if values.incomplete:
-            incomplete[column.name] += values.incomplete
+        if len(values.incomplete):
+            incomplete.setdefault(column.name, []).append(values.incomplete + first_row)
         if values.is_json:
             raw[column.field] = values.texts.to_pylist()
         else:
@@ -138,7 +140,7 @@ class IndexBuilder:
 
     def __init__(self, folder: Path, mapping: DocMapping, heap_bytes: int, *, commit_bytes: int | None = None) -> None:
         """When more than `commit_bytes` of text may be waiting in tantivy's queue, a segment is closed."""
-        self.incomplete: Counter[str] = Counter()
+        self._incomplete: dict[str, list[Rows]] = {}
         self._folder = folder
         self._mapping = mapping
         self._heap_bytes = max(heap_bytes, MIN_HEAP_BYTES)
@@ -152,13 +154,19 @@ class IndexBuilder:
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Index the next rows."""
-        for chunk in batch_lines(batch, self._mapping, self._rows, self.incomplete):
+        for chunk in batch_lines(batch, self._mapping, self._rows, self._incomplete):
             writer = self._writer or self._open_part()
             with writing_errors(str(self._folder), "Indexing rows"):
                 for line in chunk.lines:
                     writer.add_json(line)
             self._rows += len(chunk.lines)
             self._after_chunk(chunk)
+
+    @property
+    def incomplete(self) -> dict[str, IncompleteValues]:
+        """The values that the index does not hold completely, by column."""
+        joined = {name: np.concatenate(parts) for name, parts in self._incomplete.items()}
+        return {name: IncompleteValues(len(rows), rows) for name, rows in joined.items()}
 
     def finish(self) -> Segment:
         """Commit everything; one segment with every row, in order."""

@@ -21,6 +21,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import Struct
@@ -179,8 +181,28 @@ class IndexValues(Struct, frozen=True):
 
     texts: pa.Array
     is_json: bool
-    incomplete: int
-    """How many values hold a term that is too long, or are no address in an ip column."""
+    incomplete: npt.NDArray[np.int64]
+    """Positions of the values that hold a term that is too long, or are not an address in an ip column."""
+
+
+class IncompleteValues(Struct, frozen=True):
+    """Values of a column that the index of a split does not hold completely."""
+
+    count: int
+    rows: npt.NDArray[np.int64] | None = None
+    """Their row numbers, ascending; None where the split records the count alone."""
+
+
+def keep_living(values: IncompleteValues, alive: npt.NDArray[np.bool_] | None) -> IncompleteValues:
+    """Return the values of living rows, which are numbered without the deleted ones."""
+    if alive is None or values.rows is None:
+        return values
+    rows = values.rows[alive[values.rows]]
+    numbers = np.cumsum(alive)[rows] - 1
+    return IncompleteValues(len(numbers), numbers.astype(np.int64))
+
+
+_NO_POSITIONS: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
@@ -190,11 +212,13 @@ def index_values(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> In
     texts = plain_texts(array)
     if column.kind == "ip":
         addresses = _addresses(texts)
-        return IndexValues(addresses, False, addresses.null_count - texts.null_count)
+        return IndexValues(addresses, False, _positions(pc.and_(addresses.is_null(), texts.is_valid())))
     if column.kind == "hash":
         hashes = [None if text is None else value_hash(text) for text in texts.to_pylist()]
-        return IndexValues(pa.array(hashes, pa.uint64()), False, 0)
-    incomplete = 0 if column.kind in ("grams", "whole") else _count_long(column, texts)
+        return IndexValues(pa.array(hashes, pa.uint64()), False, _NO_POSITIONS)
+    incomplete = _NO_POSITIONS
+    if column.kind not in ("grams", "whole"):
+        incomplete = _find_long_terms(column, texts)
     return IndexValues(cut_texts(texts, column.tokenizer), False, incomplete)
 
 
@@ -252,28 +276,38 @@ def has_long_term(text: str, column: ColumnMapping) -> bool:
     return len(terms_of(text, column.tokenizer)) > len(terms_of(text, column.tokenizer, limit))
 
 
-def _count_long(column: ColumnMapping, texts: pa.Array) -> int:
-    long = texts.filter(pc.greater(pc.binary_length(texts), column.max_token_length))
-    if column.tokenizer == "ngram" or len(long) == 0:
-        return 0
-    if column.tokenizer in WHOLE_TOKENIZERS:
-        return len(long)
+def _positions(mask: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the positions at which a Boolean array is true."""
+    return np.flatnonzero(np.asarray(mask.fill_null(False))).astype(np.int64)
+
+
+def _find_long_terms(column: ColumnMapping, texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the positions of the texts with a term that is too long for the index."""
+    if column.tokenizer == "ngram":
+        return _NO_POSITIONS
+    positions = _positions(pc.greater(pc.binary_length(texts), column.max_token_length))
+    if not len(positions) or column.tokenizer in WHOLE_TOKENIZERS:
+        return positions
+    long = texts.take(pa.array(positions))
     # A term of n bytes has at least n/4 characters without a separator: that leaves few texts to look at closely.
     run = min(math.ceil((column.max_token_length + 1) / 4), _MAX_REPEAT)
     separators = r"\s" if column.tokenizer.startswith(("whitespace", "entities")) else _ASCII_SEPARATORS
-    candidates = long.filter(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
-    return sum(has_long_term(text, column) for text in candidates.to_pylist())
+    candidates = _positions(pc.match_substring_regex(long, f"[^{separators}]{{{run}}}"))
+    kept = [at for at in candidates.tolist() if has_long_term(long[at].as_py(), column)]
+    return positions[kept]
 
 
 def _index_json(column: ColumnMapping, array: pa.Array | pa.ChunkedArray) -> IndexValues:
     texts: list[str | None] = []
-    incomplete = 0
-    for document in documents(array):
+    incomplete: list[int] = []
+    for position, document in enumerate(documents(array)):
         text = None if document is None else index_text(document, column.tokenizer)
         texts.append(text)
         if text is not None and len(text) * 4 > column.max_token_length:
-            incomplete += any(has_long_term(v, column) for _, v in leaves(document) if isinstance(v, str))
-    return IndexValues(pa.array(texts, pa.string()), True, incomplete)
+            strings = (value for _, value in leaves(document) if isinstance(value, str))
+            if any(has_long_term(value, column) for value in strings):
+                incomplete.append(position)
+    return IndexValues(pa.array(texts, pa.string()), True, np.array(incomplete, np.int64))
 
 
 def _addresses(texts: pa.Array) -> pa.Array:

@@ -17,6 +17,7 @@ from indextables.splits.index.mapping import EXACT_VALUE, WHOLE_TOKENIZERS, Colu
 from indextables.splits.index.values import (
     ROOT,
     TEXT_MARK,
+    IncompleteValues,
     field_path,
     has_long_term,
     normal_leaf,
@@ -67,13 +68,16 @@ class Translator(Struct, frozen=True):
     """Translates leaves for one split."""
 
     schema: tantivy.Schema
-    incomplete: Mapping[str, int] = field(default_factory=dict)
+    incomplete: Mapping[str, IncompleteValues] = field(default_factory=dict)
     inverse_document_frequencies: Mapping[TermKey, tuple[float, float]] = field(default_factory=dict)
     """Of each term: its weight in the table, and in this split alone."""
 
     def answer(self, leaf: Leaf, column: ColumnMapping) -> IndexAnswer | None:
-        """The tantivy query of a leaf, or None where only the rows can tell."""
-        if not has_index_for(leaf, column):
+        """Return the tantivy query of a leaf, or None where only the rows can answer it.
+
+        The query covers every row except those of `IncompleteValues.rows`, if `may_match_long_terms(leaf, column)`.
+        """
+        if not has_index_for(leaf, column) or self._lacks_rows(leaf, column):
             return None
         if isinstance(leaf, Words):
             return self._words(leaf, column)
@@ -90,6 +94,11 @@ class Translator(Struct, frozen=True):
         if isinstance(leaf, Equals):
             return self._equals(column, [leaf.value])
         return IndexAnswer(self._address_range(column.field, leaf)) if isinstance(leaf, Range) else None
+
+    def _lacks_rows(self, leaf: Leaf, column: ColumnMapping) -> bool:
+        """Return whether a leaf may match values that the split counts without their row numbers."""
+        values = self.incomplete.get(column.name)
+        return values is not None and values.rows is None and may_match_long_terms(leaf, column)
 
     def _equals(self, column: ColumnMapping, values: Sequence[str]) -> IndexAnswer | None:
         """Rows with one of some whole values; of those with a hash the rows say which have the value."""
@@ -111,10 +120,7 @@ class Translator(Struct, frozen=True):
         name = field_name(column, leaf.target)
         number = None if leaf.quoted or column.kind != "json" else json_number(leaf.text)
         answer = IndexAnswer(tantivy.Query.empty_query())
-        if words and has_long_term(leaf.text, column):
-            if self.incomplete.get(column.name):
-                return None
-        elif words:
+        if words and not has_long_term(leaf.text, column):
             answer = self._phrase(leaf.target, words, column, leaf.slop)
         if number is None or (value := normal_leaf(number)) is None:
             return answer
@@ -126,15 +132,13 @@ class Translator(Struct, frozen=True):
         """Words at any path of a json column. Numbers have no text in the dictionary: the rows are asked."""
         words = _index_words(column, leaf.text)
         is_number = not leaf.quoted and json_number(leaf.text) is not None
-        if not words or is_number or self.incomplete.get(column.name):
+        if not words or is_number:
             return None
         patterns = [self._regex(leaf.target, column, (text,)) for text in sorted({w.text for w in words})]
         found = [p for p in patterns if p is not None]
         return IndexAnswer(_all(found), exact=len(words) == 1) if len(found) == len(patterns) else None
 
     def _expression(self, leaf: Regex, column: ColumnMapping) -> IndexAnswer | None:
-        if self.incomplete.get(column.name):
-            return None
         expression = terms.term_expression(column, leaf)
         if column.tokenizer == "ngram":
             # In lower case a character may be another than in any case: only plain letters are looked up.
@@ -162,8 +166,6 @@ class Translator(Struct, frozen=True):
         )
 
     def _phrase_prefix(self, leaf: Words, column: ColumnMapping) -> IndexAnswer | None:
-        if self.incomplete.get(column.name):
-            return None
         before, last = terms.prefix_words(column, leaf.text)
         if last is None:
             return IndexAnswer(tantivy.Query.empty_query())
@@ -178,8 +180,6 @@ class Translator(Struct, frozen=True):
         return IndexAnswer(_all(known), exact=False) if known else None
 
     def _wildcard(self, leaf: Wildcard, column: ColumnMapping) -> IndexAnswer | None:
-        if self.incomplete.get(column.name):
-            return None
         patterns = terms.term_patterns(column, leaf.pattern)
         if column.tokenizer == "ngram":
             return self._grams(column, [p for p in patterns[0] if isinstance(p, str)], exact=False)
@@ -192,7 +192,7 @@ class Translator(Struct, frozen=True):
         if leaf.target.anywhere:
             return None
         marked = column.kind == "json" and column.tokenizer in WHOLE_TOKENIZERS
-        if word is None or marked or self.incomplete.get(column.name):
+        if word is None or marked:
             return None
         name = field_name(column, leaf.target)
         return IndexAnswer(tantivy.Query.fuzzy_term_query(self.schema, name, word, distance=leaf.distance))
@@ -200,8 +200,6 @@ class Translator(Struct, frozen=True):
     def _one_of(self, leaf: OneOf, column: ColumnMapping) -> IndexAnswer | None:
         if column.kind == "string":
             short = [i for i in leaf.items if isinstance(i, Words) and not has_long_term(i.text, column)]
-            if len(short) < len(leaf.items) and self.incomplete.get(column.name):
-                return None
             texts = [terms.words_of(column, i.text)[0].text for i in short]
             return IndexAnswer(tantivy.Query.term_set_query(self.schema, column.field, texts))
         values = [item.value for item in leaf.items if isinstance(item, Equals)]
@@ -283,6 +281,32 @@ def has_index_for(leaf: Leaf, column: ColumnMapping) -> bool:
     if isinstance(leaf, Equals):
         return column.whole is not None and isinstance(leaf.value, str) and not leaf.target.path
     return isinstance(leaf, Addresses | Range) and column.kind == "ip"
+
+
+def may_match_long_terms(leaf: Leaf, column: ColumnMapping) -> bool:
+    """Return whether a leaf can match a value only by a term that is too long for the index."""
+    if not has_index_for(leaf, column) or column.tokenizer == "ngram":
+        return False
+    if isinstance(leaf, OneOf):
+        return any(may_match_long_terms(item, column) for item in leaf.items)
+    if isinstance(leaf, Words):
+        return leaf.prefix or has_long_term(leaf.text, column)
+    if isinstance(leaf, Fuzzy):
+        return _MAX_CHARACTER_BYTES * (len(leaf.text) + leaf.distance) > column.max_token_length
+    if isinstance(leaf, Wildcard):
+        patterns = terms.term_patterns(column, leaf.pattern)
+        return any(_reaches_long_terms(pattern, column) for pattern in patterns)
+    return isinstance(leaf, Regex)
+
+
+_MAX_CHARACTER_BYTES = 4
+
+
+def _reaches_long_terms(pattern: Pattern, column: ColumnMapping) -> bool:
+    if Gap.ANY in pattern:
+        return True
+    characters = sum(1 if isinstance(piece, Gap) else len(piece) for piece in pattern)
+    return _MAX_CHARACTER_BYTES * characters > column.max_token_length
 
 
 def scored_terms(leaf: Leaf, column: ColumnMapping) -> tuple[TermKey, ...]:

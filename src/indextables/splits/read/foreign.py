@@ -29,6 +29,7 @@ from indextables.model.predicate import And, Comparison, In, Or, Predicate, eval
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import COMPONENTS, TantivyErrors, scratch_folder
+from indextables.splits.index.values import IncompleteValues
 from indextables.splits.read.bundle_files import (
     TERM_NUMBERS,
     Bundle,
@@ -362,7 +363,7 @@ class ForeignReader:
         self._stems = [segment.stem for segment in meta.segments]
         self.num_rows = sum(self._sizes)
         self.schema = self._table.schema
-        self.incomplete: Mapping[str, int] = {}
+        self.incomplete: Mapping[str, IncompleteValues] = {}
         self.terms = ForeignTerms(self._table, self._files, self._sizes, self._stems, self._stored_values)
         self._closing: Callable[[], object] = _nothing
         self._values: dict[str, pa.Array | None] = {}

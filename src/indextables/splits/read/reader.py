@@ -35,6 +35,7 @@ from indextables.splits.format.section_table import SectionTable
 from indextables.splits.format.source import ReadStats, SplitSource
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.tantivy_files import Mask
+from indextables.splits.index.values import IncompleteValues
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import IndexDirectory, MaskedIndex, RowMask, StoredSegment
 from indextables.splits.read.page_rows import PageRows, RowBounds
@@ -318,9 +319,9 @@ class SplitReader:
         return bool(self._tail.table.components)
 
     @property
-    def incomplete(self) -> Mapping[str, int]:
-        """Columns of which the index does not hold every value completely, and how many values that are."""
-        return self._tail.table.incomplete
+    def incomplete(self) -> Mapping[str, IncompleteValues]:
+        """Values that the index does not hold completely, by column."""
+        return self._tail.incomplete
 
     @property
     def mapping(self) -> DocMapping:

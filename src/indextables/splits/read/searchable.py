@@ -20,6 +20,7 @@ from indextables.model.column_ranges import ColumnRange
 from indextables.model.predicate import Predicate
 from indextables.splits.format.source import ReadStats
 from indextables.splits.index.mapping import DocMapping
+from indextables.splits.index.values import IncompleteValues
 
 Rows = npt.NDArray[np.int64]
 """Row numbers of one split, ascending."""
@@ -83,8 +84,8 @@ class Searchable(Protocol):
         """Whether `open_index` can be called; if not, queries scan the rows."""
 
     @property
-    def incomplete(self) -> Mapping[str, int]:
-        """Values per column name that the index holds incompletely (`IndexValues.incomplete`, summed)."""
+    def incomplete(self) -> Mapping[str, IncompleteValues]:
+        """Values that the index does not hold completely, by column."""
 
     @property
     def stats(self) -> ReadStats:

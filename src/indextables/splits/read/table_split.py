@@ -26,6 +26,7 @@ from indextables.model.predicate import Predicate, columns_of
 from indextables.model.values import decode_value
 from indextables.splits.format.source import AS_USUAL, ReadStats, SplitSource, open_source
 from indextables.splits.index.mapping import DocMapping, decided_columns, under_decisions
+from indextables.splits.index.values import IncompleteValues, keep_living
 from indextables.splits.read.bundle_files import WHOLE_BYTES, is_bundle, whole_if_small
 from indextables.splits.read.cache import SplitCache
 from indextables.splits.read.directory import RowMask
@@ -158,10 +159,12 @@ class TableSplit:
         """Whether the split has an index that can be searched."""
         return self.reader.indexed
 
-    @property
-    def incomplete(self) -> Mapping[str, int]:
-        """Values that the index holds incompletely."""
-        return self.reader.incomplete
+    @cached_property
+    def incomplete(self) -> Mapping[str, IncompleteValues]:
+        """Values of living rows that the index does not hold completely, by column."""
+        if self.mask is None:
+            return self.reader.incomplete
+        return {name: keep_living(values, self.mask.alive) for name, values in self.reader.incomplete.items()}
 
     @property
     def stats(self) -> ReadStats:

@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +36,7 @@ _MEMORY = "/dev/shm"
 _ENTRY_BYTES = 1_000
 """What a remembered answer takes besides its rows, about."""
 _NO_ROWS: Rows = np.empty(0, np.int64)
+_Arrays = TypeVar("_Arrays", bound=tuple[npt.NDArray[Any], ...])
 
 
 class IndexHits:
@@ -97,14 +99,19 @@ class IndexHits:
 
     def named_scored(self, name: Hashable, query: tantivy.Query, limit: int) -> tuple[Rows, Scores]:
         """`scored`, remembered under a name unless that is None; how rare the query's words are must be a part of it."""
-        if name is None:
-            return self.scored(query, limit)
-        known = self._view.recall(("scored", name, limit))
-        if known is None:
-            known = self.scored(query, limit)
-            self._view.remember(("scored", name, limit), known, sum(part.nbytes for part in known) + _ENTRY_BYTES)
-        rows, scores = known
+        key = None if name is None else ("scored", name, limit)
+        rows, scores = self.remember_arrays(key, lambda: self.scored(query, limit))
         return rows.copy(), scores.copy()
+
+    def remember_arrays(self, name: Hashable, compute: Callable[[], _Arrays]) -> _Arrays:
+        """Return the arrays that were computed under a name before, or compute and remember them."""
+        if name is None:
+            return compute()
+        known: _Arrays | None = self._view.recall(name)
+        if known is None:
+            known = compute()
+            self._view.remember(name, known, sum(part.nbytes for part in known) + _ENTRY_BYTES)
+        return known
 
     def end_rows(self, name: Hashable, query: tantivy.Query, count: int, some: int, *, last: bool) -> Rows | None:
         """Some of the rows that match, ascending, without a gap: the last of `count`, or the first.

@@ -44,7 +44,7 @@ from indextables.splits.index.mapping import GRAM_TOKENIZER, ColumnMapping, DocM
 from indextables.splits.index.tantivy_files import TantivyErrors
 from indextables.splits.index.values import whole_term
 from indextables.splits.query import terms
-from indextables.splits.query.on_rows import leaf_mask
+from indextables.splits.query.on_rows import leaf_mask, scan_mask
 from indextables.splits.query.to_predicate import predicate_mask, to_predicate, without_columns
 from indextables.splits.query.to_tantivy import (
     IndexAnswer,
@@ -53,9 +53,22 @@ from indextables.splits.query.to_tantivy import (
     has_index_for,
     index_needs,
     index_query,
+    may_match_long_terms,
     needs_norms,
 )
-from indextables.splits.query.tree import AllRows, Bool, Boost, Exists, Leaf, OneOf, Query, Words, all_of
+from indextables.splits.query.tree import (
+    AllRows,
+    Bool,
+    Boost,
+    Exists,
+    Leaf,
+    OneOf,
+    Query,
+    Words,
+    all_of,
+    columns,
+    leaves,
+)
 from indextables.splits.read.searchable import Mask, Rows, Searchable, SearcherView
 from indextables.splits.search.hits import IndexHits
 
@@ -150,6 +163,7 @@ def _of_literals(column: Column, literals: Iterable[object], mapping: DocMapping
     return frozenset([(indexed.grams.field, frozenset[str | int](grams[::step]))]) if grams else None
 
 
+_NO_ROWS: Rows = np.empty(0, np.int64)
 Test = Callable[[pa.Table], Mask]
 TermWeights = Mapping[TermKey, tuple[float, float]]
 _LONGEST_NAME = 4_000
@@ -275,6 +289,7 @@ class OpenQuery:
         whole = self.whole()
         if whole is not None and self.hits is not None:
             found = self.hits.named_rows(self.name, whole, self._known_count or self._term_count())
+            found = self._with_long_terms(found, self.hits)
         else:
             found = np.flatnonzero(self.matches(self.query, np.ones(self.split.num_rows, np.bool_))).astype(np.int64)
         return found if where is None else self._where(found, where)
@@ -283,13 +298,17 @@ class OpenQuery:
         """Whether it is known, without looking at any row, that more rows match than so many."""
         if isinstance(self.query, AllRows) or self.hits is None or self.whole() is None:
             return False
+        if len(self.rows_with_long_terms(self.query)):
+            return False
         self._known_count = self.count()
         return self._known_count > count
 
     def end_rows(self, some: int, *, last: bool) -> Rows | None:
         """Some of the rows that match: the last of them, or the first. There must be so many."""
         whole, hits = self.whole(), self.hits
-        return None if whole is None or hits is None else hits.end_rows(self.name, whole, self.count(), some, last=last)
+        if whole is None or hits is None or len(self.rows_with_long_terms(self.query)):
+            return None
+        return hits.end_rows(self.name, whole, self.count(), some, last=last)
 
     def count(self, where: Predicate | None = None) -> int:
         """How many rows match."""
@@ -301,7 +320,7 @@ class OpenQuery:
             if of_term is not None:
                 return of_term
             whole = self.whole()
-            if whole is not None:
+            if whole is not None and not len(self.rows_with_long_terms(self.query)):
                 return self.hits.count(whole, self.name)
         return len(self.rows(where))
 
@@ -321,10 +340,48 @@ class OpenQuery:
             return within
         whole = self.whole(query)
         if whole is not None:
-            return self._hits(whole) & within
+            found = self._hits(whole)
+            unknown = self.rows_with_long_terms(query)
+            if len(unknown):
+                unknown = unknown[within[unknown]]
+                found[unknown] = self.scan(query, unknown)
+            return found & within
         if isinstance(query, Boost):
             return self.matches(query.query, within)
         return self._combined(query, within) if isinstance(query, Bool) else self._leaf(query, within)
+
+    def rows_with_long_terms(self, query: Query) -> Rows:
+        """Return the rows for which the index alone cannot decide a query that it answers for all other rows."""
+        incomplete = self.split.incomplete
+        if not incomplete or self.hits is None:
+            return _NO_ROWS
+        parts = [
+            values.rows
+            for leaf in leaves(query)
+            if (values := incomplete.get(leaf.target.column)) is not None
+            and values.rows is not None
+            and may_match_long_terms(leaf, self.column(leaf))
+        ]
+        if len(parts) <= 1:
+            return parts[0] if parts else _NO_ROWS
+        return np.unique(np.concatenate(parts))
+
+    def _with_long_terms(self, found: Rows, hits: IndexHits) -> Rows:
+        """Return the rows that the index found for the query, corrected for the rows that it cannot decide."""
+        unknown = self.rows_with_long_terms(self.query)
+        if not len(unknown):
+            return found
+        key = self.name and ("rows with long terms", self.name)
+        (matching,) = hits.remember_arrays(key, lambda: (unknown[self.scan(self.query, unknown)],))
+        decided = found[~np.isin(found, unknown, assume_unique=True)]
+        return np.sort(np.concatenate([decided, matching]))
+
+    def scan(self, query: Query, rows: Rows) -> Mask:
+        """Return for each of some rows whether it matches a query, from the rows alone."""
+        within = np.zeros(self.split.num_rows, np.bool_)
+        within[rows] = True
+        names = [name for name in columns(query) if name in self.split.schema.names]
+        return self._confirm(within, names, lambda table: scan_mask(query, table, self.split.mapping))[rows]
 
     def _combined(self, query: Bool, within: Mask) -> Mask:
         """The rows of a combination: the index first, then rows, each step looking only at what is still undecided."""
@@ -352,7 +409,9 @@ class OpenQuery:
         """A leaf that the rows must decide, among those that the index leaves possible."""
         answer = self.ask(leaf)
         if answer is not None:
-            within = within & self._hits(answer.query)
+            possible_rows = self._hits(answer.query)
+            possible_rows[self.rows_with_long_terms(leaf)] = True
+            within = within & possible_rows
         if leaf.target.column not in self.split.schema.names:
             return np.zeros(len(within), np.bool_)
         if not self.split.indexed:

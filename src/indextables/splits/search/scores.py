@@ -230,7 +230,16 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
     whole = opened.whole()
     if whole is not None and where is None and opened.hits is not None:
         name = opened.name and (opened.name, frozenset(opened.idf.items()))
-        return Hits(*opened.hits.named_scored(name, whole, limit))
+        unknown = opened.rows_with_long_terms(opened.query)
+        if not len(unknown):
+            return Hits(*opened.hits.named_scored(name, whole, limit))
+        listed = min(limit + len(unknown), opened.split.num_rows)
+        best = Hits(*opened.hits.named_scored(name, whole, listed))
+        key = name and ("scores with long terms", name)
+        scanned = Hits(*opened.hits.remember_arrays(key, lambda: _scan_rows(opened, unknown)))
+        indexed = best.at(np.flatnonzero(~np.isin(best.rows, unknown)))
+        rows = np.concatenate([indexed.rows, scanned.rows])
+        return _best(rows, np.concatenate([indexed.scores, scanned.scores]), limit)
     rows = opened.rows(where)
     if not opened.split.indexed:
         return _best(rows, scored_rows(opened, rows), limit)
@@ -254,6 +263,12 @@ def best_hits(opened: OpenQuery, limit: int, where: Predicate | None = None) -> 
     return _best(joined, np.concatenate([scores[kept], np.zeros(len(unscored), np.float32)]), limit)
 
 
+def _scan_rows(opened: OpenQuery, rows: Rows) -> tuple[Rows, Scores]:
+    """Return which rows match the query, and their scores, from the rows alone."""
+    matching = rows[opened.scan(opened.query, rows)]
+    return matching, _scanned(opened, matching)
+
+
 def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
     """The scores of rows that match the query."""
     if not opened.split.indexed:
@@ -263,15 +278,19 @@ def scored_rows(opened: OpenQuery, rows: Rows) -> Scores:
     return found
 
 
-def _scanned(opened: OpenQuery, rows: Rows) -> Scores:
-    """The scores of rows of a split without an index, from the rows themselves."""
-    split = opened.split
-    names = [name for name in columns(opened.query) if name in split.schema.names]
-    if not names:
+def _scanned(opened: OpenQuery, rows: Rows, part: Query | None = None) -> Scores:
+    """Return the scores of rows for the query or a part of it, from the rows themselves."""
+    split, query = opened.split, part or opened.query
+    names = [name for name in columns(query) if name in split.schema.names]
+    if not names or not len(rows):
         return np.zeros(len(rows), np.float32)
+    idf = opened.idf
+    if split.indexed and not idf and scored_keys(split, query):
+        own = term_statistics(split, query)
+        idf = inverse_document_frequency(own, own)
     parts = [np.empty(0, np.float32)]
     for batch in split.iter_rows(rows, columns=names):
-        parts.append(scan_scores(opened.query, pa.Table.from_batches([batch]), split.mapping, opened.idf))
+        parts.append(scan_scores(query, pa.Table.from_batches([batch]), split.mapping, idf))
     return np.concatenate(parts)
 
 
@@ -282,6 +301,8 @@ def _best(rows: Rows, scores: Scores, limit: int) -> Hits:
 
 def _scoring(opened: OpenQuery, query: Query) -> tantivy.Query | None:
     """One tantivy query with the score of every row that is known to match; None if nothing scores."""
+    if len(opened.rows_with_long_terms(query)):
+        raise _NotOneQueryError
     whole = opened.whole(query)
     if whole is not None:
         return whole
@@ -305,8 +326,11 @@ def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]
     """Which rows match a part of the query, and its score for each row of the split."""
     whole = opened.whole(query)
     if whole is not None:
-        scores = _all_scores(opened, whole)
-        return opened.matches(query, within), scores
+        found, scores = opened.matches(query, within), _all_scores(opened, whole)
+        unknown = opened.rows_with_long_terms(query)
+        unknown = unknown[found[unknown]]
+        scores[unknown] = _scanned(opened, unknown, query)
+        return found, scores
     if isinstance(query, Boost):
         found, scores = _dense(opened, query.query, within)
         return found, scores * np.float32(query.factor)
@@ -314,7 +338,12 @@ def _dense(opened: OpenQuery, query: Query, within: Mask) -> tuple[Mask, Scores]
         return _dense_bool(opened, query, within)
     found = opened.matches(query, within)
     answer = None if isinstance(query, AllRows) else opened.ask(query)
-    scores = np.zeros(len(within), np.float32) if answer is None else _all_scores(opened, answer.query)
+    if answer is None:
+        return found, np.zeros(len(within), np.float32)
+    scores = _all_scores(opened, answer.query)
+    unknown = opened.rows_with_long_terms(query)
+    unknown = unknown[found[unknown]]
+    scores[unknown] = _scanned(opened, unknown, query)
     return found, np.where(found, scores, np.float32(0))
 
 

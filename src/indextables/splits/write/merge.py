@@ -36,6 +36,7 @@ from indextables.splits.index.builder import IndexBuilder
 from indextables.splits.index.mapping import DocMapping
 from indextables.splits.index.segments import Layer, Segment, merge_segments
 from indextables.splits.index.tantivy_files import Mask, TantivyErrors, scratch_folder, writing_errors
+from indextables.splits.index.values import IncompleteValues, keep_living
 from indextables.splits.read.reader import SplitReader
 from indextables.splits.read.searchable import Rows, Searchable
 from indextables.splits.write.statistics import SplitStatistics
@@ -124,7 +125,7 @@ def _merge(
             builder.finish() if builder else segment,
             mapping=mapping,
             statistics=statistics.result(),
-            incomplete=builder.incomplete if builder else _incomplete(sources),
+            incomplete=builder.incomplete if builder else _join_incomplete(sources),
         )
     finally:
         body.discard()
@@ -179,12 +180,26 @@ def _merged_segment(sources: Sequence[MergeSource], mapping: DocMapping, folder:
         return None
 
 
-def _incomplete(sources: Sequence[MergeSource]) -> Counter[str]:
-    """Counts of the sources together; deleted rows may make it too high, never too low."""
-    total: Counter[str] = Counter()
+def _join_incomplete(sources: Sequence[MergeSource]) -> dict[str, IncompleteValues]:
+    """Return the incomplete values of all sources; where a source records a count alone, so does the result.
+
+    Such a count includes deleted rows: it may be too high, never too low.
+    """
+    counts: Counter[str] = Counter()
+    parts: dict[str, list[Rows] | None] = {}
+    start = 0
     for source in sources:
-        total.update(source.reader.incomplete)
-    return total
+        for name, values in source.reader.incomplete.items():
+            living = keep_living(values, source.alive)
+            counts[name] += living.count
+            known = parts.setdefault(name, [])
+            if known is None or living.rows is None:
+                parts[name] = None
+            else:
+                known.append(living.rows + start)
+        start += source.rows
+    joined = {name: None if rows is None else np.concatenate(rows) for name, rows in parts.items()}
+    return {name: IncompleteValues(counts[name], rows) for name, rows in joined.items() if counts[name]}
 
 
 Places = npt.NDArray[np.int64]

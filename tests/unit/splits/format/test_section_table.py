@@ -75,6 +75,8 @@ def _set(path: str, value: Any) -> Callable[[dict[str, Any]], None]:
         _set("components/0/ranges/1/0", "c1"),
         _set("components/4/ranges", [["c1", 0, 1, 0, 0]]),
         _set("incomplete", {"level": -1}),
+        _set("incomplete_rows", {"level": [0, 4]}),
+        _set("incomplete_rows", {"level": [1 << 30, 0]}),
         _set("mapping", None),
     ],
 )

@@ -196,7 +196,12 @@ def test_a_mask_must_fit(tmp_path: Path) -> None:
         MergeSource(reader, np.ones(3, np.bool_))
 
 
-def test_incomplete_values_are_still_counted(tmp_path: Path) -> None:
-    table = pa.table({"k": ["x" * 300, "y"]})
-    readers = sources_of([table, table], tmp_path / "sources", typemap={})
-    assert merged([MergeSource(r) for r in readers], table.schema, tmp_path / "m.split").incomplete == {"k": 2}
+def test_rows_of_incomplete_values_move_with_a_merge(tmp_path: Path) -> None:
+    table = pa.table({"k": ["x" * 300, "y", "z" * 300, "a" * 300]})
+    first, second = sources_of([table, table], tmp_path / "sources", typemap={})
+    alive = np.array([False, True, True, True])
+    sources = [MergeSource(first, alive), MergeSource(second)]
+    values = merged(sources, table.schema, tmp_path / "m.split").incomplete["k"]
+    assert values.rows is not None
+    assert values.rows.tolist() == [1, 2, 3, 5, 6]
+    assert values.count == 5
