@@ -19,8 +19,9 @@ import uvicorn
 
 from indextables import Table
 from indextables.web.explorer import Explorer, Limits
-from indextables.web.service import LOOPBACK, application, listening
+from indextables.web.service import LOOPBACK, application
 from indextables.web.warehouse import Warehouse
+from indextables.web.workers import open_socket
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [
@@ -53,7 +54,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     Table.create(str(root / "empty"), schema=SCHEMA)
     limits = Limits()
     app = application(Explorer(Warehouse([str(root)], max_staleness=0), limits), "secret")
-    opened = listening(LOOPBACK, 0)
+    opened = open_socket(LOOPBACK, 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()

@@ -22,8 +22,9 @@ from indextables import Table
 from indextables.table.planning import query_fields
 from indextables.web.explorer import Limits
 from indextables.web.query_dsl import QueryDsl
-from indextables.web.service import LOOPBACK, Service, listening, service_application
+from indextables.web.service import LOOPBACK, Service, service_application
 from indextables.web.warehouse import Warehouse
+from indextables.web.workers import open_socket
 
 TOKEN = "the-token-of-these-tests"
 START = dt.datetime(2026, 11, 1, tzinfo=dt.UTC)
@@ -78,7 +79,7 @@ def app(table: Table) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def es(app: Any) -> Iterator[Elasticsearch]:
-    opened = listening(LOOPBACK, 0)
+    opened = open_socket(LOOPBACK, 0)
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]})
     thread.start()

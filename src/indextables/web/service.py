@@ -8,16 +8,14 @@ Here too is the server for a browser on the same machine. Both are behind a guar
 
 from __future__ import annotations
 
-import errno
 import secrets
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
 import pyarrow as pa
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -48,6 +46,7 @@ from indextables.web.layout import frame, listing
 from indextables.web.query_dsl import options, refuse
 from indextables.web.svg import element, text
 from indextables.web.warehouse import ShownTable, Warehouse
+from indextables.web.workers import open_socket, run_application, run_workers
 
 _LARGEST = 1 << 20
 _MOST_ROWS = 10_000
@@ -512,46 +511,63 @@ def _parameters(path: str, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
 LOOPBACK = "127.0.0.1"
 _NAMES = {LOOPBACK, "localhost", "[::1]"}
 _TOKEN_BYTES = 24
-_CONNECTIONS = 200
 
 
 def serve(warehouse: Warehouse, *, port: int, started: Callable[[str], None]) -> None:
-    """Serve until interrupted, to this machine only. `started` is told the address, which nobody can guess."""
+    """Serve the explorer to this machine alone until interrupted.
+
+    Args:
+        warehouse: The tables.
+        port: Where to listen; 0 takes any free port.
+        started: Receives the address, which contains a random token.
+    """
     token = secrets.token_urlsafe(_TOKEN_BYTES)
     limits = Limits()
     app = application(Explorer(warehouse, limits), token)
-    with listening(LOOPBACK, port) as opened:
-        config = uvicorn.Config(
-            app, log_level="error", access_log=False, lifespan="off", limit_concurrency=_CONNECTIONS
-        )
+    with open_socket(LOOPBACK, port) as opened:
         started(f"http://{LOOPBACK}:{opened.getsockname()[1]}/{token}/")
         try:
-            uvicorn.Server(config).run(sockets=[opened])
-        except KeyboardInterrupt:
-            return
+            run_application(app, opened)
         finally:
             limits.close()
 
 
 def serve_searches(
-    warehouse: Warehouse, *, host: str, port: int, token: str | None, started: Callable[[str, str], None]
+    warehouse: Warehouse,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    started: Callable[[str, str], None],
+    workers: int = 1,
 ) -> None:
-    """The search service until interrupted. `started` is told the address and the token, which is made unless given."""
+    """Run the search service until interrupted.
+
+    Args:
+        warehouse: The tables.
+        host: The address to listen at.
+        port: Where to listen; 0 takes any free port.
+        token: The secret of every request; a random one is made if it is missing.
+        started: Receives the address and the token.
+        workers: Number of processes that answer requests.
+    """
     secret = token or secrets.token_urlsafe(_TOKEN_BYTES)
-    limits = Limits()
     names = frozenset(_NAMES) if host in _NAMES else frozenset[str]()
-    app = service_application(Service(warehouse, limits), secret, names=names)
-    with listening(host, port) as opened:
-        config = uvicorn.Config(
-            app, log_level="error", access_log=False, lifespan="off", limit_concurrency=_CONNECTIONS
-        )
+    limits = Limits()
+    with open_socket(host, port) as opened:
         started(f"http://{host}:{opened.getsockname()[1]}", secret)
         try:
-            uvicorn.Server(config).run(sockets=[opened])
-        except KeyboardInterrupt:
-            return
+            if workers > 1:
+                run_workers(partial(_make_service, warehouse, secret, names), opened, workers)
+            else:
+                run_application(service_application(Service(warehouse, limits), secret, names=names), opened)
         finally:
             limits.close()
+
+
+def _make_service(warehouse: Warehouse, token: str, names: frozenset[str]) -> ASGIApp:
+    """Return the search service of a worker process."""
+    return service_application(Service(warehouse, Limits()), token, names=names)
 
 
 def service_application(service: Service, token: str, *, names: frozenset[str]) -> ASGIApp:
@@ -566,19 +582,3 @@ def application(explorer: Explorer, token: str, *, names: frozenset[str] = froze
     failed = {HTTPException: refusal_page, Exception: fault_page}
     app = Starlette(routes=[Mount("/", routes=explorer.routes())], exception_handlers=failed)
     return Guard(app, token, names=frozenset(_NAMES | names))
-
-
-def listening(host: str, port: int) -> socket.socket:
-    """A socket at a port, or an error that says why there is none."""
-    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        opened.bind((host, port))
-        opened.listen(128)
-    except OSError as error:
-        opened.close()
-        in_use = error.errno == errno.EADDRINUSE
-        why = "is in use by another program" if in_use else f"cannot be listened to: {error.strerror}"
-        hint = "Choose another port, or 0 for any that is free."
-        raise InvalidInputError(f"Port {port} of {host} {why}.", hint=hint, port=port) from None
-    return opened

@@ -260,6 +260,7 @@ def serve(
             envvar="INDEXTABLES_TOKEN", metavar="TOKEN", help="The secret of every request; else one is made."
         ),
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer requests.")] = 1,
     option: Settings = None,
     json: Json = False,
 ) -> None:
@@ -277,7 +278,7 @@ def serve(
         else:
             typer.echo(f"{', '.join(paths)} is served at {address} (token {secret}; Ctrl-C ends it)")
 
-    server.serve_searches(warehouse, host=host, port=port, token=token, started=started)
+    server.serve_searches(warehouse, host=host, port=port, token=token, started=started, workers=workers)
 
 
 _SHORTEST_TOKEN = 16
